@@ -1,1 +1,1 @@
-"""What `make bench` measures: each figure as a ratio to a baseline run beside it."""
+"""Measurements of `make bench`: each figure is a ratio to a baseline run beside it."""

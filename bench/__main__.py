@@ -1,5 +1,5 @@
 """`make bench`: prints every figure with its baseline, ratio and limit; `python -m bench NAME …`
-those of these modules."""
+only those of these modules."""
 
 import sys
 import tempfile
@@ -51,7 +51,7 @@ PARTS: dict[str, Run] = {
     "terminal": terminal.run,
     "gateway": gateway.run,
 }
-"""What is measured, in order, in a home and a project."""
+"""The measurements, in order, each in a home and a project."""
 
 
 def main() -> None:

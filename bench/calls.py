@@ -1,5 +1,5 @@
-"""What a call costs on its way through scheduler, policy and executor, beside the bare tool; and a
-queue of calls of which some are cancelled."""
+"""The cost of a call through scheduler, policy and executor, compared with the bare tool; and a
+queue with cancelled calls."""
 
 import asyncio
 import random
@@ -108,7 +108,7 @@ async def _bare(args: dict[str, Any], cwd: Path) -> ToolResult:
 
 
 async def _queue(bench: Workbench) -> None:
-    """Batches of ten, all queued at once; some calls are cancelled one by one, in any state."""
+    """Queues batches of ten at once; some calls are cancelled individually, in any state."""
     taken: list[float] = []
     for seed in range(ROUNDS):
         dice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""What a checkpoint before a call costs in a large tree, and going back."""
+"""The cost of a checkpoint before a call in a large tree, and of restoring it."""
 
 import asyncio
 import subprocess
@@ -85,7 +85,7 @@ def _status(project: Path, env: dict[str, str]) -> float:
 
 
 def _ignore(_event: Event) -> None:
-    """Nobody listens."""
+    """Ignores events."""
 
 
 if __name__ == "__main__":

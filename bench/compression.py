@@ -1,4 +1,4 @@
-"""Long conversations: what an estimate costs per turn, and masking many old results."""
+"""Long conversations: the cost of an estimate per turn, and of masking many old results."""
 
 import tempfile
 import time
@@ -90,7 +90,7 @@ def _masking() -> None:
 
 
 def _carry(room: ContextRoom, content: Content) -> None:
-    """Makes room, which waits for nothing here."""
+    """Makes room, which needs no waiting here."""
     try:
         room.make(content.parts, "p").send(None)
     except StopIteration:
@@ -116,7 +116,7 @@ def _response(index: int) -> Content:
 
 
 async def _at_once() -> None:
-    """Nobody waits."""
+    """Returns at once."""
 
 
 async def _never(*_: object) -> str:

@@ -1,5 +1,5 @@
-"""The context a session begins with: the picture of the folders in a tree of 50,000 files, in one
-directory of as many, beside a plain walk; the text of all files; the system prompt."""
+"""The initial context of a session: the folder tree of 50,000 files, in many directories and in
+one, compared with a plain walk; the text of all files; the system prompt."""
 
 import os
 import threading
@@ -45,7 +45,7 @@ def run(_home: Path, cwd: Path) -> None:
 
 
 def _texts(top: Path) -> None:
-    """All files of a source tree of 3,000, of which what fits is read."""
+    """Reads all files of a source tree of 3,000, as far as they fit."""
     if not top.exists():
         make_tree(top)
     workspace = Workspace(top)

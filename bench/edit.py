@@ -1,4 +1,4 @@
-"""What an edit in the middle of a 5 MB file costs, from the call to the bytes on disk."""
+"""The cost of an edit in the middle of a 5 MB file, from the call to the bytes on disk."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ def run(home: Path, cwd: Path) -> None:
 
 
 def _bare(path: Path, text: str) -> float:
-    """The least that any edit does which a crash cannot split."""
+    """The minimum work of any crash-safe edit."""
     path.write_bytes(text.encode())
     start = time.perf_counter()
     data = path.read_bytes().decode().replace("value_0050000", "other_0050000").encode()

@@ -1,4 +1,4 @@
-"""Finding, listing and reading files, as one call of a tool each, in a warm process."""
+"""Finding, listing and reading files, each as one tool call, in a warm process."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ READS = 100
 
 
 async def call(tool: Tool, cwd: Path, **params: Any) -> ToolResult:
-    """One call as the executor makes it, from parameters to a result without an error."""
+    """Makes a call as the executor does, from parameters to a successful result."""
     built = tool.build(params)
     if isinstance(built, ToolFailure):
         raise TypeError(built.message)
@@ -32,7 +32,7 @@ async def call(tool: Tool, cwd: Path, **params: Any) -> ToolResult:
 
 
 async def timed(work: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:
-    """The median of some rounds, in ms, after one that does not count."""
+    """The median of some rounds in ms, after one that is not counted."""
     await work()
     taken: list[float] = []
     for _ in range(rounds):

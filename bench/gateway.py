@@ -1,9 +1,9 @@
-"""What the gateway adds to a stream, and 200 streams at once.
+"""The gateway's added delay in a stream, and 200 concurrent streams.
 
-Upstream, gateway and load are processes of their own; chunks bear the time they were sent at, by
-the system's monotonic clock. Each round asks directly and through the gateway, one behind the
-other, and the median of the differences counts. Beside it stands a relay that only passes bytes
-on: it costs what any process between two others does, most of it the kernel's waking of them.
+Upstream, gateway and load are separate processes; chunks include their send time on the system's
+monotonic clock. Each round requests directly and through the gateway in turn, and the median of the
+differences counts. A relay that only forwards bytes is measured for comparison: its cost is that of
+any process in between, mostly the kernel's wake-ups.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from bench.measure import ALHENA, environment, row
 
 PACED, PACE_S = 100, 0.002
 PACED_ROUNDS = 25
-"""Many and short: what else the machine does is then mostly the same in both halves of a round."""
+"""Many short rounds: other load then affects both halves of a round alike."""
 COSTED = 400
 FAST = 4000
 STREAMS, EACH = 200, 500
@@ -40,7 +40,7 @@ _KINDS: tuple[tuple[str, str, Mapping[str, object]], ...] = (
 
 
 class _Taken:
-    """What one stream brought: seconds to its first byte, and each chunk's own delay."""
+    """The measurements of one stream: seconds to its first byte, and the delay of each chunk."""
 
     def __init__(self) -> None:
         self.first_s = 0.0
@@ -94,7 +94,7 @@ class _Running(NamedTuple):
 
 @contextlib.contextmanager
 def _processes(home: Path, cwd: Path) -> Iterator["_Running"]:
-    """What runs for a measurement, until that is over."""
+    """The processes of a measurement, stopped at its end."""
     started: list[subprocess.Popen[str]] = []
     try:
         server = [sys.executable, "-m", "bench.gateway_upstream"]
@@ -145,12 +145,12 @@ def _scheduled(pid: int) -> Path:
 
 
 def _cpu_s(pid: int) -> float:
-    """The seconds that the main thread of a process has run."""
+    """CPU seconds of a process's main thread."""
     return int(_scheduled(pid).read_text(encoding="ascii").split()[0]) / 1e9
 
 
 async def _many(port: int) -> tuple[int, int, float]:
-    """How many chunks came, how many streams ended, and the seconds of all together."""
+    """The number of chunks, the number of finished streams, and the seconds of all together."""
     body = _asking(_ANTHROPIC, f"{EACH} 0")
     start = time.monotonic()
     taken = await asyncio.gather(*(_take(port, "/v1/messages", body) for _ in range(STREAMS)))
@@ -204,8 +204,8 @@ async def _measure(running: _Running) -> None:
 
 
 async def _measure_cpu(running: _Running) -> None:
-    """The processor time of a paced chunk, which says more than its delay where others compete for
-    the processors; beside that of the relay, round by round."""
+    """CPU time of a paced chunk, which is more reliable than its delay on a busy machine; compared
+    with the relay's, round by round."""
     if not _scheduled(running.gateway_pid).exists():
         return
     asked = f"{COSTED} {PACE_S}"
@@ -235,7 +235,7 @@ async def _measure_cpu(running: _Running) -> None:
 
 
 def _told(name: str, pairs: list[tuple[float, float]], limit_ms: float | None) -> None:
-    """The line for what came through and what came directly, in seconds, round by round."""
+    """Prints the line for times through the gateway and direct ones, in seconds, round by round."""
     added = statistics.median(through - direct for through, direct in pairs) * 1000
     direct = statistics.median(direct for _, direct in pairs) * 1000
     row(

@@ -1,4 +1,4 @@
-"""What stands behind the gateway in `bench.gateway`, or, with a port, beside it: a bare relay."""
+"""The upstream server of the gateway in `bench.gateway`, or, with a port, a bare relay."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,8 @@ from bench.server import candidate, event
 
 
 async def serve() -> None:
-    """Answers every POST with a stream; the prompt says of how many chunks, and how far apart."""
+    """Answers every POST with a stream; the prompt gives the number of chunks and their
+    interval."""
     usage = {"promptTokenCount": 1, "candidatesTokenCount": 1}
 
     async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,7 +49,7 @@ def _length(head: bytes) -> int:
 
 
 async def relay(port: int) -> None:
-    """Passes on what comes, both ways, to another port."""
+    """Forwards bytes in both directions to another port."""
 
     async def one_way(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""Hooks: what one adds to starting its process, and what none costs."""
+"""Hooks: the overhead of one beyond starting its process, and the cost without hooks."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""`make soak-kills`: kills sessions with SIGKILL at random instants, and counts what is left.
+"""`make soak-kills`: kills sessions with SIGKILL at random times, and counts the results.
 
-`python -m bench.kills [KILLS] [FIRST_SEED]`. Each lot of kills is a seed, in a home and a project
-of its own; `tests.session.killing` looks after every kill, and a loss ends this with its seed.
+`python -m bench.kills [KILLS] [FIRST_SEED]`. Each batch of kills has a seed, a home and a project;
+`tests.session.killing` checks every kill, and a loss ends this with its seed.
 """
 
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def lot(seed: int, kills: int) -> dict[str, int]:
-    """What one seed comes to. Raises SystemExit with what was lost."""
+    """Runs one seed and returns its counts. Raises SystemExit with the losses."""
     with tempfile.TemporaryDirectory() as folder:
         home, cwd = Path(folder, "home"), Path(folder, "project")
         home.mkdir()

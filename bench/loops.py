@@ -1,4 +1,4 @@
-"""What looking for loops costs: a streamed text, and the calls of a turn."""
+"""The cost of loop detection: for a streamed text, and for the calls of a turn."""
 
 import random
 import time
@@ -14,7 +14,7 @@ RESULT = 40_000
 
 
 def _prose() -> str:
-    """Words that do not repeat themselves."""
+    """Words without repetition."""
     chance = random.Random(1)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words: list[str] = []
@@ -26,7 +26,7 @@ def _prose() -> str:
 
 
 def _seconds(text: str, piece: int) -> tuple[float, float]:
-    """Of looking at a text in pieces, and of only taking it apart into lines."""
+    """Seconds to check a text in pieces, and to only split it into lines."""
     pieces = [text[at : at + piece] for at in range(0, len(text), piece)]
     chanting, start = Chanting(), time.perf_counter()
     for each in pieces:

@@ -1,4 +1,4 @@
-"""Running commands and reporting figures."""
+"""Runs commands and reports figures."""
 
 import json
 import os
@@ -16,7 +16,7 @@ ALHENA = [str(Path(sys.executable).parent / "alhena")]
 
 
 def environment(home: Path, **extra: str) -> dict[str, str]:
-    """A bare environment with a home of its own."""
+    """A minimal environment with its own home."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
     return {**kept, "HOME": str(home), **extra}
 
@@ -39,8 +39,8 @@ def wall(command: list[str], cwd: Path, env: dict[str, str]) -> float:
 def peak_rss_mb(command: list[str], cwd: Path, env: dict[str, str]) -> float:
     """Peak resident memory of a command, in MB.
 
-    Read from the system while it runs: what it says at the end counts from the size that this
-    process had when it started the command.
+    Sampled while it runs: the figure at its end includes this process's size at the start of the
+    command.
     """
     run = subprocess.Popen(
         command,
@@ -58,7 +58,7 @@ def peak_rss_mb(command: list[str], cwd: Path, env: dict[str, str]) -> float:
 
 
 def _high_water_kb(pid: int) -> int:
-    """Peak resident memory of a program that runs, 0 when it has ended."""
+    """Peak resident memory of a running program, 0 when it has ended."""
     try:
         with open(f"/proc/{pid}/status", encoding="utf-8") as status:
             lines = [line.split() for line in status]
@@ -68,7 +68,7 @@ def _high_water_kb(pid: int) -> int:
 
 
 def reference() -> list[str] | None:
-    """The reference's command when it is installed beside, else None."""
+    """The reference's command if it is installed, else None."""
     local = Path("node_modules/.bin/gemini")
     found = str(local.resolve()) if local.exists() else shutil.which("gemini")
     return [found] if found else None
@@ -81,7 +81,7 @@ def row(name: str, value: str, baseline: str, ratio: float | None, limit: str, *
 
 
 def row_above(name: str, ours_ms: float, beside: str, bare_ms: float, limit_ms: float) -> None:
-    """The line for what is added to the time of the bare thing."""
+    """Prints the line for a time added to that of a baseline."""
     added = ours_ms - bare_ms
     row(
         name,
@@ -94,7 +94,7 @@ def row_above(name: str, ours_ms: float, beside: str, bare_ms: float, limit_ms: 
 
 
 def measured(program: str, home: Path, cwd: Path, *arguments: str) -> Any:
-    """What a Python program in a process of its own says in JSON."""
+    """The JSON output of a Python program in a separate process."""
     ran = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         cwd=cwd,

@@ -1,5 +1,5 @@
-"""Memory files: what a session reads before its first request in a tree of 50,000 files, what a
-touched path costs, and imports."""
+"""Memory files: the cost before the first request in a tree of 50,000 files, of a touched path, and
+of imports."""
 
 from pathlib import Path
 from statistics import median
@@ -44,7 +44,7 @@ def run(home: Path, cwd: Path) -> None:
 
 
 def _imports(home: Path, cwd: Path) -> None:
-    """A file with a hundred imports, and what the parser takes to be there."""
+    """A file with a hundred imports, and the cost of the parser."""
     top = cwd / "imports"
     top.mkdir(exist_ok=True)
     for number in range(IMPORTS):

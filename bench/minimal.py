@@ -1,4 +1,4 @@
-"""The minimal client the loop is compared with: the same requests over one socket, nothing else.
+"""A minimal client, the baseline of the loop: the same requests over one socket, nothing else.
 
 Arguments: port, number of turns, path of the file to read each turn.
 """

@@ -1,4 +1,4 @@
-"""Decisions: calls of tools and shell commands against many rules, and the worst commands."""
+"""Policy decisions: tool calls and shell commands against many rules, and the worst commands."""
 
 import time
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def run(home: Path, cwd: Path) -> None:
     context = PolicyContext()
     _rate("policy: tool calls, 500 rules", _tool_call, engine, CALLS, 100_000)
     _rate("policy: lines of three commands, 500 rules", _shell_call, engine, LINES, 5_000)
-    # A pause of the machine is no property of the command.
+    # A pause of the machine does not count.
     slowest, name = max(
         (min(_seconds(engine, context, text + " " * n) for n in range(ROUNDS)), name)
         for name, text in WORST.items()
@@ -77,7 +77,7 @@ def run(home: Path, cwd: Path) -> None:
 def _rate(
     name: str, call: Callable[[int], PolicyCall], engine: PolicyEngine, count: int, limit: int
 ) -> None:
-    """The best of some rounds, over calls none of which is like another."""
+    """The best of some rounds, over distinct calls."""
     context = PolicyContext()
     best = 0.0
     for number in range(ROUNDS):
@@ -109,7 +109,7 @@ def _shell_call(number: int) -> PolicyCall:
 
 
 def _rules() -> tuple[PolicyRule, ...]:
-    """500 rules as a long-used installation has them: many approved commands, a few refusals."""
+    """500 rules, as in a long-used installation: many approved commands, a few refusals."""
     tables: list[dict[str, Any]] = [
         _shell("allow", commandPrefix=f"{program} cmd{number}")
         for program in PROGRAMS

@@ -1,4 +1,4 @@
-"""Searching a tree of 3,000 files, as one call of the tool, against ripgrep run alone."""
+"""Searches a tree of 3,000 files with one tool call, compared with ripgrep alone."""
 
 import asyncio
 import shutil
@@ -39,7 +39,7 @@ def run(home: Path, cwd: Path) -> None:
 async def _measure(
     tree: Path, program: str | None, backend: SearchBackend, what: str, pattern: str
 ) -> None:
-    """Rounds of both in turn, so that whatever else the machine does falls on both."""
+    """Alternates rounds of both, so that other load affects both."""
     tool = SearchFileContent(Workspace(tree), backend=lambda _path: backend)
 
     async def ours() -> None:
@@ -70,7 +70,7 @@ async def _measure(
 
 
 def _alone(program: str, tree: Path, pattern: str) -> float:
-    """Seconds that the same search takes ripgrep, output read."""
+    """Seconds of the same search with ripgrep, output read."""
     argv = [
         program,
         "--no-config",

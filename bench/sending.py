@@ -1,4 +1,4 @@
-"""What stands between a history and the first byte of its request."""
+"""The time from a history to the first byte of its request."""
 
 import asyncio
 import subprocess
@@ -54,8 +54,8 @@ CONFIG = GenerateContentConfig(
 
 
 def history(contents: int, size: int, *, calls: int = 2, signed: int = 0) -> list[Content]:
-    """Steps of some calls each, with results that make it `size` bytes in all. With `signed` the
-    first call of each step has a signature of so many bytes, another each."""
+    """Steps of some calls each, with results for a total of `size` bytes. With `signed` the first
+    call of each step has a unique signature of that many bytes."""
     text = "line of a file\n" * (4 * size // contents // calls // 15)
     random = Random(contents)
     made: list[Content] = []
@@ -82,7 +82,7 @@ def history(contents: int, size: int, *, calls: int = 2, signed: int = 0) -> lis
 
 
 def wordy(contents: int, pieces: int) -> list[Content]:
-    """Prompts, and answers that came in many pieces."""
+    """Prompts, and answers streamed in many pieces."""
     answer = text_content("model", *(f"piece {n}" for n in range(pieces)))
     return [text_content("user", "go on"), answer] * (contents // 2)
 
@@ -133,9 +133,9 @@ def _time(work: Callable[[], object]) -> float:
 
 
 def _first_request() -> None:
-    """CPU time of the thread that sends, from plain contents to the first bytes that a connection
-    is given: encoding, checking, and joining the first piece of the body. Once in a process that
-    has had the memory before, and once as the first thing that a process sends."""
+    """CPU time of the sending thread, from plain contents to the first bytes passed to a
+    connection: encoding, checking, and joining the first piece of the body. Once in a process that
+    has allocated the memory before, and once as the first request of a process."""
     ours, base = [], []
     with BenchServer(text_answer) as server:
         environ = {"GOOGLE_VERTEX_BASE_URL": server.url}
@@ -169,7 +169,7 @@ def _in_a_fresh_process(url: str) -> tuple[float, float]:
 
 
 class _Clock:
-    """Notes when the first bytes are given to a connection."""
+    """Records the time of the first bytes passed to a connection."""
 
     def __init__(self) -> None:
         self.sent: tuple[float, float] | None = None
@@ -212,7 +212,7 @@ async def _send(generator: VertexApi, contents: list[Content]) -> None:
     await chat.send((Part(text="go on"),), "p")
 
 
-if __name__ == "__main__":  # a process whose first request is that of a long history
+if __name__ == "__main__":  # a process whose first request has a long history
     found = asyncio.run(
         _until_sent({"GOOGLE_VERTEX_BASE_URL": sys.argv[1]}, history(400, MEGABYTE))
     )

@@ -1,4 +1,4 @@
-"""A loopback model server on plain sockets that notes when each request's first byte came."""
+"""A loopback model server on plain sockets that records the time of each request's first byte."""
 
 import contextlib
 import json
@@ -32,9 +32,9 @@ def text_answer(_index: int) -> bytes:
 
 
 class BenchServer:
-    """`first_bytes[i]`, `last_bytes[i]` and `sent[i]` are perf_counter seconds of the beginning and
-    the end of request i, and of its answer's end.
-    `streams` says of the last request whether it wanted events, or one JSON value."""
+    """`first_bytes[i]`, `last_bytes[i]` and `sent[i]` are perf_counter seconds of the start and the
+    end of request i, and of its answer's end. `streams` is True if the last request asked for
+    events, not one JSON value."""
 
     def __init__(self, answer: Answer) -> None:
         self.first_bytes: list[float] = []

@@ -1,4 +1,4 @@
-"""What recording a session costs, and going on with a long one."""
+"""The cost of recording a session, and of resuming a long one."""
 
 import random
 import subprocess
@@ -49,9 +49,8 @@ for line in open("/proc/self/status"):
 
 
 class LongSession:
-    """A session that is played to a recorder, turn by turn: a prompt, a call, its result, an
-    answer. `settle` is called where the loop would: until then records wait, as with a
-    Recording."""
+    """A session passed to a recorder turn by turn: a prompt, a call, its result, an answer.
+    `settle` is called as in the loop: until then records wait, as with a Recording."""
 
     def __init__(self, path: Path, project: Path) -> None:
         self.journal = Journal.create(path)
@@ -135,7 +134,7 @@ def run(home: Path, cwd: Path) -> None:
 
 
 def _recording(store: Path, cwd: Path) -> None:
-    """The time of a turn with a call and its two steps to the disk, and the part of the disk."""
+    """The time of a turn with a call and its two writes to disk, and the disk's share of it."""
     path = store / "short.jsonl"
     session = LongSession(path, cwd)
     disk: list[float] = []

@@ -1,4 +1,4 @@
-"""run_shell_command: a gigabyte of output through it, and what it adds to starting a process."""
+"""run_shell_command: throughput for a gigabyte of output, and overhead of starting a process."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""A session of 10,000 turns: what a turn costs at its end, and whether memory and files grow.
+"""A session of 10,000 turns: the cost of a turn at its end, and growth of memory and files.
 
-`python -m bench.soak [TURNS]`. The model's answers say how many tokens they read, so that the
-conversation is compressed whenever it has grown past the threshold, as it would be in a day's work.
+`python -m bench.soak [TURNS]`. The model's answers report their prompt tokens, so that the
+conversation is compressed whenever it exceeds the threshold, as in a day's work.
 """
 
 import json
@@ -17,7 +17,7 @@ TURNS = 10_000
 TURNS_A_PROMPT = 50
 MODEL = "gemini-2.5-flash"
 THRESHOLD = 0.1
-"""Of a window of 1,048,576 tokens: about 400 KB of conversation."""
+"""Share of a window of 1,048,576 tokens: about 400 KB of conversation."""
 TOKEN = 4
 """Bytes of a token."""
 

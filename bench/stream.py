@@ -1,4 +1,4 @@
-"""What 2,000 streamed chunks cost from bytes to events."""
+"""The cost of 2,000 streamed chunks from bytes to events."""
 
 import json
 import time

@@ -1,5 +1,5 @@
-"""The interactive terminal: start to painted prompt, and how soon a key is seen while an answer
-streams in."""
+"""The interactive terminal: start to painted prompt, and the delay of a key echo while an answer
+streams."""
 
 import contextlib
 import os
@@ -67,7 +67,7 @@ def run(home: Path, cwd: Path) -> None:
 
 
 class Child:
-    """A command on a terminal of its own."""
+    """A command on its own terminal."""
 
     def __init__(self, command: list[str], cwd: Path, env: dict[str, str]) -> None:
         self._near, far = pty.openpty()
@@ -83,7 +83,7 @@ class Child:
         return time.perf_counter()
 
     def until(self, marker: bytes) -> float:
-        """The time at which these bytes have come."""
+        """The time when these bytes have arrived."""
         seen = b""
         while marker not in seen:
             if not select.select([self._near], [], [], 10)[0]:
@@ -92,7 +92,7 @@ class Child:
         return time.perf_counter()
 
     def skip(self, seconds: float) -> None:
-        """Reads for a while."""
+        """Reads output for a while."""
         end = time.perf_counter() + seconds
         while (left := end - time.perf_counter()) > 0:
             if select.select([self._near], [], [], left)[0]:
@@ -113,7 +113,7 @@ def _painted(command: list[str], cwd: Path, env: dict[str, str]) -> float:
 
 
 def _echoes(cwd: Path, env: dict[str, str], *, streaming: bool) -> list[float]:
-    """Seconds from key to echo, of keys that stand nowhere else."""
+    """Seconds from key to echo, of keys that occur nowhere else."""
     with _slow_server() as url:
         env = env | {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": url}
         child = Child([*ALHENA, "-m", "m"], cwd, env)
@@ -125,7 +125,7 @@ def _echoes(cwd: Path, env: dict[str, str], *, streaming: bool) -> list[float]:
                 child.until(b"paragraph")
             taken: list[float] = []
             for number in range(KEYS):
-                key = chr(0x0391 + number).encode()  # letters that no answer has
+                key = chr(0x0391 + number).encode()  # letters outside all answers
                 start = child.write(key)
                 taken.append(child.until(key) - start)
                 child.skip(0.043)
@@ -136,7 +136,7 @@ def _echoes(cwd: Path, env: dict[str, str], *, streaming: bool) -> list[float]:
 
 @contextlib.contextmanager
 def _slow_server() -> Iterator[str]:
-    """A model that goes on answering, a little at a time; gives its address."""
+    """A model that keeps answering, a little at a time; yields its address."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

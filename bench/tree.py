@@ -1,5 +1,5 @@
-"""Trees, the same each time: a source tree of 3,000 files, modules of a few kilobytes in 150
-folders; and one of 50,000 files without content."""
+"""Reproducible trees: a source tree of 3,000 files, modules of a few kilobytes in 150 folders; and
+one of 50,000 empty files."""
 
 import random
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 FILES = 3_000
 FOLDERS = 150
 NEEDLE = "resolve_endpoint"
-"""A name that stands in every hundredth file, once."""
+"""A name that occurs in every hundredth file, once."""
 
 _WORDS = (
     *("value", "request", "part", "index", "buffer", "stream", "token", "window", "session"),
@@ -18,7 +18,7 @@ _IGNORE = "*.pyc\n__pycache__/\n/dist/\n*.log\n!keep.log\n.venv/\n"
 
 
 def make_tree(top: Path) -> int:
-    """Writes the tree below `top`, which is made; how many bytes its 3,000 files hold."""
+    """Creates the tree in `top`; returns the total bytes of its 3,000 files."""
     chance = random.Random(3_000)
     top.mkdir(parents=True)
     (top / ".gitignore").write_text(_IGNORE, encoding="utf-8")
@@ -38,7 +38,7 @@ def make_tree(top: Path) -> int:
 
 
 def make_folders(top: Path) -> None:
-    """50,000 empty files below `top`, which is made: 50 in each of d0/d00, d1/d01 and so on."""
+    """Creates 50,000 empty files in `top`: 50 in each of d0/d00, d1/d01 and so on."""
     for number in range(1_000):
         folder = top / f"d{number % 10}" / f"d{number:02}"
         folder.mkdir(parents=True)
@@ -47,7 +47,7 @@ def make_folders(top: Path) -> None:
 
 
 def _source(chance: random.Random, *, needle: bool) -> str:
-    """60 to 140 lines, about 4 KB; one file in ten has a word beyond ASCII."""
+    """60 to 140 lines, about 4 KB; one file in ten has a non-ASCII word."""
     lines = [
         f"{'    ' * chance.randrange(3)}{' '.join(chance.choices(_WORDS, k=6))}"
         for _ in range(chance.randrange(60, 140))

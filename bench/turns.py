@@ -1,4 +1,4 @@
-"""What the loop adds per turn, and what many calls in one response cost."""
+"""The loop's overhead per turn, and the cost of many calls in one response."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from bench.server import BenchServer, candidate, event, text_answer
 
 TURNS = 205
 WINDOW = 5
-"""Figures at turn n are the median of the turns around it."""
+"""Figures at turn n are the median of the surrounding turns."""
 
 
 def _call(path: Path, offset: int) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def run(home: Path, cwd: Path) -> None:
 
 
 def _loop(env: dict[str, str], cwd: Path) -> None:
-    """A run of more turns than one prompt may take, through the library."""
+    """A run with more turns than a prompt may take, through the library."""
     program = (
         "import asyncio\n"
         "from alhena import Agent\n"

@@ -40,7 +40,7 @@ def problems(path: Path, text: str, tree: ast.Module) -> list[str]:
 
 
 def docstrings(tree: ast.Module) -> list[ast.Constant]:
-    """Strings that stand alone as a statement: docstrings, also those of values."""
+    """Strings that are a statement of their own: docstrings, also those of values."""
     return [
         node.value
         for node in ast.walk(tree)
@@ -85,9 +85,9 @@ def module_name(path: Path) -> str:
 
 
 def mutual(trees: dict[Path, ast.Module]) -> set[frozenset[str]]:
-    """Pairs of folders that import each other, compared where their paths part; modules directly
-    in a folder count as that folder, so a parent and its subfolder can be a pair too. What an
-    `__init__` re-exports is not counted."""
+    """Pairs of folders that import each other, compared at the point where their paths diverge;
+    modules directly in a folder count as that folder, so a parent and its subfolder can be a pair
+    too. Re-exports of an `__init__` are not counted."""
     names = {module_name(path) for path in trees}
     edges: set[tuple[str, str]] = set()
     for path, tree in trees.items():

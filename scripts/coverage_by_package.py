@@ -1,4 +1,4 @@
-"""Prints the coverage of lines and branches by package, from what `make coverage` measured."""
+"""Prints the coverage of lines and branches by package, as measured by `make coverage`."""
 
 import json
 import subprocess

@@ -1,4 +1,5 @@
-"""What `make demo` runs: `alhena` on this repository's own files, without a key or a network.
+"""The program of `make demo`: runs `alhena` on this repository's own files, without a key or a
+network.
 
 The run writes JSON lines (`-o stream-json`); this shows each tool call, the beginning of its
 result, and the answer.

@@ -1,7 +1,7 @@
-"""The rescue rate of each rung of the edit ladder over the corpus of edits as models get them wrong
+"""The success rate of each matching step over the corpus of models' faulty edits
 (tests/support/edit_cases.py): `python -m scripts.edit_rungs`.
 
-A rung rescues an edit when it is the one that finds the place and the file comes out as meant."""
+A step succeeds when it finds the place and the resulting file is the intended one."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ RUNGS = [rung for rung in Rung if rung is not Rung.CORRECTED]
 
 
 def outcome(case: Case) -> tuple[str, bool]:
-    """The rung that made the edit, or "missed", and whether that was right."""
+    """The step that made the edit, or "missed", and True if the result was right."""
     file = decode_text(case.before)
     match = find(file, case.params["old_string"], case.params["new_string"], fuzzy=True)
     if match is None or match.edits is None:

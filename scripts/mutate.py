@@ -1,9 +1,9 @@
-"""Plants the faults of faults.toml one by one and names those that no claiming test catches.
+"""Plants the faults of faults.toml one by one and reports those that no claiming test catches.
 
     python scripts/mutate.py [ROW ...]
 
 Each fault is planted in a temporary copy of the tree, where the tests that claim its row run until
-the first one fails. Exit code 0: all faults were caught; 1: some were not; 2: a fault cannot be
+the first failure. Exit code 0: all faults were caught; 1: some were not; 2: a fault cannot be
 planted, or a claimed row has none.
 """
 
@@ -78,9 +78,9 @@ def claimed() -> dict[str, list[str]]:
 
 
 def planned() -> tuple[list[Fault], list[str]]:
-    """The faults, each at its place in the source, and what is wrong with the others.
+    """The faults, each with its current file, and the problems of others.
 
-    Where the text has moved to another file, that file is used if it is the only one.
+    If the text has moved to another file, that file is used if it is the only one.
     """
     table = tomllib.loads((ROOT / "scripts" / "faults.toml").read_text(encoding="utf-8"))
     texts = {
@@ -107,7 +107,8 @@ def planned() -> tuple[list[Fault], list[str]]:
 
 
 def copied(tree: Path) -> Path:
-    """A copy of the tree with an environment in which `alhena` is the copied source; its Python."""
+    """Copies the tree, with an environment in which `alhena` is the copied source; returns its
+    Python."""
     shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
     made = [sys.executable, "-m", "venv", "--without-pip", str(tree / ".venv")]
     subprocess.run(made, check=True)
@@ -126,11 +127,11 @@ def copied(tree: Path) -> Path:
 
 
 def catcher(fault: Fault, tree: Path, python: Path, tests: list[str]) -> str | None:
-    """The first of the tests claiming the row of a fault that fails with it; None: all pass."""
+    """The first claiming test that fails with the fault; None if all pass."""
     target = tree / fault.path
     sound = target.read_text(encoding="utf-8")
     target.write_text(sound.replace(fault.old, fault.new), encoding="utf-8")
-    # Python takes compiled code for current by its source's size and its time in seconds.
+    # Python checks compiled code by its source's size and its time in seconds.
     stamp = target.stat().st_mtime + 10
     os.utime(target, (stamp, stamp))
     try:

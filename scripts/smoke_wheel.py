@@ -1,4 +1,4 @@
-"""Builds the wheel, installs it into an environment of its own and runs it from an empty folder."""
+"""Builds the wheel, installs it into a fresh environment and runs it from an empty folder."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ asyncio.run(main())
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """The standard output of a command that has to succeed."""
+    """The standard output of a command that must succeed."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     print("+", *command, flush=True)
     return subprocess.run(

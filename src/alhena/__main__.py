@@ -1,4 +1,4 @@
-"""The command's entry: `--version` is answered here, everything else by the front ends."""
+"""The command's entry point: handles `--version` itself, everything else in the front ends."""
 
 import gc
 import sys
@@ -6,8 +6,8 @@ import sys
 from alhena.version import __version__
 
 YOUNG = 20_000
-"""Objects that may be created before the collector looks at them: the imports of a run create some
-ten thousand that all stay."""
+"""Allocations before the first garbage collection: the imports of a run create tens of thousands of
+objects that all stay."""
 
 
 def main() -> int:
@@ -24,12 +24,12 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        # The stream is unusable and would complain again when the interpreter flushes it.
+        # The stream is unusable and would raise again at the interpreter's final flush.
         sys.stdout = None
         print(f"alhena: cannot write the result: {error.strerror}.", file=sys.stderr)
         return 1
     finally:
-        gc.freeze()  # what is left goes with the process, unsearched
+        gc.freeze()  # the rest is freed with the process, without a collection
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Text as people see it: nothing in it acts on a terminal, hides, or moves what stands around it.
+"""Makes text safe to display: it cannot control a terminal, hide characters, or move text around
+it.
 
-`escaped` and `one_line` are for messages, `exact` for what somebody has to approve, and
-`without_controls` for an answer, which programs read too. Paths that a model may name again are
+`escaped` and `one_line` are for messages, `exact` for confirmations, and `without_controls` for
+answers, which programs read too. For paths that a model may use again see
 `system.errors.printable`.
 """
 
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 ELLIPSIS = "…"
 PADDING = 40
-"""Columns of blanks in a row that can push the end of a line out of sight; a tab counts as 4."""
+"""Columns of consecutive blanks that can push the end of a line out of sight; a tab counts as 4."""
 LINE_BREAKS = 4
-"""The most line breaks with nothing but blanks between them that a command is shown with."""
+"""Maximum consecutive line breaks (with only blanks between) displayed in a command."""
 
-# What isprintable takes for visible although nothing is drawn: Unicode's default ignorable code
-# points, and blanks that are no white space.
+# Characters that isprintable accepts although nothing is drawn: Unicode's default ignorable
+# code points, and blanks that are not white space.
 _UNDRAWN = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     "\U00016fe4\U0001d159" + "".join(map(chr, range(0xFE00, 0xFE10)))
@@ -27,7 +28,7 @@ _UNDRAWN = (
 _SELECTORS = ("\U000e0000", "\U000e0fff")
 _OVERLAYS = ("\u0334", "\u0338")
 _MARKS = 4
-"""The most combining marks that a letter of a living language carries."""
+"""Maximum combining marks on a letter of a living language."""
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _BLANKS = {" ": "spaces", "\t": "tabs", "\n": "line breaks"}
@@ -37,9 +38,9 @@ _LOOKALIKE = (
 
 
 def escaped(text: str, *, block: bool = False) -> str:
-    """`text` on one line, what cannot be seen written as `\\x1b`, `\\u202e`, `\\n`.
+    """Puts `text` on one line, with invisible characters written as `\\x1b`, `\\u202e`, `\\n`.
 
-    A `block` keeps its line breaks and tabs. What is escaped already, and plain text, stay.
+    With `block`, line breaks and tabs are kept. Escaped and plain text is unchanged.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -51,21 +52,21 @@ def escaped(text: str, *, block: bool = False) -> str:
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """A message on one line: runs of white space become single spaces, the rest is `escaped`.
+    """Puts a message on one line: runs of white space become single spaces, the rest is `escaped`.
 
-    Of one longer than `limit` characters (0: any length) the beginning and an ellipsis.
+    A message longer than `limit` characters (0: unlimited) is truncated with an ellipsis.
     """
-    # What is cut anyway need not be escaped, however long it is.
+    # Text beyond the limit need not be escaped.
     line = escaped(" ".join((text[: 4 * limit + 100] if limit else text).split()))
     whole = not limit or (len(line) <= limit and len(text) <= 4 * limit + 100)
     return line if whole else line[: max(limit - 1, 0)].rstrip() + ELLIPSIS
 
 
 def exact(text: str) -> str:
-    """`text` so that a person sees all of it: line breaks and tabs stay, padding becomes
-    `\\{400 spaces}`, what cannot be seen is escaped.
+    """Makes all of `text` visible: line breaks and tabs are kept, padding becomes `\\{400 spaces}`,
+    invisible characters are escaped.
 
-    It stands for one text only: backslashes before what reads like such an escape are doubled.
+    The result is unambiguous: backslashes before text that looks like such an escape are doubled.
     """
     if text.isascii() and text.isprintable() and "\\" not in text and " " * PADDING not in text:
         return text
@@ -83,10 +84,10 @@ def exact(text: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    """`text` without terminal sequences and control characters; line breaks and tabs stay.
+    """Removes terminal sequences and control characters from `text`; line breaks and tabs are kept.
 
-    For answers and results: they go to programs as well, and the letters and marks of a language
-    are theirs. A sequence without its end loses only its first character.
+    For answers and results, which programs read too: all letters and marks of a language are kept.
+    An incomplete sequence loses only its first character.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -102,7 +103,7 @@ def without_controls(text: str) -> str:
 
 
 def seen(text: str) -> Iterator[tuple[str, bool]]:
-    """Each character of `text`, and whether a reader would miss or mistake it."""
+    """Each character of `text`, with True if a reader would miss or mistake it."""
     room = 0
     category = _categories(text)
     for char in text:
@@ -114,7 +115,7 @@ def seen(text: str) -> Iterator[tuple[str, bool]]:
             yield char, True
         elif category(char)[0] == "M":
             if category(char) == "Me" or _OVERLAYS[0] <= char <= _OVERLAYS[1]:
-                room = 0  # it is drawn through or around what stands before it
+                room = 0  # it is drawn through or around the preceding text
             yield char, room == 0
             room = max(room - 1, 0)
         else:
@@ -123,12 +124,12 @@ def seen(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def unseen(char: str) -> bool:
-    """True when a character is a control, is not drawn, or steers how others are drawn."""
+    """True when a character is a control, is not drawn, or changes the display of others."""
     return not char.isprintable() or char in _UNDRAWN or _SELECTORS[0] <= char <= _SELECTORS[1]
 
 
 def code(char: str) -> str:
-    """`\\x1b`, `\\u202e` or `\\U000e0001`."""
+    """Formats a character as `\\x1b`, `\\u202e` or `\\U000e0001`."""
     point = ord(char)
     if point < 0x100:
         return f"\\x{point:02x}"
@@ -136,12 +137,13 @@ def code(char: str) -> str:
 
 
 def is_padding(run: str) -> bool:
-    """True when blanks in a row (spaces and tabs) are wide enough to hide what follows."""
+    """True when consecutive blanks (spaces and tabs) are wide enough to hide the text after
+    them."""
     return len(run) + 3 * run.count("\t") >= PADDING
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Text as it stands, and what is written in its place, in turns."""
+    """Alternating pieces of unchanged text and replacements."""
     import re
 
     for index, run in enumerate(re.split(r"([ \t\n]{5,})", text)):
@@ -179,7 +181,7 @@ def _doubled(match: "re.Match[str]") -> str:
 
 
 def _categories(text: str) -> Callable[[str], str]:
-    """What tells a character's category, loaded when there is more to tell than ASCII has."""
+    """A function for the category of characters; loads the full table only for non-ASCII text."""
     if text.isascii():
         return lambda _char: "Cc"
     from unicodedata import category

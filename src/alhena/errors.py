@@ -1,73 +1,73 @@
 """The root of every error this library raises.
 
     AlhenaError                          exit 1
-    ├── UsageError                       exit 2    an argument is wrong
-    ├── InputError                       exit 42   the prompt or a named file cannot be used
-    │   ├── session.errors.SessionError  a session that was named cannot be used
-    │   │   ├── NoSessionError           there is none
-    │   │   └── HeldSessionError         another process is at work on it
+    ├── UsageError                       exit 2    an argument is invalid
+    ├── InputError                       exit 42   the prompt or a named file is unusable
+    │   ├── session.errors.SessionError  the named session is unusable
+    │   │   ├── NoSessionError           it does not exist
+    │   │   └── HeldSessionError         another process uses it
     │   └── session.errors.NoCheckpointError  there is no such checkpoint
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
-    │   └── DamagedError                 a file of what the user has said holds something else
+    │   └── DamagedError                 a file of user decisions is invalid
     ├── wire.errors.WireError
-    │   ├── SseError                     bytes that are no event stream, or too large
-    │   ├── DecodeError                  JSON that is not the documented shape
-    │   ├── EncodeError                  a value that JSON cannot carry
+    │   ├── SseError                     not an event stream, or too large
+    │   ├── DecodeError                  JSON of the wrong shape
+    │   ├── EncodeError                  a value without a JSON form
     │   └── ConformanceError             a request that breaks a rule of the API
     ├── system.errors.FileError          a file cannot be opened, read or written
     ├── system.errors.ProcessStartError  a command cannot be started
-    │   └── SandboxError                 exit 44   no such sandbox can be had
-    ├── system.errors.SearchError        a search cannot be carried out
+    │   └── SandboxError                 exit 44   the requested sandbox is unavailable
+    ├── system.errors.SearchError        a search failed
     ├── system.web.errors.FetchError     a web page cannot be read
     ├── ModelError
     │   ├── CredentialsError             exit 41   none found, 401, 403
     │   │   ├── ValidationRequiredError  the account has to be verified first
     │   │   ├── auth.grant.GrantRefusedError  a token endpoint gives no token
-    │   │   ├── auth.exchange.ExpiredLoginError  a login that has ended
-    │   │   ├── auth.authorization.StrayAnswerError  a browser with another login's answer
-    │   │   ├── auth.login.NoAnswerError  nobody to paste a code
-    │   │   ├── code_assist.account.IneligibleAccountError  an account that is not taken
-    │   │   └── code_assist.account.ProjectRequiredError  an account without a project
+    │   │   ├── auth.exchange.ExpiredLoginError  the login has ended
+    │   │   ├── auth.authorization.StrayAnswerError  an answer to another login
+    │   │   ├── auth.login.NoAnswerError  no person to paste a code
+    │   │   ├── code_assist.account.IneligibleAccountError  the account is rejected
+    │   │   └── code_assist.account.ProjectRequiredError  the account needs a project
     │   ├── ModelNotFoundError           404
     │   ├── RequestRejectedError         any other 4xx
     │   ├── QuotaError                   429
     │   │   ├── RateLimitError           a limit per minute
-    │   │   ├── CapacityError            the model has no room now
-    │   │   └── SpentQuotaError          no wait helps
-    │   │       ├── DailyQuotaError      nothing left for today
-    │   │       └── ZeroQuotaError       this account has none for the model
+    │   │   ├── CapacityError            the model is overloaded
+    │   │   └── SpentQuotaError          waiting does not help
+    │   │       ├── DailyQuotaError      the daily quota is used up
+    │   │       └── ZeroQuotaError       no quota for this model
     │   ├── ServerFaultError             5xx
     │   ├── NetworkError                 no connection, timeout, proxy
-    │   ├── StreamCutError               the answer stopped before its end
-    │   ├── UnusableAnswerError          a whole answer with nothing in it
+    │   ├── StreamCutError               the answer was truncated
+    │   ├── UnusableAnswerError          the answer is empty
     │   └── RecordingError               a recorded response is missing or malformed
     ├── scheduler.errors.SchedulerError
-    │   ├── TransitionError              a tool call cannot go from one state to the other
-    │   └── ConfirmationError            an answer that no waiting call can take
-    ├── scheduler.bus.BusError           a request that is open already
-    ├── mcp.errors.McpError               an MCP server, or the way to it
-    │   ├── McpConnectError              it cannot be reached, or does not speak the protocol
-    │   │   ├── McpAuthError             it wants to know who asks
-    │   │   └── oauth.errors.SignInError exit 41   nobody could be signed in to it
-    │   │       └── RefusedError         an authorization server said no
-    │   ├── oauth.errors.TokenFileError  exit 41   the file of the tokens cannot be used
+    │   ├── TransitionError              an invalid change of state
+    │   └── ConfirmationError            an answer without a waiting call
+    ├── scheduler.bus.BusError           the request is already open
+    ├── mcp.errors.McpError               an MCP server or its transport failed
+    │   ├── McpConnectError              unreachable, or violates the protocol
+    │   │   ├── McpAuthError             requires authentication
+    │   │   └── oauth.errors.SignInError exit 41   sign-in failed
+    │   │       └── RefusedError         permanently refused
+    │   ├── oauth.errors.TokenFileError  exit 41   the token file is unusable
     │   ├── McpLostError                 the connection ended
     │   ├── McpTimeoutError              no answer in time
-    │   └── McpRefusedError              it answered with an error of the protocol
-    ├── hooks.errors.HookBlockedError    exit 0    a hook did not let something pass
-    ├── hooks.errors.HookStopError       exit 0    a hook asked for the end of the run
-    ├── session.errors.JournalError      what happens cannot be recorded
-    ├── session.errors.CheckpointError   files cannot be kept, or not be put back
-    │   ├── NoGitError                   there is no git
-    │   ├── GitFailedError               a git command has failed
-    │   └── TooMuchError                 there is more than can be kept
-    ├── chat.errors.InvalidResponseError an answer that is empty, blocked or malformed
-    ├── chat.errors.ContextOverflowError a request that does not fit the model's window
-    ├── chat.errors.ChantingError        an answer that says the same over and over
+    │   └── McpRefusedError              answered with a JSON-RPC error
+    ├── hooks.errors.HookBlockedError    exit 0    a hook blocked something
+    ├── hooks.errors.HookStopError       exit 0    a hook ended the run
+    ├── session.errors.JournalError      the session cannot be recorded
+    ├── session.errors.CheckpointError   a snapshot or a restore failed
+    │   ├── NoGitError                   git is missing
+    │   ├── GitFailedError               a git command failed
+    │   └── TooMuchError                 too much data for a snapshot
+    ├── chat.errors.InvalidResponseError an empty, blocked or malformed answer
+    ├── chat.errors.ContextOverflowError a request larger than the context window
+    ├── chat.errors.ChantingError        a repetitive answer
     ├── frontends.streams.OutputError    the result cannot be written
-    ├── agent.errors.BusyError           a second prompt while one is at work
-    ├── agent.errors.LoopError           the model goes in circles
+    ├── agent.errors.BusyError           a second prompt during a run
+    ├── agent.errors.LoopError           the model repeats itself
     └── agent.errors.LimitError          exit 53
         ├── TurnLimitError               model turns of a prompt or a session
         ├── TokenLimitError              tokens of a session
@@ -85,11 +85,10 @@ if TYPE_CHECKING:
 
 
 class AlhenaError(Exception):
-    """Something a caller can act on.
+    """An error that a caller can act on.
 
-    `message` is one line that says what happened and where; `remedy`, when there is one, says what
-    to do. `kind` is the stable name that JSON output uses as `error.type`; `exit_code` is what the
-    command ends with.
+    `message` is one line with the cause and the place; `remedy`, if any, is what to do. `kind` is
+    the stable name in `error.type` of JSON output; `exit_code` is the exit code of the command.
     """
 
     exit_code: ClassVar[int] = 1
@@ -105,21 +104,21 @@ class AlhenaError(Exception):
 
 
 class UsageError(AlhenaError):
-    """The command line cannot be carried out as written."""
+    """The command line is invalid."""
 
     exit_code = 2
     kind = "usage"
 
 
 class InputError(AlhenaError):
-    """No prompt was given, or an input that was named cannot be used."""
+    """No prompt was given, or a named input is unusable."""
 
     exit_code = 42
     kind = "input"
 
 
 class InterruptedRunError(AlhenaError):
-    """The user stopped the run; what was done until then stands."""
+    """The user stopped the run; completed work stays."""
 
     exit_code = 130
     kind = "interrupted"
@@ -128,10 +127,10 @@ class InterruptedRunError(AlhenaError):
 class ModelError(AlhenaError):
     """The model did not answer.
 
-    `status` is the HTTP status when there was one, `details` are the typed detail objects of the
-    service's error (google.rpc, as plain values), and `retry_after_s` is when it said to ask again,
-    in seconds. `attempts` is how often the request was sent in all; `too_long` says that this wait
-    is why it was not sent again.
+    `status` is the HTTP status if any, `details` are the typed detail objects of the service's
+    error (google.rpc, as plain values), and `retry_after_s` is the requested wait in seconds.
+    `attempts` is the number of times the request was sent; `too_long`: it was not retried because
+    of that wait.
     """
 
     kind = "api_error"
@@ -166,7 +165,7 @@ class ServerFaultError(ModelError):
 
 
 class NetworkError(ModelError):
-    """The service could not be reached, or went silent past a time limit."""
+    """The service could not be reached, or timed out."""
 
     kind = "network"
 

@@ -1,8 +1,8 @@
-"""The one stream of events that every front end, the journal and telemetry read.
+"""The stream of events read by every front end, the journal and telemetry.
 
-Events hold plain values only, so that this module depends on no room and every event encodes to
-JSON as it is (`msgspec.json.encode(event)`); `type` is the tag. Events of a subagent's tool calls
-carry the id of the call that runs the subagent as `parent_call_id`.
+Events have plain values only, so that this module depends on no room and every event encodes to
+JSON directly (`msgspec.json.encode(event)`); `type` is the tag. Events of a subagent's tool calls
+have the id of the call that runs the subagent as `parent_call_id`.
 """
 
 import time
@@ -15,7 +15,7 @@ from alhena.values import Value
 
 
 def timestamp(time_ns: int) -> str:
-    """A time since 1970 as records of events say it: 2026-01-31T12:34:56.789Z."""
+    """Formats a time since 1970 for records of events: 2026-01-31T12:34:56.789Z."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     return f"{_second(seconds)}.{rest // 1_000_000:03d}Z"
 
@@ -26,11 +26,11 @@ def _second(seconds: int) -> str:
 
 
 class EventBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """What all events share: immutable, tagged by `type`."""
+    """The base of all events: immutable, tagged by `type`."""
 
 
 class RunStartedEvent(EventBase, Value, frozen=True, kw_only=True, tag="init"):
-    """A prompt was accepted. `notices` are lines a person should see."""
+    """A prompt was accepted. `notices` are lines for a person."""
 
     session_id: str
     model: str
@@ -40,7 +40,7 @@ class RunStartedEvent(EventBase, Value, frozen=True, kw_only=True, tag="init"):
 
 
 class UserMessageEvent(EventBase, frozen=True, kw_only=True, tag="user_message"):
-    """The prompt as it enters the history."""
+    """The prompt as stored in the history."""
 
     prompt_id: str
     text: str
@@ -54,14 +54,14 @@ class ThoughtEvent(EventBase, frozen=True, kw_only=True, tag="thought"):
 
 
 class ContentEvent(EventBase, frozen=True, kw_only=True, tag="content"):
-    """A piece of the answer's text, as it streamed in."""
+    """A piece of the answer's text, as streamed."""
 
     text: str
 
 
 class ToolCallRequestEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_request"):
-    """The model asked for a tool call, or a hook put one in the place of another that has run:
-    `replaces` is the id of the model's call, whose response it gives."""
+    """The model requested a tool call, or a hook replaced a finished call by another: `replaces` is
+    the id of the model's call, which it answers."""
 
     call_id: str
     name: str
@@ -83,7 +83,7 @@ class ToolCallUpdateEvent(EventBase, frozen=True, kw_only=True, tag="tool_call_u
 
 
 class ToolCallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call as it stands; `status` is a `scheduler.states.Status`."""
+    """The current state of a tool call; `status` is a `scheduler.states.Status`."""
 
     call_id: str
     name: str
@@ -94,14 +94,14 @@ class ToolCallState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ToolCallsUpdateEvent(EventBase, Value, frozen=True, kw_only=True, tag="tool_calls_update"):
-    """All calls of the batch at work, in call order, after some of them have changed."""
+    """All calls of the current batch, in call order, after some of them changed."""
 
     calls: tuple[ToolCallState, ...]
     parent_call_id: str | None = None
 
 
 class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
-    """Live output of a running tool: the text that came since the last such event."""
+    """Live output of a running tool: the text since the last such event."""
 
     call_id: str
     text: str
@@ -111,11 +111,12 @@ class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
 class ConfirmationRequestEvent(
     EventBase, Value, frozen=True, kw_only=True, tag="confirmation_request"
 ):
-    """A tool call waits for an answer. `details` is the confirmation, encoded as plain values.
+    """A tool call waits for approval. `details` is the confirmation, encoded as plain values.
 
-    `reason` and `parts` say why it is asked; `outcomes` are the answers it takes, and `lasting` the
-    rule, or the approval mode, that those which hold beyond the call would leave (each a
-    `bus.messages.LastingRule` as plain values). `problem` says why it is asked once more.
+    `reason` and `parts` explain the question; `outcomes` are the possible answers, and `lasting`
+    the rule, or the approval mode, that permanent answers would create (each a
+    `bus.messages.LastingRule` as plain values). `problem` is the reason why the question is
+    repeated.
     """
 
     call_id: str
@@ -133,12 +134,12 @@ class ConfirmationRequestEvent(
 class ToolCallResponseEvent(EventBase, Value, frozen=True, kw_only=True, tag="tool_call_response"):
     """A tool call ended; emitted exactly once for each request.
 
-    `display` is what a person sees: text, or the encoded display object. `decision` says how the
-    call came to run or not (auto_accept, accept, modify, reject); `denied` is set when the policy
-    or a person kept it from running. `tool_type` is native or mcp. Where a hook or a person has
-    changed the arguments, `args` are those that count and `proposed_args` those of the request.
-    `parts` are what the model gets (each a `wire.content.Part`): none where a hook has put another
-    call in the place of this one. `replaces` is as in the request.
+    `display` is shown to people: text, or the encoded display object. `decision` tells how the call
+    was approved or not (auto_accept, accept, modify, reject); `denied` is set when the policy or a
+    person prevented it. `tool_type` is native or mcp. If a hook or a person changed the arguments,
+    `args` are the final ones and `proposed_args` those of the request. `parts` are the response for
+    the model (each a `wire.content.Part`): empty if a hook replaced this call by another.
+    `replaces` is as in the request.
     """
 
     call_id: str
@@ -163,9 +164,9 @@ class ToolCallResponseEvent(EventBase, Value, frozen=True, kw_only=True, tag="to
 
 
 class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
-    """The files were kept as they are, under this name: before a call (`call_id`), or before they
-    are put back (none). `tree` is their name in the shadow repository, "" where those of other
-    roots were kept and the project's could not be."""
+    """A snapshot of the files was made under this name: before a call (`call_id`), or before a
+    restore (none). `tree` is its name in the shadow repository, "" if only files of other roots
+    could be saved."""
 
     name: str
     tree: str
@@ -174,8 +175,8 @@ class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
 
 
 class OutputTruncatedEvent(EventBase, frozen=True, kw_only=True, tag="output_truncated"):
-    """Of a result the model gets the two ends (TOOLS-22). Lengths and the threshold are characters;
-    `problem` says why `output_file` is missing or not complete."""
+    """A result was truncated to its two ends for the model (TOOLS-22). Lengths and the threshold
+    are characters; `problem` is the reason why `output_file` is missing or incomplete."""
 
     call_id: str
     name: str
@@ -194,9 +195,8 @@ class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
 
 
 class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
-    """A request is about to be sent. `role` says on whose behalf: main, subagent,
-    utility_tool or utility_loop_detector.
-    `text` is its contents as JSON, when somebody asked for texts."""
+    """A request is about to be sent. `role` is its origin: main, subagent, utility_tool or
+    utility_loop_detector. `text` is its contents as JSON, if texts are enabled."""
 
     model: str
     prompt_id: str
@@ -207,8 +207,8 @@ class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
 
 
 class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response"):
-    """A request was answered in full. Token counts are the server's; 0 where it gave none. `text`
-    is the answer as a JSON array of its pieces, when somebody asked for texts."""
+    """A request was answered in full. Token counts are the server's; 0 if missing. `text` is the
+    answer as a JSON array of its pieces, if texts are enabled."""
 
     model: str
     prompt_id: str
@@ -237,9 +237,9 @@ class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
 
 
 class RetryEvent(EventBase, frozen=True, kw_only=True, tag="retry"):
-    """A request failed and is sent again in `delay_s` seconds, which begin with this event, as
-    attempt `attempt` of at most `max_attempts`. With `retract`, the text that has streamed in since
-    the last ApiRequestEvent is void: the answer begins anew."""
+    """A request failed and is sent again in `delay_s` seconds, counted from this event, as attempt
+    `attempt` of at most `max_attempts`. With `retract`, the text streamed since the last
+    ApiRequestEvent is void: the answer starts again."""
 
     model: str
     prompt_id: str
@@ -253,8 +253,8 @@ class RetryEvent(EventBase, frozen=True, kw_only=True, tag="retry"):
 
 
 class ModelFallbackEvent(EventBase, frozen=True, kw_only=True, tag="model_fallback"):
-    """From here on `model` answers instead of `instead_of`. With `retract`, the text that has
-    streamed in since the last ApiRequestEvent is void. `asked`: a person agreed to it."""
+    """From now on `model` answers instead of `instead_of`. With `retract`, the text streamed since
+    the last ApiRequestEvent is void. `asked`: a person agreed to it."""
 
     model: str
     instead_of: str
@@ -267,10 +267,9 @@ class ModelFallbackEvent(EventBase, frozen=True, kw_only=True, tag="model_fallba
 
 
 class CompressedEvent(EventBase, frozen=True, kw_only=True, tag="chat_compressed"):
-    """An attempt to shorten the conversation has ended. `status` is a
+    """An attempt to compress the conversation has ended. `status` is a
     `chat.compression_options.CompressionStatus`; tokens are those of the next request, as far as
-    they are known, and stay the same where it failed. `reason` says why it failed, where that is to
-    be said."""
+    known, unchanged after a failure. `reason` explains a failure worth reporting."""
 
     original_tokens: int
     new_tokens: int
@@ -281,8 +280,8 @@ class CompressedEvent(EventBase, frozen=True, kw_only=True, tag="chat_compressed
 
 
 class OutputsMaskedEvent(EventBase, frozen=True, kw_only=True, tag="tool_outputs_masked"):
-    """Of so many old `results` the model has a preview from here on; the whole is on the disk.
-    Tokens are estimates of the conversation."""
+    """A number of old `results` was replaced by previews for the model; the full results are on
+    disk. Tokens are estimates of the conversation."""
 
     results: int
     original_tokens: int
@@ -293,8 +292,8 @@ class OutputsMaskedEvent(EventBase, frozen=True, kw_only=True, tag="tool_outputs
 class ContextWindowWillOverflowEvent(
     EventBase, frozen=True, kw_only=True, tag="context_window_will_overflow"
 ):
-    """A request is not sent: it needs about `estimated_tokens`, the model takes `window_tokens`,
-    and nothing is left to be left out. The run ends with an error."""
+    """A request is not sent: it needs about `estimated_tokens`, the model accepts `window_tokens`,
+    and nothing can be left out. The run ends with an error."""
 
     estimated_tokens: int
     window_tokens: int
@@ -302,10 +301,10 @@ class ContextWindowWillOverflowEvent(
 
 
 class LoopDetectedEvent(EventBase, frozen=True, kw_only=True, tag="loop_detected"):
-    """A model goes in circles. `kind` is a `chat.loops.LoopKind`, `detail` says what is repeated.
+    """A model repeats itself. `kind` is a `chat.loops.LoopKind`, `detail` describes the repetition.
 
-    `action`: the model was told so (corrected), the run ends for it (ended), or a person wants to
-    go on without being warned again in this prompt (ignored). `role` says whose conversation it is.
+    `action`: the model was notified (corrected), the run ends (ended), or a person chose to
+    continue without further warnings in this prompt (ignored). `role` is the conversation's role.
     """
 
     kind: str
@@ -316,7 +315,7 @@ class LoopDetectedEvent(EventBase, frozen=True, kw_only=True, tag="loop_detected
 
 
 class LoopCheckEvent(EventBase, frozen=True, kw_only=True, tag="loop_check"):
-    """A model was asked whether another goes in circles; `confidence` (0 to 1) is its answer, and
+    """A model checked another for loops; `confidence` (0 to 1) is its answer, and
     `second_confidence` that of `second_model`, which is asked when the first is sure."""
 
     prompt_id: str
@@ -327,11 +326,11 @@ class LoopCheckEvent(EventBase, frozen=True, kw_only=True, tag="loop_check"):
 
 
 class HookCallEvent(EventBase, frozen=True, kw_only=True, tag="hook_call"):
-    """A hook ran. `event` is what it heard of (a `hooks.model.HookEvent`), `kind` its type.
+    """A hook ran. `event` is its event (a `hooks.model.HookEvent`), `kind` its type.
 
-    `success`: it ended with exit code 0 and can be understood. `outcome` is one of allow, block,
-    stop, ask, warn (it failed and that is all) and cancelled; `message` says why. `input` is what
-    it read; `stdout` and `stderr` are the beginnings of what it wrote.
+    `success`: it ended with exit code 0 and valid output. `outcome` is one of allow, block, stop,
+    ask, warn (a failure without effect) and cancelled; `message` explains it. `input` is its input;
+    `stdout` and `stderr` are the beginnings of its output.
     """
 
     event: str
@@ -349,7 +348,7 @@ class HookCallEvent(EventBase, frozen=True, kw_only=True, tag="hook_call"):
 
 
 class WarningEvent(EventBase, frozen=True, kw_only=True, tag="warning"):
-    """Something a person should know that does not end the run."""
+    """A warning for a person that does not end the run."""
 
     message: str
 
@@ -367,7 +366,7 @@ class RunFinishedEvent(EventBase, frozen=True, kw_only=True, tag="result"):
 
     `reason` is one of done, stopped or blocked (by a hook), turn_limit, token_limit, time_limit,
     cost_limit, loop_detected, interrupted, error; `text` is the text of the last model turn, and
-    `finish_reason` the service's word for how that turn ended, "" where it said none.
+    `finish_reason` the service's finish reason of that turn, "" without one.
     """
 
     reason: str

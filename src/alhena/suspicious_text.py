@@ -1,4 +1,4 @@
-"""What in a text may deceive the person who reads it, in words for a warning."""
+"""Detects deceptive text and describes it in words for a warning."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from alhena.display_text import LINE_BREAKS, code, escaped, is_padding, one_line, seen, unseen
 
 MOST_WARNINGS = 8
-"""The most clauses that `suspicious` gives."""
+"""Maximum clauses returned by `suspicious`."""
 _SHOWN = 40
 
 _CONTROLS = {
@@ -21,7 +21,7 @@ _CONTROLS = {
     "\x7f": "delete character",
     "\x9b": "control sequence introducer",
 }
-# Letters of other scripts that are drawn like a Latin one.
+# Letters of other scripts that look like a Latin one.
 _LOOKALIKES = frozenset(
     "\u0430\u0441\u0435\u04bb\u0456\u0458\u04cf\u043e\u0440\u051b\u0455\u0443"  # Cyrillic
     "\u0445\u051d\u0475\u0501\u043a\u0410\u0412\u0415\u041a\u041c\u041d\u041e"  # Cyrillic
@@ -34,7 +34,7 @@ _LOOKALIKES = frozenset(
     "\u13aa\u13ac\u13b3\u13b7\u13bb\u13df\u13da\u13a2\u13a0\u13a1\u13e2\u13c0"  # Cherokee
     "\u0261\u0251\u0269\u028b"  # phonetic
 )
-# Signs that are drawn as one with what stands around them.
+# Characters that combine with adjacent ones.
 _EMOJI = r"[#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
 _SCRIPT = r"[\u0600-\u0dff]"
 _JOINED = (
@@ -45,10 +45,10 @@ _SLASHES = "\u2044\u2215\u29f8\uff0f"
 
 
 def suspicious(text: str, programs: Iterable[str] = ()) -> tuple[str, ...]:
-    """What a reader of `text` should be told, each a clause such as "contains a right-to-left
-    override (\\u202e) at column 12"; empty when it is what it looks like.
+    """Warnings about a deceptive `text`, each a clause such as "contains a right-to-left override
+    (\\u202e) at column 12"; empty for an unsuspicious one.
 
-    `programs` are the programs that a command line names: what looks Latin there has to be.
+    `programs` are the programs named in a command line: their names must be Latin if they look so.
     """
     roots = tuple(programs)
     if text.isascii() and text.isprintable() and "  " not in text and all(map(str.isascii, roots)):
@@ -60,9 +60,9 @@ def suspicious(text: str, programs: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def hidden(text: str) -> tuple[str, ...]:
-    """What nobody sees of a text in any language, such as a file's or a message's: each a clause as
-    `suspicious` has them. Letters, blanks and line ends are the text's own; so is what joins the
-    signs of an emoji, or the letters of a script that is written joined."""
+    """Warnings about hidden characters in a text of any language, such as a file or a message, as
+    clauses like those of `suspicious`. Letters, blanks and line ends are allowed; so are joiners in
+    emoji and in scripts that need them."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return ()
     plain = re.sub(_JOINED, "x", text.replace("\r\n", " \n"))
@@ -70,8 +70,8 @@ def hidden(text: str) -> tuple[str, ...]:
 
 
 def shown(text: str) -> str:
-    """A text in any language with nothing hidden in it: what `hidden` would tell of is written as
-    `\\x1b` or `\\u202e`, and lines end as they do here."""
+    """A text in any language with hidden characters (see `hidden`) written as `\\x1b` or `\\u202e`,
+    and line endings normalised."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = text.replace("\r\n", "\n")
@@ -101,7 +101,7 @@ def _hidden(text: str) -> Iterator[str]:
         name = _name(char)
         article = "an" if name[0] in "aeiou" else "a"
         more = f", {counts[char]} times in all" if counts[char] > 1 else ""
-        # Where it stands costs a look at all that is before it.
+        # Finding the position requires a scan of all preceding text.
         place = _place(text, at) if len(first) <= MOST_WARNINGS else f"character {at + 1}"
         yield f"contains {article} {name} ({code(char)}) at {place}{more}"
 
@@ -153,7 +153,7 @@ def _lookalikes(text: str, programs: tuple[str, ...]) -> Iterator[str]:
 
 
 def _like_latin(char: str) -> bool:
-    """True when a letter is drawn like an ASCII letter and is none."""
+    """True when a non-ASCII letter looks like an ASCII letter."""
     if char.isascii():
         return False
     if char in _LOOKALIKES:
@@ -192,7 +192,7 @@ def _name(char: str) -> str:
 
 
 def _place(text: str, at: int) -> str:
-    """Where a character stands, counted from 1; the line only where there are several."""
+    """The position of a character, counted from 1; with the line only if there are several."""
     line = text.count("\n", 0, at) + 1
     column = at - text.rfind("\n", 0, at)
     return f"column {column}" if "\n" not in text else f"line {line}, column {column}"

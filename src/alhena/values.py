@@ -1,4 +1,4 @@
-"""`Value`, the base of value classes that programs construct."""
+"""`Value`, the base of value classes that callers construct."""
 
 from enum import Enum
 from functools import reduce
@@ -16,22 +16,22 @@ _SCALARS = frozenset({str, int, float, bool, bytes, NoneType})
 _ARRAYS = (tuple, frozenset)
 _Types = frozenset[type]
 _Field = tuple[str, _Types, _Types, _Types, Any]
-"""A name; the types of values that are as they should be; those of arrays that are, when they hold
-nothing but the next; what anything else is converted to."""
+"""A name; valid types of the value; array types that are valid if they contain only the next; the
+target type of other values."""
 _fields: dict[type, tuple[_Field, ...]] = {}
 
 
 class FieldError(TypeError, ValueError):
-    """A value class was given something that one of its fields cannot be; the text names both."""
+    """A value class got an invalid value for a field; the text names both."""
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A Struct that converts what its fields are given, or raises FieldError.
+    """A Struct that converts the values of its fields, or raises FieldError.
 
-    Text becomes the enum it names, a list becomes the tuple that is meant; a text where a tuple is
-    meant, and a number, text or bool of another type or out of range, is refused. Fields of other
-    types (functions, mappings, other classes, quoted annotations) are taken as they are. Decoded
-    values and copies with changes (`msgspec.structs.replace`) pass here, too.
+    Text becomes the enum it names, a list becomes the declared tuple; a text in place of a tuple,
+    and a number, text or bool of another type or out of range, is rejected. Fields of other types
+    (functions, mappings, other classes, quoted annotations) are not checked. Decoded values and
+    changed copies (`msgspec.structs.replace`) are checked too.
     """
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Value(msgspec.Struct, frozen=True):
 
 
 def _refusal(field: str, value: object, wanted: Any, error: Exception) -> str:
-    """The reason for refusing a value, and the remedy for the usual slips."""
+    """The reason for rejecting a value, and the remedy for common mistakes."""
     kinds = _kinds(wanted)
     said = f"{field} cannot be {value!r:.100}"
     if isinstance(value, str) and any(get_origin(kind) in _ARRAYS for kind in kinds):
@@ -61,7 +61,7 @@ def _refusal(field: str, value: object, wanted: Any, error: Exception) -> str:
 
 
 def _read(cls: type) -> tuple[_Field, ...]:
-    """The fields of a class whose types can be held to."""
+    """The fields of a class with checkable types."""
     annotations: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         annotations |= get_annotations(base)
@@ -87,8 +87,8 @@ def _field(name: str, wanted: Any) -> _Field:
 
 
 def _checkable(annotation: Any) -> Any:
-    """The part of an annotation that can be held to: scalars, enums and literals, in tuples and
-    unions too. Any stands for the rest."""
+    """The checkable part of an annotation: scalars, enums and literals, also in tuples and unions.
+    Any replaces the rest."""
     if _is_plain(annotation):
         return annotation
     origin, args = get_origin(annotation), get_args(annotation)

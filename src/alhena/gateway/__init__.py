@@ -1,1 +1,1 @@
-"""An HTTP server by which clients of several dialects use one ContentGenerator."""
+"""An HTTP server that offers one ContentGenerator to clients of several dialects."""

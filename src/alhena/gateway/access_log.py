@@ -1,8 +1,9 @@
-"""One line of JSON for each request, written by a thread of its own.
+"""Logs one line of JSON for each request, written by a separate thread; also a fast path for
+chunks.
 
-Each message of an ASGI application passes every layer of it and of the server, and becomes an
-event of the HTTP library. For the pieces of a stream, which are one chunk each, nothing of that
-matters; what begins and what ends an answer goes the usual way.
+Each message of an ASGI application passes every layer of it and of the server, and becomes an event
+of the HTTP library. Stream chunks need none of that and bypass it; the start and the end of an
+answer take the usual way.
 """
 
 import asyncio
@@ -25,8 +26,8 @@ _LINE = "alhena.line"
 
 
 class Line:
-    """Writes chunks of the body of one answer, once its head is sent. `tell` hears how many bytes
-    of the body each has."""
+    """Writes chunks of an answer's body after its head was sent. `tell` receives the number of body
+    bytes of each."""
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self.tell: Callable[[int], None] = _unheard
@@ -35,12 +36,12 @@ class Line:
         self._transport = cycle.transport
 
     async def write(self, data: bytes) -> None:
-        """Sends some bytes, not none, when the client has taken enough of those before them."""
+        """Sends non-empty bytes once the client has accepted enough of the previous ones."""
         cycle = self._cycle
         if self._flow.write_paused and not cycle.disconnected:
             await self._flow.drain()
         if self._transport.is_closing():
-            # The connection broke, which the cycle hears of when the loop comes to it.
+            # The connection failed, which the cycle will learn in the next loop iteration.
             await asyncio.sleep(0)
         elif not cycle.disconnected:
             self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
@@ -48,10 +49,10 @@ class Line:
 
 
 class LiningProtocol(H11Protocol):
-    """Gives each request whose answer can be in chunks, as those of HTTP/1.0 cannot, its line."""
+    """Gives a `Line` to each request whose answer can be chunked, which excludes HTTP/1.0."""
 
     def handle_events(self) -> None:
-        """Takes what h11 has read; a request that begins with it has not been looked at yet."""
+        """Handles events of h11; a request that begins with them has not been processed yet."""
         super().handle_events()
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is not None and self.conn.their_http_version == b"1.1":
@@ -61,8 +62,7 @@ class LiningProtocol(H11Protocol):
 
 
 def line_of(scope: Any) -> Line | None:
-    """The line of a request; None where there is none, or another server stands before the
-    application."""
+    """The line of a request; None without one, or behind another server."""
     line: Line | None = scope.get(_LINE)
     return line
 
@@ -73,14 +73,14 @@ def _unheard(count: int) -> None:
 
 ENTRY = "alhena.entry"
 STALLED = "client stalled"
-"""The outcome of an answer whose client took nothing of it for too long."""
+"""The outcome of an answer whose client accepted nothing for too long."""
 _CUT = 503
 
 
 class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What the log says of a request. `status` is 499 when the client went away before an answer
-    began; `outcome` tells how an answer ended otherwise than whole, `detail` what of the reason is
-    not for the client: addresses and names of files."""
+    """The log entry of a request. `status` is 499 when the client disconnected before the answer;
+    `outcome` describes an incomplete end, `detail` the private part of the reason: addresses and
+    file names."""
 
     id: str
     time: str
@@ -101,11 +101,11 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     output_tokens: int | None = None
 
     def line(self) -> str:
-        """The line in the log."""
+        """Encodes the log line."""
         return msgspec.json.encode(self).decode("utf-8") + "\n"
 
     def count(self, response: GenerateContentResponse) -> None:
-        """Notes the tokens that an answer says it took."""
+        """Records the token counts of an answer."""
         usage = response.usage_metadata
         if usage is not None:
             self.input_tokens = usage.prompt_token_count
@@ -113,10 +113,10 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class AccessLog:
-    """Writes a line for each request that `app` has answered, and gives answers its id. `write`
-    gets text with its newline; it must not block.
+    """Logs a line for each request answered by `app`, and adds its id to answers. `write` gets text
+    with its newline; it must not block.
 
-    Paths are logged without their query, which may hold a key.
+    Paths are logged without their query, which may contain a key.
     """
 
     def __init__(self, app: ASGIApp, write: Callable[[str], None]) -> None:
@@ -156,7 +156,7 @@ class AccessLog:
             line.tell = wrote
         try:
             await self._app(scope, receive, counted)
-        except asyncio.CancelledError:  # nothing but the end of the server does that
+        except asyncio.CancelledError:  # only the server's shutdown does that
             entry.outcome = entry.outcome or FaultKind.STOPPING
             entry.status = entry.status or _CUT
             raise
@@ -166,7 +166,7 @@ class AccessLog:
 
 
 def entry_of(scope: Any) -> Entry:
-    """The entry of a request that is under way."""
+    """The entry of a current request."""
     entry: Entry = scope[ENTRY]
     return entry
 
@@ -176,24 +176,24 @@ def _since(start: float) -> float:
 
 
 CAPACITY = 4096
-"""Lines that may wait for the reader of the log."""
+"""Maximum lines waiting to be written."""
 
 
 class LogWriter:
-    """Gives lines to `write`, which may block. When `capacity` lines wait, further ones are
-    dropped; how many it were is said once there is room again."""
+    """Passes lines to `write`, which may block. When `capacity` lines wait, further ones are
+    dropped; their number is logged once there is room again."""
 
     def __init__(self, write: Callable[[str], None], *, capacity: int = CAPACITY) -> None:
         self._write = write
         self._lines: Queue[str | None] = Queue(capacity)
         self._dropped = 0
         self._lock = threading.Lock()
-        # A reader that never reads again must not keep the process from ending.
+        # A stuck reader must not keep the process from exiting.
         self._thread = threading.Thread(target=self._run, name="gateway-log", daemon=True)
         self._thread.start()
 
     def put(self, line: str) -> None:
-        """Takes a line with its newline; never waits."""
+        """Queues a line with its newline; never waits."""
         try:
             self._lines.put_nowait(line)
         except Full:
@@ -201,7 +201,7 @@ class LogWriter:
                 self._dropped += 1
 
     def close(self, timeout_s: float) -> bool:
-        """Waits until all lines are written, so long at most; whether they are."""
+        """Waits up to `timeout_s` until all lines are written; True if they are."""
         try:
             self._lines.put(None, timeout=timeout_s)
         except Full:

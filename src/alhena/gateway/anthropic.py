@@ -1,4 +1,4 @@
-"""Anthropic's Messages API as the gateway speaks it."""
+"""Anthropic's Messages API of the gateway."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ class AnthropicSpeech:
 
 
 _BEHIND = b"}}\n\n"
-"""What stands behind the text in its event."""
+"""The end of an event after its text."""
 
 
 class _Events:
@@ -72,7 +72,7 @@ class _Events:
     def feed(self, chunk: GenerateContentResponse) -> bytes:
         text = self._writer.text(chunk)
         if text:
-            # What stands around the text is the same as long as the block is.
+            # The bytes around the text stay the same within a block.
             before = self._before = self._before or self._around()
             return b"%b%b%b" % (before, encode_value(text), _BEHIND)
         self._before = b""

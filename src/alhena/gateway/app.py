@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application, for those who have its key."""
+"""The gateway as an ASGI application, protected by its key."""
 
 import asyncio
 import hmac
@@ -37,11 +37,11 @@ from alhena.wire.request import GenerateContentRequest
 
 
 class Guard:
-    """Lets requests in.
+    """Authorizes requests.
 
-    With a `key` they have to show it: as a bearer token, in x-api-key or in x-goog-api-key. Without
-    one nobody but this machine can reach the gateway; then its own browser must not be made to by a
-    page from elsewhere, so that Host and Origin have to name this machine.
+    With a `key` requests must send it: as a bearer token, in x-api-key or in x-goog-api-key.
+    Without one only this machine can reach the gateway; so that pages in its browser cannot use it,
+    Host and Origin must name this machine.
     """
 
     def __init__(self, key: str = "") -> None:
@@ -66,7 +66,7 @@ def _shown(headers: Mapping[str, str]) -> list[bytes]:
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     found = [token if scheme.lower() == "bearer" else ""]
     found += [headers.get("x-api-key", ""), headers.get("x-goog-api-key", "")]
-    # Header values are latin-1 here; a key that is UTF-8 has to be compared as what was sent.
+    # Header values are latin-1 here; a UTF-8 key must be compared with the sent bytes.
     return [value.strip().encode("latin-1", "replace") for value in found if value.strip()]
 
 
@@ -97,13 +97,13 @@ def _elsewhere(header: str, value: str) -> RefusedError:
 _GOOGLE_VERSIONS = ("/v1beta", "/v1alpha")
 _GONE = 499
 _LARGE = 256 * 1024
-"""Bytes of a body that take longer to read than other requests should wait."""
+"""Bytes of a body above which it is read in a thread."""
 _HEAVY = 512 * 1024
-"""The same of what its values weigh."""
+"""The same for the memory of its values."""
 
 
 class Gateway:
-    """Answers requests by `upstream`, those that `guard` lets in, within `limits`."""
+    """Answers requests with `upstream` that `guard` authorizes, within `limits`."""
 
     def __init__(self, upstream: Upstream, guard: Guard, terms: Terms) -> None:
         self.upstream = upstream
@@ -115,7 +115,7 @@ class Gateway:
         self._reader = asyncio.Lock()
 
     def posting(self, reading: Reading) -> ASGIApp:
-        """The endpoint for requests that `reading` reads."""
+        """The endpoint for requests read by `reading`."""
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             request = Request(scope, receive)
@@ -130,7 +130,7 @@ class Gateway:
         return _Asgi(endpoint)
 
     def telling(self, tell: listing.Tell) -> ASGIApp:
-        """The endpoint that tells a value, without asking the model."""
+        """The endpoint that returns a value without asking the model."""
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             request = Request(scope, receive)
@@ -197,9 +197,9 @@ class Gateway:
     async def _read(
         self, body: bytes, weight: int, request: Request, reading: Reading
     ) -> tuple[Asked, GenerateContentRequest]:
-        """What is asked, and the request to send. A large body, or one of many values, is read in a
-        thread, so that it keeps no other request waiting; one at a time, for the loop shares the
-        interpreter with all threads that have something to do."""
+        """Reads a request and prepares it for the model. A large body, or one with many values, is
+        read in a thread, so that other requests do not wait; one at a time, because the loop shares
+        the interpreter with all busy threads."""
 
         def read() -> tuple[Asked, GenerateContentRequest]:
             asked = reading(read_json(body), request)
@@ -226,7 +226,7 @@ class Gateway:
 
 
 class _Asgi:
-    """An ASGI function as an object, which a Route takes as it is."""
+    """An ASGI function as an object, which Route accepts unchanged."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
         self._app = app
@@ -239,7 +239,7 @@ class _Asgi:
 def gateway_app(
     upstream: Upstream, guard: Guard, terms: Terms, log: Callable[[str], None]
 ) -> ASGIApp:
-    """The application. `log` gets a line of JSON for each request."""
+    """Builds the application. `log` gets a line of JSON for each request."""
     gateway = Gateway(upstream, guard, terms)
     post, get = ["POST"], ["GET"]
     google = gateway.posting(reads_google)
@@ -266,8 +266,8 @@ def gateway_app(
 
 
 def speech_for(request: Request) -> Speech:
-    """The dialect that a request is made in: its path says it, and where one path belongs to
-    several (the list of models) the headers of its client."""
+    """The dialect of a request: determined by its path, or by its headers for a path shared by
+    several dialects (the list of models)."""
     path, headers = request.url.path, request.headers
     asks_google = request.method == "POST" and path.startswith("/v1/models/")
     shared = path.startswith("/v1/models")
@@ -306,6 +306,7 @@ def _no_such_thing(request: Request, error: Exception) -> Response:
 
 
 def _defect(request: Request, error: Exception) -> Response:
-    """What the server logs with its traceback; the client is told that it was not its fault."""
+    """The answer to a defect, which the server logs with its traceback; the client is not at
+    fault."""
     message = f"an unexpected {type(error).__name__} in the gateway; its log says where."
     return _told(request, Fault(kind=FaultKind.INTERNAL, message=message))

@@ -1,4 +1,4 @@
-"""The body of a request, within limits, and the end of the gateway."""
+"""Reads the body of a request within limits, and ends waits at shutdown."""
 
 import asyncio
 import re
@@ -15,8 +15,8 @@ from alhena.wire.dialects.fields import DialectError
 
 
 class Closing:
-    """Ends what requests wait for, when the gateway stops and has no more time for it. Each learns
-    of it where it waits, and still has its say: an answer that was begun ends with the reason."""
+    """Ends the waits of requests when the gateway's time for shutdown is over. Each wait raises an
+    error, so that a started answer ends with the reason."""
 
     def __init__(self) -> None:
         self._waits: set[asyncio.Timeout] = set()
@@ -26,8 +26,8 @@ class Closing:
     async def within(
         self, seconds: float, late: Callable[[], AlhenaError]
     ) -> AsyncGenerator[None, None]:
-        """What is done inside has so many seconds. Raises the error that `late` makes when it takes
-        longer, RefusedError when the gateway closes."""
+        """Limits the block to `seconds`. Raises the error from `late` after a timeout, RefusedError
+        when the gateway closes."""
         if self._begun:
             raise _stopping()
         try:
@@ -41,7 +41,7 @@ class Closing:
             raise (_stopping() if self._begun else late()) from error
 
     def close(self) -> None:
-        """Ends all waits, and those that would begin."""
+        """Ends all current and future waits."""
         self._begun = True
         now = asyncio.get_running_loop().time()
         for wait in self._waits:
@@ -60,13 +60,12 @@ MB = 1024 * 1024
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes in bytes, times in seconds.
 
-    `concurrent` requests are answered at a time, and the bodies of all of them together hold
-    `bodies_bytes` at most. What the values of one come to in memory, beside its texts, is
-    `values_bytes` at most, and counts among those of all. The head of a request has to arrive
-    within `head_s`, its body within `body_s` and each next piece of that within `body_idle_s`; its
-    answer has to be written within `total_s`. A client that takes nothing for `stall_s` is given
-    up. A stream says that it lives after `ping_s` of silence. When the gateway stops, answers under
-    way get `stop_s`.
+    At most `concurrent` requests are answered at a time, and all their bodies together have at most
+    `bodies_bytes`. The values of one body, without its texts, may use `values_bytes` of memory,
+    which also count towards the total. The head of a request must arrive within `head_s`, its body
+    within `body_s` and each piece of it within `body_idle_s`; its answer must be written within
+    `total_s`. A client that accepts nothing for `stall_s` is disconnected. A stream sends a ping
+    after `ping_s` of silence. At shutdown current answers get `stop_s`.
     """
 
     body_bytes: int = 32 * MB
@@ -85,19 +84,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SKIPPED = 4
-"""A body of up to so many times the limit is read to its end, so that its client reads the answer
-that it is too large; most clients read nothing before they have sent all."""
+"""A body up to this multiple of the limit is read to its end, so that the client reads the error;
+most clients read nothing before they have sent everything."""
 
 
 _COSTS = ((b"{", 150), (b"[", 80), (b":", 60), (b",", 50))
-"""Bytes of memory that an object, an array, a member and a further value take, about."""
+"""Approximate bytes of memory for an object, an array, a member and a further value."""
 _OTHER = bytes(set(range(256)) - set(b'{[:,"'))
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u]|u(?![dD][89a-fA-F]))"
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})",
     re.DOTALL,
 )
-"""What stands for a character in a text; as group 1 half of one."""
+"""Matches a character in a text, or (group 1) a lone surrogate."""
 _STRING = re.compile(rb'"[^"]*"')
 
 
@@ -106,28 +105,28 @@ class ClientGoneError(Exception):
 
 
 class Bodies:
-    """The number of bytes that the bodies of all requests hold now."""
+    """Total bytes of the current bodies of all requests."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held = 0
 
     def take(self, count: int) -> None:
-        """Counts bytes that arrive. Raises RefusedError when there is no room for them."""
+        """Counts received bytes. Raises RefusedError above the limit."""
         if self._held + count > self._limit:
             raise refused(FaultKind.BUSY, "too many large requests at a time.", retry_after_s=1)
         self._held += count
 
     def give_back(self, count: int) -> None:
-        """Counts bytes that are no longer held."""
+        """Counts released bytes."""
         self._held -= count
 
 
 async def read_body(
     request: Request, limits: Limits, take: Callable[[int], None], closing: Closing
 ) -> bytes:
-    """The whole body; `take` is told how many bytes each piece has. Raises RefusedError when it is
-    too large or comes too slowly, ClientGoneError when its client goes away."""
+    """Reads the whole body; `take` receives the size of each piece. Raises RefusedError for a body
+    that is too large or too slow, ClientGoneError when the client disconnects."""
     async with closing.within(limits.body_s, _too_slow):
         return await _read(request, limits, take)
 
@@ -160,18 +159,18 @@ async def _read(request: Request, limits: Limits, take: Callable[[int], None]) -
 
 
 def weight_of(body: bytes, limit: int) -> int:
-    """The bytes of memory that the values of a JSON body take, about, beside those of its texts;
-    what is no JSON weighs what there is of it. Nothing is made of the values for it.
+    """Approximate bytes of memory for the values of a JSON body, without its texts; also for
+    invalid JSON. Builds no values for it.
 
     Raises RefusedError above `limit`: a few megabytes of brackets become a hundred times as much.
     """
     rough = _marks(body)
     if rough <= limit:
         return rough
-    # Texts may hold any number of commas and brackets. Each counts once two quotes enclose it.
+    # Texts may contain any number of commas and brackets. Each pair of quotes encloses a text.
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER)
     texts = bare.count(b'"') // 2
-    if (texts - 1) * _COSTS[-1][1] > limit:  # something stands between any two
+    if (texts - 1) * _COSTS[-1][1] > limit:  # there is a value between any two
         raise _too_many()
     weight = _marks(_STRING.sub(b"", bare))
     if weight > limit:
@@ -188,7 +187,7 @@ def _too_many() -> Exception:
 
 
 def read_json(body: bytes) -> Any:
-    """The JSON value of a body. Raises DialectError."""
+    """Parses the JSON of a body. Raises DialectError."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -198,8 +197,8 @@ def read_json(body: bytes) -> Any:
 
 
 def _half_pair(body: bytes) -> str:
-    """Words for half of a surrogate pair, which the decoder takes for the end of its data; empty
-    when there is none in its first megabyte."""
+    """The error for a lone surrogate, which the decoder mistakes for the end of data; empty if
+    there is none in the first megabyte."""
     for escape in _ESCAPE.finditer(body, 0, MB):
         if escape[1]:
             half = escape[1].decode("ascii")
@@ -208,7 +207,7 @@ def _half_pair(body: bytes) -> str:
 
 
 def _declared(request: Request) -> int:
-    """The length that the head says; h11 has refused what is no number."""
+    """The declared length; h11 has already rejected invalid numbers."""
     return int(request.headers.get("content-length") or 0)
 
 

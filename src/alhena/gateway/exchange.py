@@ -1,8 +1,8 @@
-"""One request and its streamed answer on their way through the gateway.
+"""One request and its streamed answer.
 
-Each message of an ASGI application passes every layer of it and of the server, and becomes an
-event of the HTTP library. For the pieces of a stream, which are one chunk each, nothing of that
-matters; what begins and what ends an answer goes the usual way.
+Each message of an ASGI application passes every layer of it and of the server, and becomes an event
+of the HTTP library. Stream chunks need none of that and bypass it; the start and the end of an
+answer take the usual way.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ _JSON = b"application/json; charset=utf-8"
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What every answer keeps to."""
+    """Settings common to all answers."""
 
     limits: Limits
     closing: Closing
 
 
 class Exchange:
-    """Writes the answer to one request in the `speech` of its client."""
+    """Writes the answer to one request in the client's dialect (`speech`)."""
 
     def __init__(
         self, send: Send, speech: Speech, entry: Entry, terms: Terms, line: Line | None
@@ -53,35 +53,35 @@ class Exchange:
         self.entry = entry
 
     async def reply(self, status: int, body: Any, headers: Headers | None = None) -> None:
-        """A whole answer, as JSON."""
+        """Sends a whole answer as JSON."""
         data = encode_value(body)
         length = (b"content-length", b"%d" % len(data))
         await self._start(status, _JSON, [length, *(headers or [])])
         await self._write(data, more=False)
 
     async def refuse(self, fault: Fault) -> None:
-        """An error instead of an answer."""
+        """Sends an error instead of an answer."""
         form = self.speech.error(fault)
         self._note(fault)
         headers: Headers = []
         if fault.retry_after_s is not None:
             headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after_s)))
-        if fault.kind is FaultKind.QUOTA:  # what the clients of both other dialects heed
+        if fault.kind is FaultKind.QUOTA:  # clients of both other dialects respect it
             headers.append((b"x-should-retry", b"false"))
         await self.reply(form.status, form.body, headers)
 
     async def within_time(self, answer: Awaitable[T]) -> T:
-        """What a service answers, if it does in time. Raises AlhenaError."""
+        """Awaits a service's answer with a timeout. Raises AlhenaError."""
         async with self._closing.within(self._limits.total_s, self._late):
             return await answer
 
     async def stream(
         self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
     ) -> None:
-        """A streamed answer. A chunk is taken when the client has taken what came before it.
+        """Sends a streamed answer. Takes a chunk when the client has accepted the previous ones.
 
-        The answer begins with the first chunk, or with a ping when that is long in coming. Raises
-        AlhenaError for what fails before; later failures are told in the stream, which they end.
+        The answer begins with the first chunk, or with a ping if that is late. Raises AlhenaError
+        for a failure before that; later failures are reported in the stream, which they end.
         """
         async with aclosing(chunks):
             self._quiet_since = asyncio.get_running_loop().time()
@@ -97,7 +97,7 @@ class Exchange:
     async def _told(
         self, chunks: AsyncGenerator[GenerateContentResponse, None], form: StreamForm
     ) -> bytes:
-        """Writes what comes; returns the bytes to end with."""
+        """Writes chunks as they arrive; returns the final bytes."""
         counted: GenerateContentResponse | None = None
         try:
             async with self._closing.within(self._limits.total_s, self._late):
@@ -120,10 +120,10 @@ class Exchange:
                 self.entry.count(counted)
 
     async def _begin(self, form: StreamForm) -> None:
-        """Sends the head of a streamed answer if it is not sent yet, by whoever comes first.
+        """Sends the head of a streamed answer once, for the first caller.
 
-        It waits where an answer before it is not taken yet; what is cancelled there has sent
-        nothing, so that the answer has begun only behind that.
+        It waits while a previous answer is not accepted yet; a caller cancelled there has sent
+        nothing, so the answer counts as begun only after that.
         """
         if self._begun:
             return
@@ -138,7 +138,7 @@ class Exchange:
         self.entry.detail = fault.detail[:1000]
 
     async def _pulse(self, form: StreamForm) -> None:
-        """Says now and then that the answer is still under way, where nothing else says it."""
+        """Sends pings while the answer is silent."""
         silence = self._limits.ping_s
         clock = asyncio.get_running_loop().time
         while True:
@@ -165,8 +165,8 @@ class Exchange:
 
 
 async def until_gone(receive: Receive, work: Awaitable[None]) -> None:
-    """Carries out `work` as long as the client is there, whose request has been read. When it goes
-    the work is cancelled, and ClientGoneError raised once it has come to its end."""
+    """Runs `work` while the client is connected; its request has been read. On disconnection
+    cancels the work, waits for its end and raises ClientGoneError."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(receive))
     try:

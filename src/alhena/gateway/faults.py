@@ -1,4 +1,4 @@
-"""What can go wrong with a request, in words that every dialect has a form for."""
+"""Errors of requests in a form that every dialect can express."""
 
 import re
 from enum import StrEnum
@@ -22,8 +22,8 @@ from alhena.wire.schema.openapi import SchemaError
 
 
 class FaultKind(StrEnum):
-    """INVALID to STOPPING are about the request or the gateway itself, the others about the service
-    behind it; UPSTREAM is every failure of that one which has no kind of its own."""
+    """INVALID to STOPPING concern the request or the gateway itself, the others the service behind
+    it; UPSTREAM covers its failures without their own kind."""
 
     INVALID = "invalid"
     TOO_LARGE = "too_large"
@@ -44,9 +44,9 @@ class FaultKind(StrEnum):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """The reason why a request is not answered. `place` is where in its body the reason stands,
-    `retry_after_s` when to ask again; `details` are the service's own (google.rpc). `detail` is for
-    the log: what clients need not know of the gateway's service, files and credentials."""
+    """The reason why a request fails. `place` locates it in the body, `retry_after_s` is the time
+    until a retry; `details` are the service's own (google.rpc). `detail` is for the log only:
+    information on the gateway's service, files and credentials."""
 
     kind: FaultKind
     message: str
@@ -57,7 +57,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedError(AlhenaError):
-    """The gateway does not answer a request."""
+    """The gateway refuses a request."""
 
     kind = "refused"
 
@@ -78,13 +78,13 @@ _FAILED = "the model service could not be asked; the log of the gateway says why
 
 
 def refused(kind: FaultKind, message: str, *, retry_after_s: float | None = None) -> RefusedError:
-    """The error of a request that the gateway itself refuses."""
+    """The error of a request refused by the gateway itself."""
     return RefusedError(Fault(kind=kind, message=message, retry_after_s=retry_after_s))
 
 
 def fault_of(error: AlhenaError) -> Fault:
-    """The fault that an error comes to for the client. What the error advises is left out: it is
-    advice for whoever runs the gateway."""
+    """Converts an error to a fault for the client. The remedy is dropped: it is for the operator of
+    the gateway."""
     if isinstance(error, RefusedError):
         return error.fault
     if isinstance(error, ModelError) and not isinstance(error, _INNER):

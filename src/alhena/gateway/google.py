@@ -1,4 +1,4 @@
-"""Gemini's own API as the gateway speaks it."""
+"""Gemini's own API of the gateway."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ _ERRORS = {
 
 
 class GoogleSpeech:
-    """A `Speech`. Streams are server-sent events, or one JSON array where `alt=sse` is not said."""
+    """A `Speech`. Streams are server-sent events, or one JSON array without `alt=sse`."""
 
     name = "gemini"
 
@@ -45,7 +45,7 @@ class GoogleSpeech:
         return msgspec.to_builtins(gemini.write_response(response))
 
     def stream(self, asked: DialectRequest) -> StreamForm:
-        """The chunks as they are."""
+        """The unchanged chunks."""
         del asked
         return _Events() if self._sse else _Array()
 
@@ -75,7 +75,7 @@ class _Events:
         return event(encode_value(GoogleSpeech().error(fault).body))
 
     def ping(self) -> bytes:
-        """Nothing: readers of this dialect take every line for a part of an answer."""
+        """Empty: readers of this dialect take every line for a part of the answer."""
         return b""
 
 

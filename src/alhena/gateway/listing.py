@@ -1,4 +1,4 @@
-"""The models that may be named, in each dialect."""
+"""Lists the available models in each dialect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +10,13 @@ from alhena.gateway.upstream import ModelNames
 from alhena.models.catalogue import ModelInfo
 
 _SINCE = 1735689600
-"""When the models were made is not known here; both dialects want to be told a time."""
+"""A placeholder for the models' creation time, which both dialects require."""
 _SINCE_TEXT = "2025-01-01T00:00:00Z"
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
 
 
 Tell = Callable[[str, ModelNames, str], dict[str, Any]]
-"""Tells of models in a dialect; of one, if its name is given."""
+"""Lists models in a dialect, or describes the named one."""
 
 
 def models(dialect: str, names: ModelNames, name: str = "") -> dict[str, Any]:

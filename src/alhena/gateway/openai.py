@@ -1,4 +1,4 @@
-"""OpenAI's chat completions as the gateway speaks them."""
+"""OpenAI's chat completions of the gateway."""
 
 import time
 from typing import Any
@@ -51,7 +51,7 @@ class OpenAiSpeech:
         return _Chunks(asked)
 
     def count(self, tokens: int) -> dict[str, Any]:
-        """The dialect asks for no numbers; told is the usage of a request that has no answer."""
+        """The usage of a request without an answer, because the dialect has no token counting."""
         return {"usage": {"prompt_tokens": tokens, "completion_tokens": 0, "total_tokens": tokens}}
 
     def error(self, fault: Fault) -> ErrorForm:
@@ -67,7 +67,7 @@ class OpenAiSpeech:
 
 
 _BEHIND = b',"logprobs":null,"finish_reason":null}]}\n\n'
-"""What stands behind the delta of a chunk."""
+"""The end of a chunk after its delta."""
 
 
 class _Chunks:
@@ -86,7 +86,7 @@ class _Chunks:
     def feed(self, chunk: GenerateContentResponse) -> bytes:
         text = self._writer.text(chunk)
         if text:
-            # What stands around the text is the same in all chunks of an answer.
+            # The bytes around the text are the same in all chunks of an answer.
             before = self._before = self._before or self._around()
             return b'%b{"content":%b}%b' % (before, encode_value(text), _BEHIND)
         return b"".join([event(encode_value(one)) for one in self._writer.feed(chunk)])

@@ -1,4 +1,4 @@
-"""The gateway on a socket: uvicorn, with limits of time for slow clients and an orderly end."""
+"""The gateway on a socket: uvicorn, with timeouts for slow clients and graceful shutdown."""
 
 import asyncio
 import contextlib
@@ -25,15 +25,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TICKS_PER_SECOND = 10
 _POLL_S = 0.005
 _LAST_S = 0.5
-"""How long clients have to take the error that ends their answer when the gateway stops."""
+"""Seconds for clients to read the error that ends their answer at shutdown."""
 _LOGGERS = ("uvicorn.error", "asyncio", "concurrent.futures")
-"""Who else has something to say of the server. Without a reader of its own Python writes it to
-standard error, which stops the loop when nobody reads that."""
+"""Loggers that report on the server. Without a handler Python writes their records to standard
+error, which blocks the loop when nobody reads it."""
 
 
 class StallWatch:
-    """Calls `give_up` when a client takes nothing of what waits in `transport` for so long. One
-    that takes a little is waited for, however slow it is."""
+    """Calls `give_up` when a client accepts nothing of the data waiting in `transport` for too
+    long. A slow client is not disconnected while it makes progress."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class StallWatch:
         self._timer = self._begun()
 
     def stop(self) -> None:
-        """Ends the watch."""
+        """Stops watching."""
         self._timer.cancel()
 
     def _begun(self) -> asyncio.TimerHandle:
@@ -64,16 +64,16 @@ class StallWatch:
 
 
 def note_stall(entry: Entry, log: Callable[[str], None] | None) -> None:
-    """Notes in the entry of a request that its client takes nothing. `log` is there when the entry
-    is in the log already, as that of an answer sent whole: it is then written once more."""
+    """Records in a request's log entry that its client is stalled. `log` is given if the entry was
+    already logged, for an answer sent at once: it is then logged again."""
     entry.outcome = STALLED
     if log is not None:
         log(entry.line())
 
 
 def protocol_for(limits: Limits, log: Callable[[str], None]) -> type[H11Protocol]:
-    """The HTTP protocol, which gives up clients that send the head of a request too slowly, and
-    those that take nothing of what is sent to them, as `log` then says."""
+    """The HTTP protocol, which disconnects clients that send the head of a request too slowly or
+    accept no data, and logs that to `log`."""
 
     class PatientProtocol(LiningProtocol):
         """One connection."""
@@ -124,8 +124,8 @@ def _cancelled(timer: asyncio.TimerHandle | None) -> None:
 
 
 class _Defects(logging.Handler):
-    """What the server itself has to say, in the form of the access log. Answers that the end of
-    the server cuts short are no defects."""
+    """Logs the server's own records in the form of the access log. Answers cut short by shutdown
+    are not defects."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         super().__init__()
@@ -143,9 +143,9 @@ class _Defects(logging.Handler):
 
 
 class GatewayServer(uvicorn.Server):
-    """Serves until it is stopped. With `signals` it ends in good order at the first SIGINT or
-    SIGTERM, at once at the second. `started` is called when connections are accepted; `log` gets a
-    line of JSON for each defect, with its traceback."""
+    """Serves until stopped. With `signals` it shuts down gracefully at the first SIGINT or SIGTERM,
+    at once at the second. `started` is called when connections are accepted; `log` gets a line of
+    JSON for each defect, with its traceback."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class GatewayServer(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self) -> None:
-        """Ends the server in good order: answers under way are finished."""
+        """Shuts down gracefully: current answers are finished."""
         self.should_exit = True
         self._stopped.set()
 
@@ -182,12 +182,12 @@ class GatewayServer(uvicorn.Server):
                 logger.removeHandler(self._defects)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to listen, and says so."""
+        """Starts listening and reports it."""
         await super().startup(sockets)
         self._tell_started()
 
     async def main_loop(self) -> None:
-        """Waits for the end; once a second the date that answers bear is renewed."""
+        """Waits for the end; updates the date header of answers every second."""
         ticks = 0
         while not await self.on_tick(ticks):
             ticks += _TICKS_PER_SECOND
@@ -196,9 +196,9 @@ class GatewayServer(uvicorn.Server):
                     await self._stopped.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Takes no more connections, and closes each when its answer has been sent. Answers that
-        take too long end with an error. What is left then, since its client takes nothing, is cut
-        off; all has closed what stands behind it before this returns."""
+        """Accepts no more connections, and closes each after its answer. Slow answers end with an
+        error. Connections whose client accepts nothing are then cut; all upstream connections are
+        closed before this returns."""
         for server in self.servers:
             server.close()
         for listener in sockets or ():
@@ -223,12 +223,12 @@ class GatewayServer(uvicorn.Server):
                 while state.tasks or state.connections:
                     if state.tasks:
                         await asyncio.wait(set(state.tasks))
-                    else:  # what has been written is on its way
+                    else:  # its data has been sent
                         await asyncio.sleep(_POLL_S)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Takes the signals while the server runs; they are not raised again behind it."""
+        """Handles signals while the server runs; they are not raised again afterwards."""
         self._loop = asyncio.get_running_loop()
         before = {number: signal.signal(number, self.handle_exit) for number in self._signals}
         try:
@@ -238,18 +238,18 @@ class GatewayServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Takes a signal."""
+        """Handles a signal."""
         del frame
         if self.should_exit:
             os._exit(128 + sig)
         self.should_exit = True
         if self._loop is not None:
-            # The loop may be waiting, and does not see a signal that Python handles.
+            # A waiting loop does not notice a signal handled by Python.
             self._loop.call_soon_threadsafe(self._stopped.set)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; port 0 is any that is free. Raises ConfigError."""
+    """A socket bound to an address; port 0 means any free one. Raises ConfigError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]

@@ -1,4 +1,4 @@
-"""A dialect as the gateway needs it: requests read, answers and ids written."""
+"""The gateway's interface to a dialect: reads requests, writes answers and ids."""
 
 import secrets
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from alhena.wire.response import GenerateContentResponse
 
 
 class ErrorForm(msgspec.Struct, frozen=True):
-    """An error as its dialect writes it: the HTTP status and the body."""
+    """An error in its dialect: the HTTP status and the body."""
 
     status: int
     body: dict[str, Any]
 
 
 class StreamForm(Protocol):
-    """One streamed answer in the bytes of a dialect. `feed` and `finish` raise DialectError."""
+    """A streamed answer in the bytes of a dialect. `feed` and `finish` raise DialectError."""
 
     @property
     def media_type(self) -> str:
@@ -32,19 +32,19 @@ class StreamForm(Protocol):
         ...
 
     def feed(self, chunk: GenerateContentResponse) -> bytes:
-        """The bytes that one more chunk comes to; may be none."""
+        """Converts a chunk to bytes; may be empty."""
         ...
 
     def finish(self) -> bytes:
-        """The bytes at the end."""
+        """The final bytes."""
         ...
 
     def failure(self, fault: Fault) -> bytes:
-        """The bytes that end the answer where something went wrong."""
+        """The bytes that end a failed answer."""
         ...
 
     def ping(self) -> bytes:
-        """Bytes that say nothing but that there is more to come; none where that cannot be said."""
+        """Bytes that only keep the stream alive; empty if the dialect has none."""
         ...
 
 
@@ -53,7 +53,7 @@ class Speech(Protocol):
 
     @property
     def name(self) -> str:
-        """What the access log calls it."""
+        """The name in the access log."""
         ...
 
     def whole(self, response: GenerateContentResponse, asked: DialectRequest) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Speech(Protocol):
         ...
 
     def count(self, tokens: int) -> dict[str, Any]:
-        """The body that tells a number of tokens."""
+        """The body with a token count."""
         ...
 
     def error(self, fault: Fault) -> ErrorForm:
@@ -80,7 +80,7 @@ def event(data: bytes, name: str = "") -> bytes:
 
 
 def call_ids(prefix: str) -> Callable[[str], str]:
-    """Gives ids to the calls of one answer: different from each other and from those of others."""
+    """Generates ids for the calls of one answer, unique across answers."""
     token = secrets.token_hex(8)
     numbers = count(1)
     return lambda _name: f"{prefix}_{token}_{next(numbers)}"
@@ -92,13 +92,12 @@ def answer_id() -> str:
 
 
 MAX_MESSAGES = 20_000
-"""The most messages of a request: far more than a model can read, and few enough to check."""
+"""Maximum messages of a request: far more than a model can read, and few enough to check."""
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client wants. `counts`: the number of tokens only; `own`: it is Gemini's own
-    dialect."""
+    """A client's request. `counts`: only the number of tokens; `own`: in Gemini's own dialect."""
 
     request: DialectRequest
     counts: bool = False
@@ -106,7 +105,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Reading = Callable[[Any, Request], Asked]
-"""Reads a body (as JSON values) and the request it came with. Raises AlhenaError."""
+"""Reads a body (JSON values) with its HTTP request. Raises AlhenaError."""
 
 
 def _require_few(body: Any, key: str) -> None:

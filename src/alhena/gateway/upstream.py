@@ -1,4 +1,4 @@
-"""The model service behind the gateway: names of models, requests made to fit."""
+"""The model service behind the gateway: maps model names, adapts requests."""
 
 from collections.abc import AsyncGenerator, Mapping
 
@@ -34,18 +34,17 @@ from alhena.wire.response import GenerateContentResponse
 from alhena.wire.schema.adapt import SchemaForm, with_form
 
 _LOW, _MEDIUM = 1024, 8192
-"""Up to so many tokens of thinking are what these levels stand for."""
+"""Maximum thinking tokens of these levels."""
 _INT32 = 2**31 - 1
-"""The largest of Gemini's whole numbers. Other dialects have larger ones."""
+"""Gemini's largest integer. Other dialects have larger ones."""
 _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 
 
 def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
-    """The config of a request in another dialect, within what the model takes: its limit of output
-    tokens, its way and its bounds of thinking. Where it takes no form for its answers beside tools,
-    that is said in words. A penalty of zero, which is none, is left out. Of numbers that Gemini's
-    fields cannot hold, limits become the largest that they can, and a seed another one, each time
-    the same."""
+    """Adapts the config of another dialect's request to the model: its output limit, the form and
+    bounds of its thinking. If it supports no answer format beside tools, the format is described in
+    words. A penalty of zero is dropped. Out-of-range numbers are reduced: limits to the maximum, a
+    seed to another value, always the same."""
     if config.function_names() and is_formed(config) and not info.forms_beside_functions:
         config = with_form_in_words(config)
     given = config.generation_config
@@ -77,7 +76,7 @@ def _folded(seed: int | None) -> int | None:
 
 
 def fitted_thinking(given: ThinkingConfig | None, info: ModelInfo) -> ThinkingConfig | None:
-    """Settings of thinking, a number of tokens in other dialects, as the model has them."""
+    """Converts thinking settings, a token count in other dialects, to the model's form."""
     budget = _bounded(given.thinking_budget) if given is not None else None
     if given is None or budget is None:
         return given
@@ -87,7 +86,7 @@ def fitted_thinking(given: ThinkingConfig | None, info: ModelInfo) -> ThinkingCo
         level = _level(budget, info.levels)
         return ThinkingConfig(thinking_level=level, include_thoughts=given.include_thoughts)
     if budget < 0:
-        budget = -1  # the one below 0 that there is: as much as the model likes
+        budget = -1  # the only negative value: the model's choice
     elif info.budgets is not None:
         least, most = info.budgets
         budget = min(max(budget, least), most)
@@ -95,7 +94,7 @@ def fitted_thinking(given: ThinkingConfig | None, info: ModelInfo) -> ThinkingCo
 
 
 def _level(budget: int, levels: tuple[str, ...]) -> str | None:
-    """The level for a budget, or the nearest above it that the model has."""
+    """The level for a budget, or the next higher one of the model."""
     wished = "HIGH"
     if budget == 0:
         wished = "MINIMAL"
@@ -110,11 +109,11 @@ def _level(budget: int, levels: tuple[str, ...]) -> str | None:
 def sendable(
     request: DialectRequest, *, model: str, prompt_id: str = "", session_id: str = ""
 ) -> GenerateContentRequest:
-    """A request of any dialect as `model` takes it, checked and repaired.
+    """A request of any dialect in the form of `model`, checked and repaired.
 
-    Thoughts are left out with their signatures. A signature that cannot be one of Gemini's goes,
-    too: a client has changed it. Media in tool results stand where the model looks for them. Raises
-    ConformanceError for what cannot be repaired, EncodeError for what JSON cannot carry.
+    Thoughts are dropped with their signatures, and so are signatures that cannot be Gemini's: a
+    client has changed them. Media in tool results are moved as the model requires. Raises
+    ConformanceError for an irreparable request, EncodeError for values without a JSON form.
     """
     info = model_info(model)
     contents = request.contents if info.media_in_responses else beside_results(request.contents)
@@ -155,11 +154,11 @@ _GEMINI = ("gemini-", "gemma-", "learnlm-")
 
 
 class ModelNames:
-    """The names that clients use, and the models that answer them.
+    """Maps clients' names to models.
 
-    `given` says it for single names. Of the others a Gemini name stands for itself where `gemini`
-    models answer; any other one means the `configured` model, because clients of other dialects
-    insist on the names they know.
+    `given` maps single names. Other Gemini names are unchanged if `gemini` models are served; any
+    other name means the `configured` model, because clients of other dialects insist on the names
+    they know.
     """
 
     def __init__(
@@ -170,7 +169,7 @@ class ModelNames:
         self._given = dict(given or {})
 
     def model(self, name: str) -> str:
-        """The model that answers for a name."""
+        """The model for a name."""
         bare = name.removeprefix("models/")
         mapped = self._given.get(name) or self._given.get(bare)
         if mapped is not None:
@@ -180,8 +179,8 @@ class ModelNames:
         return self.configured
 
     def listed(self) -> tuple[ModelInfo, ...]:
-        """The models to tell clients of: the configured one, the names that were given, and what
-        is known of Gemini's."""
+        """The models listed for clients: the configured one, the given names, and Gemini's known
+        ones."""
         found = {self.configured: model_info(self.configured)}
         for name in self._given:
             found.setdefault(name, _named(name, self.model(name)))
@@ -190,7 +189,7 @@ class ModelNames:
         return tuple(found.values())
 
     def described(self, name: str) -> ModelInfo | None:
-        """What is known of the model of a name; None for a name that no list would have."""
+        """The properties of a named model; None for a name outside all lists."""
         bare = name.removeprefix("models/")
         listed = {info.name: info for info in self.listed()}
         if bare in listed:
@@ -221,9 +220,8 @@ class Upstream:
         self.names = names
 
     def prepared(self, asked: DialectRequest, *, own: bool) -> GenerateContentRequest:
-        """The request as it is sent on; checked and repaired where a Gemini model answers, repaired
-        where another one is asked in Gemini's `own` dialect. That one knows what it asks for; the
-        settings of any other are made to fit."""
+        """The request to send; checked and repaired for a Gemini model, only repaired for another
+        model in Gemini's `own` dialect. Settings of other dialects are adapted."""
         model = self.names.model(asked.model)
         config, left_out = with_form(asked.config, SchemaForm.JSON_SCHEMA)
         if left_out:
@@ -234,10 +232,10 @@ class Upstream:
             config = config if own else fitted(config, model_info(model))
             return sendable(replace(asked, config=config), model=model, prompt_id=answer_id())
         config = _callable(config)
-        # The gate knows Gemini's rules only. It would take signatures of the other service for
-        # broken ones of Gemini's; that service checks its own requests. What calls and their
-        # results have to keep towards each other it asks for too, and clients of Gemini's dialect
-        # are the ones that nobody has held to it yet.
+        # The gate only knows Gemini's rules. It would take signatures of another service for
+        # broken ones of Gemini's; that service checks its own requests. But it requires the
+        # pairing of calls and results too, which only clients of Gemini's dialect have not
+        # been checked for.
         contents = tuple(map(EncodedContent, asked.contents))
         if own:
             contents, _ = repair_entries(contents, needs_signatures=False, takes_thoughts=True)
@@ -245,7 +243,7 @@ class Upstream:
         return GenerateContentRequest(model=model, contents=contents, config=config)
 
     async def answer(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer. Raises StreamCutError where it does not say how it ends."""
+        """Returns the whole answer. Raises StreamCutError without a finish reason."""
         response = await self._generator.generate(request)
         if not _is_end(response):
             raise StreamCutError(_CUT)
@@ -254,8 +252,8 @@ class Upstream:
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk; closing it closes what stands behind it. Raises StreamCutError
-        also where it ends without saying how."""
+        """Yields the answer in chunks; closing it closes the upstream connection. Raises
+        StreamCutError also without a finish reason."""
         chunks = self._generator.stream(request)
         ended = begun = False
         try:
@@ -263,7 +261,7 @@ class Upstream:
                 if not begun:
                     chunk = _identified(chunk)
                     begun = True
-                yield chunk  # before all that can wait until it has gone out
+                yield chunk  # before anything that might delay it
                 ended = ended or _is_end(chunk)
         finally:
             if isinstance(chunks, AsyncGenerator):
@@ -272,8 +270,7 @@ class Upstream:
             raise StreamCutError(_CUT)
 
     async def count(self, request: GenerateContentRequest) -> int:
-        """The number of tokens the request takes. Instructions and declarations are counted as
-        text."""
+        """Counts the tokens of the request. Instructions and declarations are counted as text."""
         contents = (*_told(request.config), *request.contents)
         return await self._generator.count_tokens(contents, model=request.model)
 
@@ -283,8 +280,8 @@ class Upstream:
 
 
 def _callable(config: GenerateContentConfig) -> GenerateContentConfig:
-    """The config with a calling mode only where there is something to call, as every service wants
-    it. Raises DialectError where a call is demanded and there is nothing."""
+    """Drops a calling mode without callable functions, as every service requires. Raises
+    DialectError if a call is required."""
     config = without_idle_calling(config)
     calling = config.tool_config and config.tool_config.function_calling_config
     if calling and not config.function_names():
@@ -299,15 +296,15 @@ def _identified(response: GenerateContentResponse) -> GenerateContentResponse:
 
 
 def _is_end(chunk: GenerateContentResponse) -> bool:
-    """True when a chunk says how the answer ends. Calls do by themselves: some services leave the
-    finish reason out behind them."""
+    """True when a chunk ends the answer. Calls do so by themselves: some services omit the finish
+    reason after them."""
     if chunk.finish_reason or chunk.prompt_feedback:
         return True
     return any(part.function_call is not None for part in chunk.parts)
 
 
 def _told(config: GenerateContentConfig) -> tuple[EncodedContent, ...]:
-    """What a request says beside its contents, as a content."""
+    """The parts of a request other than its contents, as a content."""
     texts = [part.text for part in _system_parts(config) if part.text]
     declarations = [one for tool in config.tools or () for one in tool.function_declarations or ()]
     texts += [encode_value(one).decode("utf-8") for one in declarations]

@@ -1,1 +1,1 @@
-"""User commands around events: what is configured, what applies, running it, what it says."""
+"""User commands run at events: configuration, matching, execution, output."""

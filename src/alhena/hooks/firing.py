@@ -1,4 +1,4 @@
-"""Runs hooks: each command with JSON on its input, all hooks of one event, and their one
+"""Runs hooks: each command with JSON as input, all hooks of an event, and their combined
 verdict."""
 
 import asyncio
@@ -37,13 +37,13 @@ from alhena.wire.errors import EncodeError
 
 
 def iso_now() -> str:
-    """This moment in the form of `timestamp`: UTC, milliseconds."""
+    """The current time for `timestamp`: UTC, milliseconds."""
     return timestamp(time.time_ns())
 
 
 class HookSurroundings(msgspec.Struct, kw_only=True):
-    """What the hooks of a session share. `groups` guards their processes while they run, `running`
-    holds their ids, `now` gives the timestamp of an event."""
+    """The common environment of a session's hooks. `groups` guards their processes while they run,
+    `running` has their ids, `now` returns the timestamp of an event."""
 
     session_id: str
     cwd: str
@@ -57,7 +57,7 @@ class HookSurroundings(msgspec.Struct, kw_only=True):
     now: Callable[[], str] = iso_now
 
     def base_input(self, event: str) -> dict[str, Any]:
-        """What every hook is told."""
+        """The input common to all hooks."""
         return {
             "session_id": self.session_id,
             "transcript_path": self.transcript_path,
@@ -68,7 +68,7 @@ class HookSurroundings(msgspec.Struct, kw_only=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What is set for hooks beyond the user's environment."""
+        """The variables set for hooks in addition to the user's environment."""
         return {
             "GEMINI_PROJECT_DIR": self.project_dir,
             "GEMINI_PLANS_DIR": self.plans_dir,
@@ -78,21 +78,21 @@ class HookSurroundings(msgspec.Struct, kw_only=True):
         }
 
     def kill(self) -> None:
-        """Ends the hooks that run, at once; for an exit without waiting."""
+        """Kills running hooks at once; for an exit without waiting."""
         for pid in tuple(self.running):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
 
 
 class _Capture:
-    """The beginning of a stream, and how long it was."""
+    """The beginning of a stream, and its length."""
 
     def __init__(self) -> None:
         self.kept = bytearray()
         self.length = 0
 
     def feed(self, data: bytes) -> None:
-        """Takes what came."""
+        """Adds bytes."""
         self.length += len(data)
         room = OUTPUT_LIMIT - len(self.kept)
         if room > 0:
@@ -100,10 +100,10 @@ class _Capture:
 
 
 async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundings) -> HookRun:
-    """Runs a hook with `document` as all of its standard input.
+    """Runs a hook with `document` as its standard input.
 
-    It has a session of its own. When it ends, out of time, or this is cancelled, everything it has
-    started ends with it: SIGTERM, a grace of 0.2 s, SIGKILL.
+    It has its own session. When it ends, times out, or this is cancelled, its whole process tree is
+    killed: SIGTERM, a grace of 0.2 s, SIGKILL.
     """
     started = time.perf_counter()
     out, errors = _Capture(), _Capture()
@@ -145,7 +145,7 @@ async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundin
 def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) -> Command:
     variables = around.variables
     clean = child_environment(around.environ, around.redaction).variables
-    # A hook's own variables are as trusted as its command, which could set any of them itself.
+    # A hook's own variables are as trusted as its command, which could set them itself.
     env = {**clean, **variables, **hook.env}
     bash = shell_path(env)
     if bash is None:
@@ -157,15 +157,16 @@ def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) ->
         merge_stderr=False,
         stdin=document,
         leaves_nothing=True,
-        label=hook.label or "hook",  # what makes a session of its own is ended, too
+        label=hook.label or "hook",  # detached processes are killed too
     )
 
 
 def substituted(command: str, variables: Mapping[str, str]) -> str:
-    """`command` with each unquoted `$NAME` and `${NAME}` of `variables` as one quoted word.
+    """`command` with each unquoted `$NAME` and `${NAME}` of `variables` replaced by one quoted
+    word.
 
-    Bash would split an unquoted value at its spaces. Between double quotes it puts the same value
-    in by itself, and quotes there would be part of it.
+    Bash would split an unquoted value at its spaces. Inside double quotes bash inserts the same
+    value itself, and added quotes would become part of it.
     """
     out: list[str] = []
     position = 0
@@ -189,7 +190,7 @@ def substituted(command: str, variables: Mapping[str, str]) -> str:
 
 
 def _variable_at(command: str, position: int) -> str:
-    """The `$NAME` or `${NAME}` that starts here; "" when there is none."""
+    """The `$NAME` or `${NAME}` that starts here; "" without one."""
     braced = command.startswith("${", position)
     start = position + 2 if braced else position + 1
     end = start
@@ -210,14 +211,14 @@ def _signal_name(number: int | None) -> str:
 
 
 EVENT_OUTPUT = 10_000
-"""Characters of a stream that a HookCallEvent carries."""
+"""Maximum characters of a stream in a HookCallEvent."""
 
 MAX_AT_ONCE = 8
 
 
 class Hearing(msgspec.Struct, frozen=True, kw_only=True):
-    """One hook, run: `matcher` is that of its group, `said` what it means once its failure has
-    been weighed."""
+    """The result of one hook: `matcher` is that of its group, `said` its verdict after its failure
+    was weighed."""
 
     hook: HookDefinition
     run: HookRun
@@ -227,7 +228,7 @@ class Hearing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Firing:
-    """One event on its way through its hooks."""
+    """The run of all hooks of one event."""
 
     def __init__(
         self,
@@ -244,7 +245,7 @@ class Firing:
         self._emit = emit
 
     async def run(self, plan: HookPlan, fields: dict[str, Any]) -> list[Hearing]:
-        """Runs the hooks of a plan; what they say, in the order of the plan."""
+        """Runs the hooks of a plan and returns their results in the order of the plan."""
         told = {**self._around.base_input(self._event), **fields}
         if plan.sequential:
             heard: list[Hearing] = []
@@ -264,14 +265,14 @@ class Firing:
         return [task.result() for task in running]
 
     def _chained(self, told: dict[str, Any], said: HookVerdict) -> dict[str, Any]:
-        """What the next is told; of a changed input, every name of what was changed."""
+        """The input of the next hook; changed parameters appear under all their names."""
         following = chained(self._event, told, said)
         if said.tool_input is not None and self._forms is not None:
             following["tool_input"] = self._forms.shown(following["tool_input"])
         return following
 
     def _said(self, hook: HookDefinition, answer: HookAnswer, told: dict[str, Any]) -> HookVerdict:
-        """What an answer means; of an input that is given back, what it changes."""
+        """The verdict of an answer, with returned parameters reduced to actual changes."""
         said = weighed(hook, answer)
         if said.tool_input is None or self._forms is None:
             return said
@@ -309,13 +310,13 @@ class Firing:
         return await run_hook(hook, document, self._around)
 
     def _changed(self, hook: HookDefinition) -> str:
-        """The reason why a project's hook is not what was trusted any more; "" when it is."""
+        """The reason why a project's hook differs from the trusted one; "" if it does not."""
         if hook.source is not HookSource.PROJECT or not hook.fingerprint:
             return ""
         project = self._around.project_dir
         for group in self._groups:
             for each in group.hooks:
-                # As it was written: one that stands in several places was joined with the others.
+                # As written: a hook in several places was merged with the others.
                 if each.place == hook.place and group.event is self._event:
                     now = fingerprint(self._event, group.matcher, each, project)
                     if now == hook.fingerprint:
@@ -375,14 +376,14 @@ async def fire(
     fields: dict[str, Any],
     firing: Firing,
 ) -> HookVerdict:
-    """What the hooks of a plan say together."""
+    """Runs the hooks of a plan and returns their combined verdict."""
     if not plan.hooks:
         return SILENT
     return aggregate([hearing.said for hearing in await firing.run(plan, fields)])
 
 
 def weighed(hook: HookDefinition, answer: HookAnswer) -> HookVerdict:
-    """What an answer means, with its failure taken as the hook wants failures taken."""
+    """The verdict of an answer, with a failure treated as the hook's settings require."""
     said = answer.verdict
     if not answer.failure or said.stop is not None or said.block is not None:
         return said
@@ -404,7 +405,7 @@ def outcome_of(said: HookVerdict, failure: str) -> str:
 
 
 def _as_known(told: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The same under the name of the tool that a hook knows, which its matcher tells."""
+    """The same input under the tool name that the hook's matcher uses."""
     if not names or told.get("tool_name") in names:
         return told
     return {**told, "tool_name": names[0]}

@@ -1,4 +1,4 @@
-"""The hooks of a session from all their sources, with which of them run, and why others do not."""
+"""Collects the hooks of a session from all sources, with their states and the reasons."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class HookState(StrEnum):
-    """True when a hook runs."""
+    """The state of a hook."""
 
     ENABLED = "enabled"
     DISABLED = "disabled"
@@ -39,8 +39,8 @@ class HookState(StrEnum):
 
 
 class HookEntry(Value, frozen=True, kw_only=True):
-    """A configured hook with its group, and its state; `why` says why it does not run, `pinned`
-    which files of the project are part of it, where it is one of a project's."""
+    """A configured hook with its group and its state; `why` is the reason why it does not run,
+    `pinned` the files of the project that belong to it, for a project's hook."""
 
     group: HookGroup
     hook: HookDefinition
@@ -50,8 +50,8 @@ class HookEntry(Value, frozen=True, kw_only=True):
 
 
 class HooksRequest(Value, frozen=True, kw_only=True):
-    """Whose hooks are wanted: a workspace at `cwd`, with these settings and variables. `program`
-    is a document of the embedding program's own; `extensions` are those of extensions."""
+    """A request for the hooks of a workspace at `cwd`, with these settings and variables. `program`
+    is a document of the embedding program; `extensions` are those of extensions."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -62,8 +62,8 @@ class HooksRequest(Value, frozen=True, kw_only=True):
 
 
 class GatheredHooks(Value, frozen=True, kw_only=True):
-    """What was found. `unasked`: hooks of the project run without having been accepted one by one.
-    `notes` are for people who look closer."""
+    """The collected hooks. `unasked`: hooks of the project run without individual acceptance.
+    `notes` are for diagnosis."""
 
     entries: tuple[HookEntry, ...] = ()
     unasked: bool = False
@@ -72,12 +72,12 @@ class GatheredHooks(Value, frozen=True, kw_only=True):
 
     @property
     def fatal(self) -> HookProblem | None:
-        """The problem for which no run may go on: less is watched over than was meant."""
+        """The problem that prevents any run: fewer safeguards than configured."""
         return next((each for each in self.problems if each.weakens), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know of: what is wrong, and hooks that wait to be trusted."""
+        """Warnings for a person: problems, and hooks that are not trusted yet."""
         wrong = [f"hooks: {each}" for each in self.problems if each.level is not Level.NOTE]
         waiting = sum(each.state is HookState.UNTRUSTED for each in self.entries)
         if waiting:
@@ -93,7 +93,7 @@ class GatheredHooks(Value, frozen=True, kw_only=True):
         return tuple(wrong)
 
     def groups(self) -> tuple[HookGroup, ...]:
-        """What runs."""
+        """The hooks that run."""
         found: list[HookGroup] = []
         for group in dict.fromkeys(id(entry.group) for entry in self.entries):
             members = [entry for entry in self.entries if id(entry.group) == group]
@@ -104,11 +104,11 @@ class GatheredHooks(Value, frozen=True, kw_only=True):
 
 
 def gather_hooks(request: HooksRequest) -> GatheredHooks:
-    """Reads all sources. What is wrong in files is among the problems.
+    """Reads all sources. Errors in files are among the problems.
 
-    Of a workspace nothing is read before its folder is trusted, and none of its hooks runs before
-    it was accepted as it is; with `security.folderTrust.enabled: false` all of them run. Raises
-    ConfigError for a list of trusted folders, or of trusted hooks, that cannot be used.
+    Nothing of a workspace is read before its folder is trusted, and each of its hooks runs only
+    after it was accepted in its current form; with `security.folderTrust.enabled: false` all of
+    them run. Raises ConfigError for an unusable list of trusted folders or hooks.
     """
     notes: list[str] = []
     problems: list[HookProblem] = []
@@ -158,8 +158,8 @@ def open_hooks(
     emit: "Callable[[Event], None]",
     is_tool: Callable[[str], bool],
 ) -> Hooks:
-    """The hooks of a session. Raises ConfigError when some could not be read that may have been
-    meant to block."""
+    """The hooks of a session. Raises ConfigError when unreadable ones may have been meant to
+    block."""
     if gathered.fatal is not None:
         raise ConfigError(
             f"the hooks cannot be used: {str(gathered.fatal).rstrip('.')}.",
@@ -169,14 +169,14 @@ def open_hooks(
 
 
 def trusted(request: HooksRequest) -> frozenset[str]:
-    """The fingerprints that the user has accepted of this project."""
+    """The accepted fingerprints of this project's hooks."""
     from alhena.hooks.trust import trusted_fingerprints
 
     return trusted_fingerprints(trusted_hooks_path(request.environ), str(request.cwd))
 
 
 def _system_documents(request: HooksRequest) -> tuple[HookDocument, ...]:
-    """What an administrator's settings say of hooks. Raises ConfigError."""
+    """The hooks in an administrator's settings. Raises ConfigError."""
     found: list[HookDocument] = []
     for path in (system_defaults_path(request.environ), system_settings_path(request.environ)):
         value = settings_document(path) if os.path.lexists(path) else None
@@ -190,7 +190,7 @@ def _project_document(
     request: HooksRequest, notes: list[str], problems: list[HookProblem]
 ) -> HookDocument | None:
     path = workspace_settings_path(request.cwd)
-    # In the home directory these are the user's own, and count already.
+    # In the home directory this is the user's own file, already loaded.
     same = os.path.realpath(path) == os.path.realpath(user_settings_path(request.environ))
     if same or not os.path.lexists(path):
         return None
@@ -232,9 +232,9 @@ def _entries(
     accepted: frozenset[str] | None,
     project: str,
 ) -> list[HookEntry]:
-    """The hooks of a document with their states; `accepted` None: a project's need no acceptance.
-    What `own`, the user's settings, turn off counts for all but a system's and a program's; what a
-    document turns off counts for itself."""
+    """The hooks of a document with their states; `accepted` None: a project's hooks need no
+    acceptance. The user's settings (`own`) can disable all but a system's and a program's; a
+    document can disable its own."""
     ours = document.source is HookSource.PROJECT
     alone = document.source in (HookSource.SYSTEM, HookSource.RUNTIME)
     deciding = [found] if alone else [found, own]

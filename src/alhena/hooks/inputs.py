@@ -1,8 +1,8 @@
-"""The JSON that hooks read for each event, requests and answers included, and their changes read
-back.
+"""Builds the JSON input of hooks for each event, including requests and answers, and applies their
+changes.
 
-A message is the text of a content; contents without text are not shown, and stay where they are.
-The shapes are checked when a hook's output is read (`hooks.output`).
+A message is the text of a content; contents without text are hidden, and stay where they are. The
+shapes are checked when a hook's output is read (`hooks.output`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from alhena.wire.response import Candidate, GenerateContentResponse, UsageMetada
 
 
 class McpContext(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """The server of an MCP tool, without anything secret. `tool_name` is the server's own name."""
+    """The server of an MCP tool, without secrets. `tool_name` is the server's own name."""
 
     server_name: str
     tool_name: str
@@ -43,8 +43,8 @@ def before_tool(
     mcp_context: McpContext | None = None,
     original_request_name: str | None = None,
 ) -> dict[str, Any]:
-    """A call is about to run. `original_request_name` is what the model called, where a tail call
-    has taken its place."""
+    """Input before a call runs. `original_request_name` is the model's call that a tail call
+    replaced."""
     fields: dict[str, Any] = {"tool_name": tool_name, "tool_input": dict(tool_input)}
     if mcp_context is not None:
         fields["mcp_context"] = msgspec.to_builtins(mcp_context)
@@ -56,20 +56,20 @@ def before_tool(
 def after_tool(
     before: Mapping[str, Any], llm_content: Any, return_display: Any, error: Any = None
 ) -> dict[str, Any]:
-    """A call has run. `before` is what BeforeTool was told, with the input it ran with; `error` is
-    {message, type}, or None."""
+    """Input after a call ran. `before` is the input of BeforeTool with the final parameters;
+    `error` is {message, type}, or None."""
     response = {"llmContent": llm_content, "returnDisplay": return_display, "error": error}
     return {**before, "tool_response": response}
 
 
 def before_agent(prompt: str) -> dict[str, Any]:
-    """A prompt was accepted."""
+    """Input for an accepted prompt."""
     return {"prompt": prompt}
 
 
 def after_agent(prompt: str, prompt_response: str, *, stop_hook_active: bool) -> dict[str, Any]:
-    """A prompt was answered. `stop_hook_active`: an AfterAgent hook has sent the agent on before,
-    so that one which always does can see that it would be for ever."""
+    """Input for an answered prompt. `stop_hook_active`: an AfterAgent hook has already made the
+    agent continue, so that a hook can avoid an endless loop."""
     return {
         "prompt": prompt,
         "prompt_response": prompt_response,
@@ -78,7 +78,7 @@ def after_agent(prompt: str, prompt_response: str, *, stop_hook_active: bool) ->
 
 
 def notification(message: str, details: Mapping[str, Any]) -> dict[str, Any]:
-    """A person is asked whether a call may run; `details` is the encoded confirmation."""
+    """Input when a person is asked to approve a call; `details` is the encoded confirmation."""
     return {
         "notification_type": "ToolPermission",
         "message": message,
@@ -87,34 +87,34 @@ def notification(message: str, details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def session_start(source: Literal["startup", "resume", "clear"]) -> dict[str, Any]:
-    """A session begins."""
+    """Input at the start of a session."""
     return {"source": source}
 
 
 def session_end(
     reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"],
 ) -> dict[str, Any]:
-    """A session ends."""
+    """Input at the end of a session."""
     return {"reason": reason}
 
 
 def pre_compress(trigger: Literal["manual", "auto"]) -> dict[str, Any]:
-    """The history is about to be replaced by a summary."""
+    """Input before the history is replaced by a summary."""
     return {"trigger": trigger}
 
 
 def before_model(llm_request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request is about to be sent; for BeforeToolSelection, too."""
+    """Input before a request is sent; also for BeforeToolSelection."""
     return {"llm_request": dict(llm_request)}
 
 
 def after_model(llm_request: Mapping[str, Any], llm_response: Mapping[str, Any]) -> dict[str, Any]:
-    """A chunk of the answer has come, or all of it."""
+    """Input for a chunk of the answer, or the whole answer."""
     return {"llm_request": dict(llm_request), "llm_response": dict(llm_response)}
 
 
 class _Shape(Value, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What is absent was not said."""
+    """Absent fields are unspecified."""
 
 
 class LlmMessage(_Shape, frozen=True, kw_only=True):
@@ -190,19 +190,19 @@ class LlmResponse(_Shape, frozen=True, kw_only=True):
     usage_metadata: LlmUsage | None = None
 
     def said(self) -> str | None:
-        """The text of the first candidate, or else `text`; None when there is neither."""
+        """The text of the first candidate, or else `text`; None without either."""
         if self.candidates and self.candidates[0].content is not None:
             parts = self.candidates[0].content.parts
             return "".join(part if isinstance(part, str) else part.text for part in parts)
         return self.text
 
     def finish_reason(self) -> str | None:
-        """That of the first candidate."""
+        """The finish reason of the first candidate."""
         return self.candidates[0].finish_reason if self.candidates else None
 
 
 def request_for_hooks(request: GenerateContentRequest) -> dict[str, Any]:
-    """A request as `llm_request`."""
+    """Converts a request to `llm_request`."""
     given = request.config.generation_config or GenerationConfig()
     settings = {name: getattr(given, name) for name in LlmConfig.__struct_fields__}
     shown = LlmRequest(
@@ -216,10 +216,10 @@ def request_for_hooks(request: GenerateContentRequest) -> dict[str, Any]:
 def changed_request(
     request: GenerateContentRequest, changes: dict[str, Any]
 ) -> GenerateContentRequest:
-    """`request` with what a hook has changed in its `llm_request`.
+    """`request` with a hook's changes to its `llm_request`.
 
-    Of messages that differ, where as many came back as were shown, the text is replaced and the
-    other parts stay; else the contents they stand in are. Raises msgspec.ValidationError for
+    If as many messages came back as were shown, the text of changed ones is replaced and their
+    other parts stay; otherwise whole contents are replaced. Raises msgspec.ValidationError for
     another shape.
     """
     wanted = msgspec.convert(changes, LlmRequest)
@@ -249,10 +249,9 @@ def changed_request(
 def with_tool_choice(
     request: GenerateContentRequest, choice: dict[str, Any]
 ) -> tuple[GenerateContentRequest, tuple[str, ...]]:
-    """`request` with a hook's `toolConfig`, and those of its names that count for nothing.
+    """`request` with a hook's `toolConfig`, and its ineffective names.
 
-    Names go with ANY: those of no declared tool are left out, and without one of a tool that is
-    there, nothing may be called.
+    Names require ANY: unknown tools are dropped, and if none remains, calls are disabled.
     """
     declared = request.config.function_names()
     if not declared:
@@ -278,7 +277,7 @@ def with_tool_choice(
 
 
 def response_for_hooks(chunks: Sequence[GenerateContentResponse]) -> dict[str, Any]:
-    """An answer in chunks as `llm_response`: what it says, without thoughts and calls."""
+    """Converts an answer in chunks to `llm_response`: its text, without thoughts and calls."""
     texts = [
         part.text for chunk in chunks for part in chunk.parts if part.text and not part.thought
     ]
@@ -307,7 +306,7 @@ def response_for_hooks(chunks: Sequence[GenerateContentResponse]) -> dict[str, A
 
 
 def synthetic_response(answer: dict[str, Any]) -> GenerateContentResponse:
-    """The answer that a hook gives in the model's place. Raises msgspec.ValidationError."""
+    """The answer of a hook in place of the model's. Raises msgspec.ValidationError."""
     given = msgspec.convert(answer, LlmResponse)
     text = given.said() or ""
     counts = given.usage_metadata or LlmUsage()
@@ -328,8 +327,8 @@ def synthetic_response(answer: dict[str, Any]) -> GenerateContentResponse:
 def changed_response(
     chunks: Sequence[GenerateContentResponse], answer: dict[str, Any]
 ) -> list[GenerateContentResponse]:
-    """An answer with its text replaced by what a hook says; thoughts, calls and signatures stay.
-    Raises msgspec.ValidationError."""
+    """An answer with its text replaced by a hook; thoughts, calls and signatures stay. Raises
+    msgspec.ValidationError."""
     given = msgspec.convert(answer, LlmResponse)
     text, found = given.said(), list(chunks)
     if text is not None:
@@ -367,7 +366,7 @@ def _with_parts(chunk: GenerateContentResponse, parts: tuple[Part, ...]) -> Gene
 
 
 def _messages(contents: Sequence[EncodedContent]) -> list[tuple[int, LlmMessage]]:
-    """What is shown of contents, each with its place among them."""
+    """The visible messages of contents, each with its index."""
     found: list[tuple[int, LlmMessage]] = []
     for index, entry in enumerate(contents):
         content = entry.content
@@ -381,7 +380,7 @@ def _messages(contents: Sequence[EncodedContent]) -> list[tuple[int, LlmMessage]
 def _merged(
     contents: tuple[EncodedContent, ...], wanted: Sequence[LlmMessage]
 ) -> tuple[EncodedContent, ...]:
-    """`contents` with these messages in them; what is the same at both ends is left alone."""
+    """`contents` with these messages; equal ones at both ends are unchanged."""
     shown = _messages(contents)
     start = 0
     while start < min(len(shown), len(wanted)) and shown[start][1] == wanted[start]:
@@ -404,7 +403,7 @@ def _merged(
 
 
 def _with_text(content: Content, text: str) -> EncodedContent:
-    """A content with this text in the place of its texts."""
+    """A content with its texts replaced by this text."""
     parts: list[Part] = []
     placed = False
     for part in content.parts:
@@ -417,7 +416,7 @@ def _with_text(content: Content, text: str) -> EncodedContent:
 
 
 def _with_instruction(config: GenerateContentConfig, texts: list[str]) -> GenerateContentConfig:
-    """`config` with these texts behind its system instruction."""
+    """`config` with these texts appended to its system instruction."""
     given = config.system_instruction
     before = () if given is None else given.parts
     parts = (*before, *(Part(text=text) for text in texts))

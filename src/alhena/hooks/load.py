@@ -1,6 +1,6 @@
-"""Hooks from documents: settings files, and the `hooks/hooks.json` of extensions. Pure.
+"""Loads hooks from documents: settings files, and the `hooks/hooks.json` of extensions. Pure.
 
-Each problem names its file and its place in the document; what is right beside it still counts.
+Each problem names its file and its path in the document; valid entries still apply.
 """
 
 import re
@@ -22,18 +22,18 @@ from alhena.wire.plain import as_array, as_object
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 CONFIG_KEYS = frozenset({"enabled", "disabled", "notifications"})
-"""Keys of `hooksConfig`. An older generation has them in `hooks`, beside the events."""
+"""Keys of `hooksConfig`. Older versions have them in `hooks`, beside the events."""
 
 _HOOK_KEYS = frozenset(
     {"type", "command", "name", "description", "timeout", "env", "onFailure"},
 )
 _BLANKS = re.compile(r"\s*(\|)\s*")
-"""Around a name of a matcher. No name has any, so that the hook would never run."""
+"""Blanks around a name in a matcher, which would prevent a match."""
 _GROUP_KEYS = frozenset({"matcher", "sequential", "hooks"})
 
 
 class Level(StrEnum):
-    """Of a problem: a hook is missing, something in one has no effect, a word to who looks."""
+    """The severity of a problem: a hook is missing, a setting has no effect, information."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -41,8 +41,7 @@ class Level(StrEnum):
 
 
 class HookProblem(Value, frozen=True, kw_only=True):
-    """What is wrong where. `weakens`: a hook is missing without which less is watched over than
-    was meant."""
+    """A problem and its location. `weakens`: a missing hook may have been a safeguard."""
 
     file: str
     path: str
@@ -57,7 +56,7 @@ class HookProblem(Value, frozen=True, kw_only=True):
 
 
 class HookDocument(Value, frozen=True, kw_only=True):
-    """A document with `hooks` and, perhaps, `hooksConfig` in it, and whose it is."""
+    """A document with `hooks` and, optionally, `hooksConfig`, and its source."""
 
     value: Any
     file: str
@@ -66,8 +65,8 @@ class HookDocument(Value, frozen=True, kw_only=True):
 
 
 class LoadedHooks(Value, frozen=True):
-    """The hooks of a document, and what is wrong in it. `enabled` and `disabled` are what its
-    `hooksConfig` says."""
+    """The hooks of a document, and its problems. `enabled` and `disabled` come from its
+    `hooksConfig`."""
 
     groups: tuple[HookGroup, ...] = ()
     problems: tuple[HookProblem, ...] = ()
@@ -76,7 +75,7 @@ class LoadedHooks(Value, frozen=True):
 
 
 def load_hooks(document: HookDocument) -> LoadedHooks:
-    """What a document says of hooks."""
+    """Loads the hooks of a document."""
     return _Reader(document).read()
 
 
@@ -235,8 +234,8 @@ class _Reader:
     def _wrong(
         self, path: str, message: str, remedy: str = "Correct it.", *, weakens: bool = False
     ) -> None:
-        # Of a system's document, whatever cannot be read may have been a hook that blocks; a
-        # project's hooks watch over nothing that the user counts on.
+        # In a system's document any unreadable hook may have been a blocking one; a
+        # project's hooks are not safeguards the user relies on.
         source = self._document.source
         weakens = source is HookSource.SYSTEM or (weakens and source is not HookSource.PROJECT)
         self._problems.append(
@@ -251,7 +250,7 @@ class _Reader:
 
 
 class _FieldError(Exception):
-    """A field of a hook that cannot be used."""
+    """A field of a hook is invalid."""
 
     def __init__(self, field: str, message: str, remedy: str = "Correct it.") -> None:
         super().__init__(message)
@@ -261,7 +260,7 @@ class _FieldError(Exception):
 
 
 def _level(key: str) -> Level:
-    """How much it matters that a key is not known: one may be meant to make a hook block."""
+    """The severity of an unknown key: one may be meant to make a hook block."""
     means_failure = key.replace("_", "").lower() == "onfailure"
     return Level.WARNING if means_failure else Level.NOTE
 

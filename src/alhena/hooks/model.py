@@ -1,4 +1,4 @@
-"""Hooks as values: what one is, the events, and the verdict of several together (HOOK-04)."""
+"""Hooks as values: definitions, events, and the combined verdict (HOOK-04)."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -12,11 +12,11 @@ from alhena.values import Value
 DEFAULT_TIMEOUT_MS = 60_000
 
 OUTPUT_LIMIT = 1 << 20
-"""Bytes that are kept of each of a hook's two streams; the rest is read and counted."""
+"""Bytes kept of each of a hook's two streams; the rest is only counted."""
 
 
 class HookEvent(StrEnum):
-    """When hooks run; the keys of `hooks` in settings files."""
+    """The events of hooks; the keys of `hooks` in settings files."""
 
     BEFORE_TOOL = "BeforeTool"
     AFTER_TOOL = "AfterTool"
@@ -32,7 +32,7 @@ class HookEvent(StrEnum):
 
 
 class HookSource(StrEnum):
-    """Whose hook it is. Of one event the hooks of earlier members run first."""
+    """The source of a hook. For one event, hooks of earlier members run first."""
 
     RUNTIME = "runtime"
     PROJECT = "project"
@@ -42,16 +42,16 @@ class HookSource(StrEnum):
 
 
 class OnFailure(StrEnum):
-    """What a hook that crashed, ran out of time or wrote garbage means: what it watches over does
-    not happen, or a warning is all."""
+    """The effect of a hook that crashed, timed out or wrote invalid output: block the action, or
+    only warn."""
 
     BLOCK = "block"
     WARN = "warn"
 
 
 class HookDefinition(Value, frozen=True, kw_only=True):
-    """A command to run. `place` is where it is written: the file and the path in its document.
-    `fingerprint` is what was trusted of it (`hooks.trust`); "" where trust is not asked for."""
+    """A command to run. `place` is its location: the file and the path in its document.
+    `fingerprint` identifies its trusted form (`hooks.trust`); "" if no trust is needed."""
 
     command: str
     source: HookSource
@@ -66,17 +66,17 @@ class HookDefinition(Value, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What people know it by: its name, or else its command."""
+        """The name for people: its name, or else its command."""
         return self.name or self.command
 
     @property
     def key(self) -> str:
-        """`name:command`, by which the same hook in two places is one."""
+        """`name:command`, which identifies the same hook in two places."""
         return f"{self.name}:{self.command}"
 
 
 class HookGroup(Value, frozen=True, kw_only=True):
-    """Hooks that share an event and a matcher. `matcher` "" and "*" match everything."""
+    """Hooks with a common event and matcher. `matcher` "" and "*" match everything."""
 
     event: HookEvent
     hooks: tuple[HookDefinition, ...]
@@ -85,8 +85,8 @@ class HookGroup(Value, frozen=True, kw_only=True):
 
 
 class HookRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How a hook's command ended. `problem` says why it has no exit code: it could not be started,
-    ran out of time, or was ended by a signal."""
+    """The end of a hook's command. `problem` is the reason for a missing exit code: it could not
+    start, timed out, or was killed by a signal."""
 
     exit_code: int | None
     stdout: bytes
@@ -97,33 +97,32 @@ class HookRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TailCall(msgspec.Struct, frozen=True):
-    """A call that an AfterTool hook wants in place of the result."""
+    """A call that an AfterTool hook requests in place of the result."""
 
     name: str
     args: dict[str, Any]
 
 
 class InputForms(msgspec.Struct, frozen=True):
-    """How a tool's input is put to hooks, and how what they set is read: `shown` gives parameters
-    under all names that hooks may know, `changes` what is different in the second of what was told
-    and what was given, under the tool's own names."""
+    """Converts a tool's parameters for hooks: `shown` lists parameters under all names hooks may
+    know, `changes` compares the input of a hook with its output and returns changes under the
+    tool's own names."""
 
     shown: Callable[[dict[str, Any]], dict[str, Any]]
     changes: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 
 
 class HookVerdict(Value, frozen=True, kw_only=True):
-    """What the hooks of one event say together; one that says nothing is `HookVerdict()`.
+    """The combined verdict of the hooks of one event; `HookVerdict()` without any statement.
 
-    `stop`: the run ends, for this reason. `block`: what was about to happen does not, what has
-    happened is not passed on, for this reason. `ask`: a person has to be asked, because of
-    `reason`. The three exclude each other, in that order. `system_messages` are for people.
+    `stop`: ends the run, for this reason. `block`: prevents the pending action, or withholds the
+    result, for this reason. `ask`: asks a person, because of `reason`. The three exclude each
+    other, in that order. `system_messages` are for people.
 
-    `additional_context` is for the model, with `<` and `>` escaped already; whoever places it puts
-    it between `<hook_context>` and `</hook_context>`. `tool_input` holds the parameters that a
-    BeforeTool hook sets, to be laid over those of the call. `tail_call` belongs to AfterTool,
-    `clear_context` to AfterAgent. `llm_request`, `llm_response` and `tool_config` are in the form
-    of `hooks.model_messages`.
+    `additional_context` is for the model, with `<` and `>` already escaped; the caller encloses it
+    in `<hook_context>` and `</hook_context>`. `tool_input` has the parameters set by a BeforeTool
+    hook, which override those of the call. `tail_call` belongs to AfterTool, `clear_context` to
+    AfterAgent. `llm_request`, `llm_response` and `tool_config` are in the form of `hooks.inputs`.
     """
 
     stop: str | None = None
@@ -142,18 +141,18 @@ class HookVerdict(Value, frozen=True, kw_only=True):
 
 
 SILENT = HookVerdict()
-"""The verdict of no hook."""
+"""The verdict without hooks."""
 
 
 class HookBlockedError(AlhenaError):
-    """A hook did not let the prompt, the request or the answer pass; the run ends as blocked."""
+    """A hook blocked the prompt, the request or the answer; the run ends as blocked."""
 
     exit_code = 0
     kind = "hook_blocked"
 
 
 class HookStopError(AlhenaError):
-    """A hook asked for the end of the run (`"continue": false`)."""
+    """A hook requested the end of the run (`"continue": false`)."""
 
     exit_code = 0
     kind = "hook_stop"

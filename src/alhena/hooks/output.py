@@ -1,9 +1,8 @@
-"""A hook's output, read from what it wrote and how it ended, and the outputs of several made
-one. Pure.
+"""Reads a hook's output and exit status, and combines the outputs of several hooks. Pure.
 
-The forms are the reference's. Where it lets something pass that nobody can have meant, this is
-stricter: JSON that is no object, or holds a value of the wrong kind, is a failure; an exit code of
-2 or more blocks whatever the JSON says, unless that blocks or stops itself.
+The forms are the reference's. Where it accepts obvious mistakes, this is stricter: JSON that is not
+an object, or has a value of the wrong type, is a failure; an exit code of 2 or more blocks whatever
+the JSON says, unless that blocks or stops itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,17 +14,17 @@ from alhena.hooks.inputs import LlmRequest, LlmResponse
 from alhena.hooks.model import OUTPUT_LIMIT, SILENT, HookEvent, HookRun, HookVerdict, TailCall
 
 MESSAGE_LIMIT = 10_000
-"""Characters of a reason or a message for people."""
+"""Maximum characters of a reason or a message for people."""
 
 CONTEXT_LIMIT = 200_000
-"""Characters of a context for the model."""
+"""Maximum characters of a context for the model."""
 
 NO_REASON = "No reason provided"
 
 
 class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of a hook means. `failure` says why it cannot be understood, or that it went
-    wrong; `verdict` is what it said all the same."""
+    """The meaning of one run of a hook. `failure` is the reason why it failed or is unreadable;
+    `verdict` is its verdict in spite of that."""
 
     verdict: HookVerdict
     failure: str = ""
@@ -68,7 +67,7 @@ class _Output(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """What was written: an output, or else a plain `text`; `wrong` says why it is neither."""
+    """The parsed output, or else a plain `text`; `wrong` is the reason why it is neither."""
 
     output: _Output | None = None
     text: str = ""
@@ -76,7 +75,7 @@ class _Read(msgspec.Struct, frozen=True):
 
 
 def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
-    """What a run of a hook of `event` means."""
+    """Interprets a run of a hook of `event`."""
     read = _read(run)
     said = SILENT if read.output is None else _verdict(event, read.output)
     decided = said.stop is not None or said.block is not None
@@ -97,7 +96,7 @@ def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
 
 
 def clipped(text: str, limit: int) -> str:
-    """`text`, or its beginning with a word on how much is missing."""
+    """`text`, or its beginning with the number of missing characters."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]} [… {len(text) - limit} more characters]"
@@ -156,7 +155,7 @@ _KINDS: dict[type, str] = {
 
 
 def _verdict(event: HookEvent, output: _Output) -> HookVerdict:
-    """What an output says to an event; fields that mean nothing there are left out."""
+    """The verdict of an output for an event; fields without meaning there are ignored."""
     specific = output.hook_specific_output or _Specific()
     context = specific.additional_context
     reason = output.stop_reason or output.reason or ""
@@ -216,7 +215,7 @@ def _plain(value: msgspec.Struct | None) -> dict[str, Any] | None:
 
 
 def escaped(text: str) -> str:
-    """`text` without the brackets of a tag, so that it cannot end the one it is put in."""
+    """`text` with the brackets of tags escaped, so that it cannot close the enclosing tag."""
     return text.replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -226,10 +225,10 @@ _MODES = ("NONE", "ANY", "AUTO")
 
 
 def aggregate(verdicts: Sequence[HookVerdict]) -> HookVerdict:
-    """One stop stops, one block blocks, one ask asks, in this order of weight; an allow takes none
-    of them back. Reasons, messages and contexts are joined by newlines. Of values the last counts:
-    of `tool_input` and `llm_request` for each key by itself. Of tool configurations, NONE goes
-    before ANY before AUTO, and the names of all are allowed together.
+    """Combines verdicts: stop takes precedence over block, block over ask, and an allow cancels
+    none of them. Reasons, messages and contexts are joined by newlines. The last value wins, for
+    `tool_input` and `llm_request` by key. Among tool configurations NONE precedes ANY, ANY precedes
+    AUTO, and all names are combined.
     """
     if not verdicts:
         return SILENT
@@ -256,7 +255,7 @@ def aggregate(verdicts: Sequence[HookVerdict]) -> HookVerdict:
 
 
 def chained(event: HookEvent, fields: Mapping[str, Any], said: HookVerdict) -> dict[str, Any]:
-    """What the next hook of a sequence is told, after the one before has said this."""
+    """The input of the next hook of a sequence, given this verdict."""
     following = dict(fields)
     if event is HookEvent.BEFORE_TOOL and said.tool_input is not None:
         following["tool_input"] = {**fields.get("tool_input", {}), **said.tool_input}

@@ -1,5 +1,5 @@
-"""The hooks of a session: which of them hear of an event, in what order, and what they say to
-it."""
+"""The hooks of a session: selects those for an event, runs them in order, and combines their
+verdicts."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import lru_cache
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """The hooks of a session. Nothing is built or imported for an event that nobody hears of.
+    """The hooks of a session. Builds and imports nothing for an event without hooks.
 
-    `groups` are those that may run: enabled and trusted ones. `is_tool` says whether a word is the
-    name of some tool, which a matcher then means. Each run is a HookCallEvent to
-    `emit`; what a hook tells people, and what went wrong with one, is a WarningEvent.
+    `groups` are the enabled and trusted ones. `is_tool` returns True for names of tools, which a
+    matcher then matches exactly. Each run emits a HookCallEvent; messages of hooks for people, and
+    failures, are WarningEvents.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Hooks:
         self._heard = frozenset(group.event for group in groups if group.hooks)
 
     def has(self, event: HookEvent) -> bool:
-        """True when a hook may hear of this event."""
+        """True when a hook may match this event."""
         return event in self._heard
 
     async def fire(
@@ -62,15 +62,15 @@ class Hooks:
         match: str | tuple[str, ...] | None = None,
         forms: InputForms | None = None,
     ) -> HookVerdict:
-        """Runs the hooks of `event` that `match` means and says what they say together.
+        """Runs the hooks of `event` that `match` selects and returns their combined verdict.
 
-        `fields` is what the event brings (`hooks.inputs` builds it), plain JSON values. `match` is,
-        for BeforeTool and AfterTool, every name of the tool, that which `tool_name` gives first: a
-        hook whose matcher means others is told the first of those. `forms` says how what a
-        BeforeTool hook sets is read, under which names. For SessionStart, SessionEnd and
-        PreCompress the trigger; for other events `match` is ignored. Cancelled, it ends the hooks
-        that run, their processes too, before CancelledError is raised. Never raises otherwise: what
-        goes wrong with a hook is a warning, or a `block` where it says `"onFailure": "block"`.
+        `fields` is the event's input (built by `hooks.inputs`), plain JSON values. For BeforeTool
+        and AfterTool `match` is every name of the tool, that in `tool_name` first: a hook whose
+        matcher selects others gets the first of those. `forms` converts parameter names for
+        BeforeTool hooks. For SessionStart, SessionEnd and PreCompress `match` is the trigger; for
+        other events it is ignored. Cancellation kills running hooks and their processes before
+        CancelledError is raised. Never raises otherwise: a failure of a hook is a warning, or a
+        `block` with `"onFailure": "block"`.
         """
         if event not in self._heard or self._surroundings is None:
             return SILENT
@@ -82,7 +82,7 @@ class Hooks:
         return await fire(chosen, dict(fields), firing)
 
     def beside(self, firing: Coroutine[Any, Any, None]) -> None:
-        """Lets hooks run that nobody waits for, within their own time limits, until `settle`."""
+        """Runs hooks in the background, within their own timeouts, until `settle`."""
         import asyncio
 
         task = asyncio.get_running_loop().create_task(firing)
@@ -90,7 +90,7 @@ class Hooks:
         task.add_done_callback(self._beside.discard)
 
     async def settle(self) -> None:
-        """Waits for the hooks that run beside the session; cancelled, it ends them."""
+        """Waits for hooks in the background; cancellation kills them."""
         import asyncio
 
         while self._beside:
@@ -104,13 +104,13 @@ class Hooks:
                 raise
 
     def kill(self) -> None:
-        """Ends the hooks that run, at once; for an exit without waiting."""
+        """Kills running hooks at once; for an exit without waiting."""
         if self._surroundings is not None:
             self._surroundings.kill()
 
 
 MATCH_SECONDS = 0.05
-"""What one matcher may take; one that takes longer counts as a match."""
+"""Timeout of a matcher in seconds; a timeout counts as a match."""
 
 MAX_MATCHER_LENGTH = 2048
 
@@ -120,8 +120,8 @@ _ORDER = tuple(HookSource)
 
 
 class HookPlan(Value, frozen=True):
-    """The hooks to run, in order; at once, or each after the one before. `names` are, for each of
-    them, those names of the tool that its matchers mean; () where all are alike."""
+    """The hooks to run, in order; concurrently or sequentially. `names` are, for each of them, the
+    names of the tool its matchers select; () if they all use the same."""
 
     hooks: tuple[HookDefinition, ...]
     sequential: bool
@@ -129,7 +129,7 @@ class HookPlan(Value, frozen=True):
 
     @property
     def heard(self) -> tuple[tuple[HookDefinition, tuple[str, ...]], ...]:
-        """Each hook with the names of the tool that it knows."""
+        """Each hook with the tool names it uses."""
         names = self.names or ((),) * len(self.hooks)
         return tuple(zip(self.hooks, names, strict=True))
 
@@ -140,11 +140,11 @@ def plan(
     groups: Iterable[HookGroup],
     is_tool: Callable[[str], bool] = lambda _name: False,
 ) -> HookPlan:
-    """The hooks that hear of this `event`. One sequential group makes all of them sequential.
+    """Selects the hooks of this `event`. One sequential group makes all of them sequential.
 
-    `names`: of the tool, or the trigger. `is_tool` says whether a word is the name of some tool.
-    A hook that stands in several places runs once, with the longest of its time limits, and blocks
-    on failure if it does so in one of them.
+    `names`: of the tool, or the trigger. `is_tool` returns True for names of tools. A hook in
+    several places runs once, with its longest timeout, and blocks on failure if it does so in one
+    of them.
     """
     matching = [
         group
@@ -169,7 +169,7 @@ def plan(
 def _meant(
     event: HookEvent, matcher: str, names: tuple[str, ...], is_tool: Callable[[str], bool]
 ) -> tuple[str, ...]:
-    """Those of a tool's names that a matcher means."""
+    """The tool names selected by a matcher."""
     if matcher in ("", "*"):
         return names
     if matcher in names:
@@ -183,10 +183,10 @@ def matches(
     names: tuple[str, ...],
     is_tool: Callable[[str], bool] = lambda _name: False,
 ) -> bool:
-    """True when a matcher means one of `names`.
+    """True when a matcher selects one of `names`.
 
-    Of a tool: the name of some tool means that one, anything else is a regular expression that is
-    looked for anywhere in a name; what is none has to be the name. Of a trigger: the trigger.
+    For a tool: a tool's name selects that tool, anything else is a regular expression searched in
+    the names; an invalid one has to equal the name. For a trigger: the trigger.
     """
     if matcher in ("", "*"):
         return True
@@ -201,7 +201,7 @@ def matches(
 
 
 def compiled(matcher: str) -> "Pattern[str] | None":
-    """A matcher as a regular expression; None when it is none, or too long."""
+    """A matcher as a regular expression; None if invalid or too long."""
     return None if len(matcher) > MAX_MATCHER_LENGTH else _compiled(matcher)
 
 
@@ -219,7 +219,7 @@ def _found(pattern: "Pattern[str]", name: str) -> bool:
     try:
         return pattern.search(name, timeout=MATCH_SECONDS) is not None
     except (TimeoutError, RecursionError, MemoryError):
-        return True  # a hook that watches over this tool must not be talked out of it
+        return True  # an expensive pattern must not disable a safeguard
 
 
 def _rank(group: HookGroup) -> int:

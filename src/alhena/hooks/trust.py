@@ -1,12 +1,11 @@
-"""Trust in a project's hooks: accepted with the files that they run, and no longer when one
-changes.
+"""Trust in a project's hooks: accepted with the files they run, and revoked when one changes.
 
 `trusted_hooks.json` maps a project's directory to texts. Those that begin with "sha256:" are
-fingerprints; what else is there belongs to other programs, and is kept.
+fingerprints; others belong to other programs and are preserved.
 
-A command is read generously: whatever might name a file is taken for a name, however it is quoted.
-What cannot be known before it runs (a variable from elsewhere, the output of another command)
-stands for anything, and then everything in `.gemini/hooks` counts.
+A command is analysed generously: everything that might name a file counts as a name, however it is
+quoted. Values unknown before it runs (a variable from elsewhere, the output of another command) may
+be anything, so that all of `.gemini/hooks` is included.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ MAX_FILES = 512
 MAX_BYTES = 64 << 20
 
 _ROOT = "\1"
-"""Stands for the project's directory, whose name may hold spaces, while a command is read."""
+"""Replaces the project's directory, whose name may contain spaces, during the analysis."""
 
 _ROOT_NAMES = ("PWD", "GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_CWD")
 _MAX_DEPTH = 6
@@ -38,7 +37,7 @@ _MAX_WORDS = 4096
 _MAX_PLACES = 64
 _ANYTHING = "*"
 _MODULES = (".py", "/__main__.py", ".js", ".mjs", ".cjs", "/index.js")
-"""What a name of a module stands for."""
+"""Possible files of a module name."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)(:?[-=+])?([^{}]*)\}|\$([A-Za-z_]\w*)|\$\d|\$[@*#?!$-]|\$|`")
 _ASSIGNED = re.compile(r"(?<![\w$])([A-Za-z_]\w*)\+?=(\"[^\"]*\"|'[^']*'|[^\s;|&<>()\"'`]*)")
@@ -51,9 +50,9 @@ _WILD = re.compile(r"[*?\[]")
 
 
 class PinnedFiles(Value, frozen=True, kw_only=True):
-    """`files` are names within the project with their real paths. `folder`: everything in the
-    hooks folder is among them, for the command says more than can be known before it runs.
-    `problem` says why such a hook cannot be accepted; "" when it can."""
+    """`files` maps names within the project to real paths. `folder`: everything in the hooks folder
+    is included, because the command cannot be fully analysed. `problem` is the reason why such a
+    hook cannot be accepted; "" if it can."""
 
     files: tuple[tuple[str, str], ...] = ()
     folder: bool = False
@@ -66,7 +65,7 @@ class PinnedFiles(Value, frozen=True, kw_only=True):
 
 
 def pinned_files(hook: HookDefinition, project: str) -> PinnedFiles:
-    """The files of a project that a hook runs with."""
+    """The files of a project that a hook uses."""
     root = os.path.realpath(project)
     reading = _Reading(hook)
     places = _Places(root, reading.words)
@@ -97,8 +96,7 @@ def _problem(files: tuple[tuple[str, str], ...], reading: "_Reading") -> str:
 
 
 class _Reading:
-    """The words that a command and its variables may come to. `unknown`: some of them cannot be
-    known."""
+    """The possible words of a command and its variables. `unknown`: some words are unknown."""
 
     def __init__(self, hook: HookDefinition) -> None:
         self.words: dict[str, None] = {}
@@ -133,7 +131,7 @@ class _Reading:
                         self.unknown = True
 
     def _expanded(self, word: str) -> Iterator[str]:
-        """What a word may come to."""
+        """The possible values of a word."""
         if word.startswith("~"):
             self.unknown = True
         pieces: list[list[str]] = []
@@ -149,12 +147,12 @@ class _Reading:
             yield from _alternatives("".join(chosen), self)
 
     def _meant(self, found: "re.Match[str]") -> list[str]:
-        """What a variable may be."""
+        """The possible values of a variable."""
         braced, operator, rest, plain = found.groups()
         values = set(self._values.get(braced or plain or "", ()))
         if operator:
             values.add(rest)
-        elif rest:  # a part of its value, or something made of it
+        elif rest:  # part of its value, or derived from it
             values.clear()
         if not values:
             self.unknown = True
@@ -162,7 +160,7 @@ class _Reading:
 
 
 def _alternatives(word: str, reading: _Reading) -> Iterator[str]:
-    """A word, or the words that its braces make of it."""
+    """Expands the braces of a word."""
     found = _BRACES.search(word)
     if found is None:
         if ".." in word and re.search(r"\{\w+\.\.\w+", word):
@@ -174,7 +172,7 @@ def _alternatives(word: str, reading: _Reading) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """A command without what it only writes to or compares with."""
+    """A command without redirection targets and comparisons."""
     text = _LOOP.sub(lambda found: f" {found.group(2)} ", text)
     for pattern in (_CASE, _COMPARED, _WRITTEN):
         text = pattern.sub(" ", text)
@@ -182,11 +180,11 @@ def _code(text: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The words of a text in three readings: as a shell takes its quotes, as if there were none,
-    and as if each were a space."""
+    """Splits a text into words in three ways: with shell quotes, without quotes, and with each
+    quote as a space."""
     for mark in ";|&()<>`\n":
         text = text.replace(mark, " ` " if mark == "`" else " ")
-    with suppress(ValueError):  # a quote without its other half
+    with suppress(ValueError):  # an unclosed quote
         yield from shlex.split(text)
     bare = text.replace("\\", "")
     yield from bare.replace('"', "").replace("'", "").split()
@@ -194,15 +192,15 @@ def _split(text: str) -> Iterator[str]:
 
 
 class _Places:
-    """Where in a project words may lead: from its directory, and from those that they name.
-    `unknown`: further than is looked."""
+    """The paths in a project that words may name: relative to its directory and to named
+    directories. `unknown`: a limit was exceeded."""
 
     def __init__(self, root: str, words: Iterable[str]) -> None:
         self._root = root
         self._words = list(dict.fromkeys(each for word in words for each in _names_in(word, root)))
         self._bases = [root]
         self.unknown = False
-        for base in self._bases:  # grows while it is walked: `cd a && cd b`
+        for base in self._bases:  # grows during iteration: `cd a && cd b`
             for word in self._words:
                 path = os.path.join(base, word)
                 if os.path.isdir(path):
@@ -217,7 +215,7 @@ class _Places:
             self.unknown = True
 
     def named(self) -> dict[str, str]:
-        """The files that are named, and those in named directories of `.gemini`."""
+        """The named files, and those in named directories of `.gemini`."""
         found: dict[str, str] = {}
         for base in self._bases:
             for word in self._words:
@@ -232,7 +230,7 @@ class _Places:
         yield os.path.join(base, word)
         if not _WILD.search(word) or not re.search(r"\w", word):
             return
-        # In the project itself `*.py` are files that a hook looks at, more often than runs.
+        # In the project root a hook usually processes `*.py` rather than running it.
         if base == self._root and "/" not in word.removeprefix("./"):
             self.unknown = True
             return
@@ -245,7 +243,7 @@ class _Places:
         if not os.path.isfile(path):
             return
         place, real = os.path.normpath(path), os.path.realpath(path)
-        # A link of the project's that leads out of it can be made to lead elsewhere.
+        # The target of a link out of the project can change.
         name = real if self._inside(real) else place if self._inside(place) else ""
         if name:
             found[os.path.relpath(name, self._root)] = real
@@ -255,9 +253,8 @@ class _Places:
 
 
 def _names_in(word: str, root: str) -> Iterator[str]:
-    """What of a word may be a path: all of it, what is behind an option or its `=`, the items of a
-    list, what is absolute only because something unknown stood before it, and the files of a
-    module."""
+    """The possible paths in a word: the whole, the parts after an option or its `=`, the items of a
+    list, a path that is only absolute because of an unknown prefix, and the files of a module."""
     if "\0" in word:
         return
     pieces = [word, *re.split(r"[=:,@]", word)]
@@ -278,7 +275,7 @@ def _names_in(word: str, root: str) -> Iterator[str]:
 
 
 def _below(folder: str, root: str) -> dict[str, str]:
-    """Everything in a folder of the project, one more than may be counted at most."""
+    """Everything in a folder of the project, up to one more than the limit."""
     found: dict[str, str] = {}
     for parent, folders, names in os.walk(folder):
         folders.sort()
@@ -295,9 +292,9 @@ _PREFIX = "sha256:"
 
 
 def fingerprint(event: HookEvent, matcher: str, hook: HookDefinition, project: str) -> str:
-    """A digest of a hook: when it runs, what it runs with, and the files of the project that it
-    names. It changes when any of them does. "" for one that cannot be accepted, for its files
-    cannot be held on to (`pinned_files` says why)."""
+    """A digest of a hook: its matcher, its command, and the files of the project it names. It
+    changes when any of them does. "" for a hook that cannot be accepted, because its files cannot
+    be determined (`pinned_files` gives the reason)."""
     pinned = pinned_files(hook, project)
     if pinned.problem:
         return ""
@@ -322,12 +319,12 @@ def fingerprint(event: HookEvent, matcher: str, hook: HookDefinition, project: s
 
 
 def _digest(path: str) -> str:
-    """The content of a file, and where it is: of a link, where it leads. Raises OSError."""
+    """The content of a file and its location, for a link the target's. Raises OSError."""
     return hashlib.sha256(read_limited(path, MAX_BYTES)).hexdigest()
 
 
 def with_fingerprints(groups: Iterable[HookGroup], project: str) -> tuple[HookGroup, ...]:
-    """`groups` with the fingerprint in each of their hooks."""
+    """`groups` with the fingerprint in each hook."""
     return tuple(
         msgspec.structs.replace(
             group,
@@ -343,13 +340,13 @@ def with_fingerprints(groups: Iterable[HookGroup], project: str) -> tuple[HookGr
 
 
 def trusted_fingerprints(path: Path, project: str) -> frozenset[str]:
-    """What the user has accepted of a project. Raises ConfigError when the file cannot be used."""
+    """The accepted fingerprints of a project. Raises ConfigError for an unusable file."""
     entries = read_trusted(path).get(os.path.realpath(project), ())
     return frozenset(entry for entry in entries if entry.startswith(_PREFIX))
 
 
 def read_trusted(path: Path) -> dict[str, list[str]]:
-    """All of the file; nothing when it is not there. Raises ConfigError."""
+    """The whole file; empty if missing. Raises ConfigError."""
     try:
         data = read_limited(path)
         return msgspec.json.decode(data, type=dict[str, list[str]]) if data.strip() else {}
@@ -369,8 +366,8 @@ def read_trusted(path: Path) -> dict[str, list[str]]:
 
 
 def trust(path: Path, project: str, accepted: Iterable[str]) -> None:
-    """Adds fingerprints to those of a project. What the project has no hooks for any more is
-    forgotten. Raises ConfigError when the file cannot be read or written."""
+    """Adds fingerprints to those of a project. Fingerprints without a current hook are removed.
+    Raises ConfigError when the file cannot be read or written."""
     from alhena.hooks.user_files import change_file
 
     root = os.path.realpath(project)

@@ -1,4 +1,4 @@
-"""Changing a file of the user's: all of the change or nothing, whoever else writes it."""
+"""Changes a user's file atomically, despite concurrent writers."""
 
 import os
 from collections.abc import Callable, Generator
@@ -12,11 +12,11 @@ _ATTEMPTS = 5
 
 
 def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> None:
-    """Puts `changed(content)` in the place of a file's content; that of a new file is b"".
+    """Replaces a file's content by `changed(content)`; the content of a new file is b"".
 
-    A new file is the user's alone, a symbolic link stays one. `failure` begins the message of the
-    ConfigError that is raised when the file cannot be written; it is then as it was. Raises what
-    `changed` raises.
+    A new file is readable by the user only, a symbolic link stays one. `failure` begins the message
+    of the ConfigError raised when the file cannot be written; it is then unchanged. Raises the
+    errors of `changed`.
     """
     from alhena.system.errors import ChangedFileError, FileError
 
@@ -27,7 +27,7 @@ def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> 
                     _change(place, changed)
                     return
                 except ChangedFileError:
-                    # An editor, which takes no locks: what it wrote counts.
+                    # An editor ignores locks: its version is kept.
                     if attempt == _ATTEMPTS - 1:
                         raise
     except FileError as error:
@@ -35,17 +35,16 @@ def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> 
 
 
 def set_aside_damaged(path: Path, read: Callable[[Path], object], failure: str) -> Path | None:
-    """Gives a file another name, beside the one it has, if it is one of which `read` raises
-    DamagedError; its new path, None where it stays. What a symbolic link leads to is moved, and not
-    the link. `failure` begins the message of the ConfigError that is raised when it cannot be
-    moved. Raises what else `read` raises."""
+    """Renames a file within its directory if `read` raises DamagedError for it; returns the new
+    path, None if it stays. The target of a symbolic link is moved, not the link. `failure` begins
+    the message of the ConfigError raised when it cannot be moved. Raises other errors of `read`."""
     from alhena.system.errors import FileError, from_os_error
 
     if not _is_damaged(path, read):
         return None
     try:
         with _held(path) as place:
-            if not _is_damaged(path, read):  # somebody else has mended it meanwhile
+            if not _is_damaged(path, read):  # repaired meanwhile by another process
                 return None
             number = 1
             while os.path.lexists(aside := place.with_name(f"{place.name}.damaged-{number}")):
@@ -69,7 +68,7 @@ def _is_damaged(path: Path, read: Callable[[Path], object]) -> bool:
 
 @contextmanager
 def _held(path: Path) -> Generator[Path]:
-    """What a path leads to, nobody else changing it by this module meanwhile. Raises FileError."""
+    """Locks the target of a path against changes by this module. Raises FileError."""
     from alhena.system.errors import from_os_error
     from alhena.system.locking import exclusive
 
@@ -97,7 +96,7 @@ def _change(place: Path, changed: Callable[[bytes], bytes]) -> None:
         new = changed(b"")
         _make_file(place)
         data, found = read_whole(place, MAX_BYTES)
-        if data:  # somebody else has made it meanwhile
+        if data:  # created meanwhile by another process
             new = changed(data)
     else:
         new = changed(data)
@@ -105,7 +104,7 @@ def _change(place: Path, changed: Callable[[bytes], bytes]) -> None:
 
 
 def _make_file(place: Path) -> None:
-    """An empty file that nobody else can read, for the content to take the place of."""
+    """Creates an empty private file to be replaced."""
     from alhena.system.errors import from_os_error
 
     try:

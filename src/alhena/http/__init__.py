@@ -1,1 +1,1 @@
-"""The HTTP/1.1 client: connecting, one exchange at a time, proxies."""
+"""The HTTP/1.1 client: connections, exchanges, proxies."""

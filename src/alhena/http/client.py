@@ -1,6 +1,6 @@
-"""Requests to one service, over connections that are kept alive, and their answers.
+"""Requests to one service over keep-alive connections, and their responses.
 
-`open_transport` says whether they go there directly or through a proxy (`http.proxy`).
+`open_transport` chooses a direct connection or a proxy (`http.proxy`).
 """
 
 import asyncio
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 PIECE = 1 << 20
-"""The most bytes that are decompressed at once."""
+"""Maximum bytes decompressed at once."""
 KEEP_ALIVE = 90.0
-"""Seconds after which an idle connection is not trusted any more: routers forget silently."""
+"""Seconds after which an idle connection is discarded: routers drop them silently."""
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Limits in seconds: to get a connection, and without a byte moving on it."""
+    """Timeouts in seconds: for connecting, and without data on a connection."""
 
     connect: float = 10.0
     idle: float = 300.0
@@ -36,7 +36,7 @@ def open_transport(
 ) -> "Transport":
     """The transport to `endpoint`, through the proxy that `environ` names for it, if any.
 
-    Raises ConfigError when the proxy's address cannot be used.
+    Raises ConfigError for an invalid proxy address.
     """
     proxy = proxy_for(endpoint, environ)
     if proxy is None:
@@ -47,7 +47,7 @@ def open_transport(
 
 
 class Transport:
-    """Sends requests to one service; idle connections are used again, newest first."""
+    """Sends requests to one service; reuses idle connections, newest first."""
 
     def __init__(self, endpoint: Endpoint, timeouts: Timeouts, environ: Mapping[str, str]) -> None:
         self._endpoint = endpoint
@@ -62,7 +62,7 @@ class Transport:
     async def send(self, method: str, path: str, headers: Headers, body: Body = b"") -> "Response":
         """Sends over an idle connection or a new one and waits for the head of the response.
 
-        `headers` say everything but the length, Host included; `path` is quoted already. Raises
+        `headers` include everything but the length, also Host; `path` is already quoted. Raises
         NetworkError.
         """
         request = (method, path, headers, body)
@@ -80,7 +80,7 @@ class Transport:
         return response
 
     async def aclose(self) -> None:
-        """Closes the idle connections; those in use close when their response does."""
+        """Closes the idle connections; those in use close with their response."""
         self._closed = True
         while (connection := self._take_idle()) is not None:
             await connection.aclose()
@@ -93,7 +93,7 @@ class Transport:
             connection.abort()
 
     def now(self) -> float:
-        """The time in seconds, of a clock that only goes forward."""
+        """The time of a monotonic clock in seconds."""
         return asyncio.get_running_loop().time()
 
     async def _exchange(
@@ -111,7 +111,7 @@ class Transport:
     def _take_idle(self) -> Connection | None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # Connections belong to the event loop that opened them and die with it.
+            # Connections belong to the event loop that opened them.
             self._loop = loop
             self._idle.clear()
         while self._idle:
@@ -166,14 +166,14 @@ class Response:
         return await self._connection.read() if self._connection is not None else b""
 
     async def aclose(self) -> None:
-        """Gives the connection back, or closes it when the body has not ended."""
+        """Returns the connection to the pool, or closes it when the body has not ended."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._transport.give_back(connection)
 
 
 class _Inflater(Protocol):
-    """What this module uses of zlib's decompression objects."""
+    """The used interface of zlib's decompression objects."""
 
     @property
     def eof(self) -> bool: ...
@@ -186,7 +186,7 @@ class _Inflater(Protocol):
 
 
 class BodyReader:
-    """A response's body without its content coding (gzip)."""
+    """A response's body, decompressed (gzip)."""
 
     def __init__(self, response: Response) -> None:
         self._response = response
@@ -200,7 +200,7 @@ class BodyReader:
         """The next piece, never empty before the end; b"" at the end.
 
         Raises StreamCutError when the compressed data is damaged or incomplete, ServerFaultError
-        for a coding that was not asked for.
+        for an unrequested coding.
         """
         if self._inflater is not None:
             return await self._read_inflated(self._inflater)
@@ -216,7 +216,7 @@ class BodyReader:
                 following = inflater.unused_data or await self._response.read()
                 if not following:
                     return b""
-                # The members of a gzip stream follow one another (RFC 1952, 2.2).
+                # A gzip stream may have several members (RFC 1952, 2.2).
                 self._inflater = inflater = _inflater()
                 data = following
             else:
@@ -239,7 +239,7 @@ def _inflater() -> _Inflater:
 
 
 def _inflate(inflater: _Inflater, data: bytes) -> bytes:
-    """At most PIECE bytes more; what zlib still holds when `data` is empty."""
+    """At most PIECE more bytes; with empty `data`, those zlib still holds."""
     import zlib
 
     try:
@@ -251,9 +251,9 @@ def _inflate(inflater: _Inflater, data: bytes) -> bytes:
 def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
     """The proxy URL for `endpoint`, None for a direct connection.
 
-    HTTPS_PROXY or HTTP_PROXY by scheme, else ALL_PROXY; lower-case names win, an empty value
-    means none. NO_PROXY lists hosts, domains (with or without a leading dot), addresses, networks
-    and host:port pairs that are reached directly; "*" is everything.
+    HTTPS_PROXY or HTTP_PROXY by scheme, else ALL_PROXY; lower-case names take precedence, an empty
+    value means none. NO_PROXY lists hosts, domains (with or without a leading dot), addresses,
+    networks and host:port pairs that are reached directly; "*" matches all.
     """
     proxy = _variable(environ, f"{endpoint.scheme}_proxy") or _variable(environ, "all_proxy")
     if not proxy or _bypassed(endpoint, _variable(environ, "no_proxy")):
@@ -263,7 +263,7 @@ def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
 
 def _variable(environ: Mapping[str, str], name: str) -> str:
     value = environ.get(name)
-    # CGI servers put a client's "Proxy:" header into HTTP_PROXY.
+    # CGI servers set HTTP_PROXY from a client's "Proxy:" header.
     if value is None and not (name == "http_proxy" and "REQUEST_METHOD" in environ):
         value = environ.get(name.upper())
     return (value or "").strip()

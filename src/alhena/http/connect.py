@@ -1,4 +1,4 @@
-"""TCP and TLS connections as bytes in and bytes out, with limits on silence."""
+"""TCP and TLS connections as byte streams, with idle timeouts."""
 
 import asyncio
 from collections import deque
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 HIGH_WATER = 1 << 18
-"""Unread bytes (256 KiB) above which the peer is made to wait."""
+"""Unread bytes (256 KiB) above which reading pauses."""
 HEAD_START = 0.25
-"""Seconds before the next address of a host is tried beside the ones before it (RFC 8305)."""
+"""Seconds before the next address of a host is tried in parallel (RFC 8305)."""
 CA_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -19,15 +19,15 @@ CA_BUNDLES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where systems keep their certificates, for a Python whose OpenSSL was built for other paths."""
+"""Certificate bundles of various systems, for a Python whose OpenSSL uses other paths."""
 
 _BUFFER = 1 << 16
-"""Bytes taken from the socket at once. The buffer is made once: a new one of the 256 KiB that a
-transport otherwise asks for costs more than all that is done with a small piece."""
+"""Bytes read from the socket at once. The buffer is reused: allocating the transport's default 256
+KiB costs more than processing a small piece."""
 
 
 class _Link(asyncio.BufferedProtocol):
-    """The life of a connection, and the one task that may wait on it."""
+    """The lifecycle of a connection, and the single task that may wait on it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -40,16 +40,16 @@ class _Link(asyncio.BufferedProtocol):
         self._closed = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keeps the transport of the new connection."""
+        """Stores the transport of the new connection."""
         self._transport = cast("asyncio.Transport", transport)
 
     def eof_received(self) -> None:
-        """Notes that the peer sends no more."""
+        """Records that the peer has closed its side."""
         self._ended = True
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notes that the socket is gone; `exc` is the reason, None after an orderly end."""
+        """Records that the socket is closed; `exc` is the reason, None after a regular end."""
         self._ended = True
         self._fault = exc
         self._transport = None
@@ -61,18 +61,18 @@ class _Link(asyncio.BufferedProtocol):
             self._closed.set_result(None)
 
     def abort(self) -> None:
-        """Closes at once; the peer sees it without delay."""
+        """Closes the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
     async def aclose(self) -> None:
-        """Closes and waits until the socket is gone."""
+        """Closes the connection and waits until the socket is closed."""
         if self._transport is not None:
             self._transport.abort()
             await self._closed
 
     async def _wait(self, idle: float) -> None:
-        """Waits to be woken; one timer serves all waits, for there is one for each piece."""
+        """Waits to be woken; one timer is reused, because every piece has a wait."""
         self._waiter = waiter = self._loop.create_future()
         self._deadline = self._loop.time() + idle
         if self._silence is None or self._silence.when() > self._deadline:
@@ -102,10 +102,10 @@ class _Link(asyncio.BufferedProtocol):
 
 
 class Channel(_Link):
-    """One connection. It reads while a request is still being written, so that an answer that comes
-    early (a refusal of a large body) is not lost when the peer then hangs up.
+    """One connection. It reads while a request is still being written, so that an early answer (a
+    refusal of a large body) is not lost when the peer then closes.
 
-    One task at a time may wait on it.
+    Only one task at a time may wait on it.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Channel(_Link):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Keeps what arrived; pauses the peer when too much is unread."""
+        """Stores received bytes; pauses reading when too much is unread."""
         self._pieces.append(bytes(self._buffer[:nbytes]))
         self._unread += nbytes
         if self._unread > HIGH_WATER and self._transport is not None:
@@ -129,34 +129,34 @@ class Channel(_Link):
         self._wake()
 
     def pause_writing(self) -> None:
-        """Notes that the peer does not keep up."""
+        """Records that the peer reads too slowly."""
         self._writable = False
 
     def resume_writing(self) -> None:
-        """Notes that the peer has caught up."""
+        """Records that the peer has caught up."""
         self._writable = True
         self._wake()
 
     @property
     def usable(self) -> bool:
-        """True when an idle connection is open and nothing unasked has arrived on it."""
+        """True when an idle connection is open and has no unexpected data."""
         return not self._ended and not self._pieces
 
     @property
     def arrived(self) -> bool:
-        """True when there are bytes to take."""
+        """True when unread bytes have arrived."""
         return bool(self._pieces)
 
     @property
     def flushed(self) -> bool:
-        """True when all that was written has left for the network."""
+        """True when all written bytes have been sent."""
         return self._transport is not None and not self._transport.get_write_buffer_size()
 
     async def secure(self, tls: "SSLContext", host: str) -> None:
-        """Goes on in TLS, with `host` at the other end. Raises OSError, ssl.SSLError among them."""
+        """Starts TLS, with `host` as the peer's name. Raises OSError such as ssl.SSLError."""
         if self._transport is None:
             raise ConnectionResetError
-        if self._pieces:  # they would pass for the beginning of what comes encrypted
+        if self._pieces:  # they would be mistaken for encrypted data
             self._transport.abort()
             raise ConnectionAbortedError
         raw = self._transport
@@ -170,23 +170,23 @@ class Channel(_Link):
         self._transport = secured
 
     def put(self, data: bytes) -> None:
-        """Sends without waiting for the peer to take it."""
+        """Sends without waiting for the peer."""
         if self._transport is not None and not self._ended:
             self._transport.write(data)
 
     async def write(self, data: bytes, idle: float) -> None:
-        """Sends; returns when the data is on its way, an answer arrives or the peer is gone.
+        """Sends; returns when the data is sent, an answer arrives or the peer has closed.
 
-        Raises TimeoutError after `idle` seconds in which the peer took nothing.
+        Raises TimeoutError after `idle` seconds in which the peer accepted nothing.
         """
         self.put(data)
         while not self._writable and not self._pieces and not self._ended:
             await self._wait(idle)
 
     async def read(self, idle: float) -> bytes:
-        """The bytes that have arrived, waiting for at least one; b"" once the peer has closed.
+        """The received bytes, at least one; b"" once the peer has closed.
 
-        Raises TimeoutError after `idle` seconds of silence, OSError when the connection broke.
+        Raises TimeoutError after `idle` seconds of silence, OSError when the connection failed.
         """
         while not self._pieces:
             if self._fault is not None:
@@ -197,7 +197,7 @@ class Channel(_Link):
         return self.take()
 
     def take(self) -> bytes:
-        """The bytes that have arrived, without waiting."""
+        """The received bytes, without waiting."""
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         if self._unread > HIGH_WATER and self._transport is not None and not self._ended:
@@ -207,9 +207,9 @@ class Channel(_Link):
 
 
 async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: float) -> Channel:
-    """Connects within `limit` seconds, look-up and TLS handshake included.
+    """Connects within `limit` seconds, name resolution and TLS handshake included.
 
-    Raises TimeoutError or OSError (socket.gaierror and ssl.SSLError among them).
+    Raises TimeoutError or OSError (such as socket.gaierror and ssl.SSLError).
     """
     async with asyncio.timeout(limit):
         _transport, channel = await asyncio.get_running_loop().create_connection(
@@ -225,9 +225,9 @@ async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: fl
 
 def tls_context(environ: Mapping[str, str]) -> "SSLContext":
     """A context for outgoing connections, which are always verified: against the system's
-    certificates, or those that SSL_CERT_FILE or SSL_CERT_DIR name.
+    certificates, or those in SSL_CERT_FILE or SSL_CERT_DIR.
 
-    Raises ConfigError when they name nothing readable.
+    Raises ConfigError when these are unreadable.
     """
     import ssl
     import sys

@@ -14,7 +14,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 class Endpoint(msgspec.Struct, frozen=True):
     """A service address; `prefix` is "" or a quoted path that starts with "/" and ends without.
-    `source` is the variable or setting that says it, for messages."""
+    `source` is the variable or setting it comes from, for messages."""
 
     scheme: str
     host: str
@@ -24,18 +24,18 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def secure(self) -> bool:
-        """True when requests are encrypted on their way."""
+        """True when requests are encrypted."""
         return self.scheme == "https"
 
     @property
     def authority(self) -> str:
-        """Host and, unless it is the scheme's own, port: what the Host header says."""
+        """Host and non-default port: the value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
 
     @property
     def place(self) -> str:
-        """The address as messages name it."""
+        """The address for messages."""
         return f"{self.scheme}://{self.authority}"
 
 
@@ -43,7 +43,7 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
     """The endpoint of a base URL; `source` is the variable or option it came from.
 
     Raises ConfigError for anything but http(s)://host[:port][/path]; the message quotes the URL
-    unless it holds a password.
+    unless it has a password.
     """
     url = text.strip()
     remedy = f"Set {source} to an address such as https://host.example/prefix, or unset it."
@@ -67,7 +67,7 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
 
 
 def is_loopback(host: str) -> bool:
-    """True when `host` is this machine by its name or address."""
+    """True when `host` is a loopback name or address."""
     return host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
 
 
@@ -77,7 +77,7 @@ def is_header_value(text: str) -> bool:
 
 
 def parse_headers(text: str, source: str) -> dict[str, str]:
-    """Headers written as "Name:Value, Name:Value", by lower-case name.
+    """Parses headers written as "Name:Value, Name:Value", by lower-case name.
 
     A comma belongs to the value unless a "name:" follows it. Raises ConfigError, which names the
     header and never its value.

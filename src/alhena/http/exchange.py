@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection: a request, then its response piece by piece, by h11."""
+"""HTTP/1.1 on one connection: a request, then its response piece by piece, with h11."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Pieces(Protocol):
-    """A body in pieces, joined as it is sent; its length is that of all bytes."""
+    """A body in pieces, joined while it is sent; its length counts all bytes."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[bytes]: ...
@@ -22,14 +22,14 @@ Body = bytes | Pieces
 
 MAX_HEAD_BYTES = 128 * 1024
 SMALL = 16 * 1024
-"""Bytes of a body that are sent together with the head."""
+"""Bytes of a body sent together with the head."""
 MOST_INTERIM = 32
-"""Interim answers (1xx) to one request; whoever sends more does not come to an answer."""
+"""Maximum interim answers (1xx) to one request."""
 _START = 32
 
 
 class Named(Protocol):
-    """The other end, as messages name it."""
+    """The peer's description in messages."""
 
     @property
     def place(self) -> str:
@@ -38,13 +38,12 @@ class Named(Protocol):
 
     @property
     def source(self) -> str:
-        """The variable or setting that says it."""
+        """The variable or setting of its address."""
         ...
 
 
 class Connection:
-    """One keep-alive connection, to the service that is `named`. `idle`: the seconds of silence
-    after which it is given up."""
+    """One keep-alive connection to the service `named`. `idle`: timeout of silence in seconds."""
 
     def __init__(self, channel: Channel, named: Named, idle: float) -> None:
         self._channel = channel
@@ -52,7 +51,7 @@ class Connection:
         self._idle = idle
         self._http = _client()
         self._answer: h11.Response | None = None
-        self._start = b""  # of the answer, or of what came behind the last interim one
+        self._start = b""  # of the answer, after any interim ones
         self._interim = 0
         self._ended = False
 
@@ -61,9 +60,8 @@ class Connection:
     ) -> h11.Response | None:
         """Sends a request and waits for the head of its response.
 
-        None when the peer closed without a byte of answer, as it may do with a connection that was
-        idle. A refusal that comes before the whole body was sent ends the sending. Raises
-        NetworkError.
+        None when the peer closed without an answer, as it may do with an idle connection. A refusal
+        before the whole body was sent stops sending. Raises NetworkError.
         """
         self._answer, self._start, self._interim, self._ended = None, b"", 0, False
         sized = bool(body) or method not in {"GET", "CONNECT"}
@@ -72,7 +70,7 @@ class Connection:
         try:
             for data in self._sent(request, body):
                 if self._answer is not None:
-                    self._channel.put(data)  # whoever has answered may never read it
+                    self._channel.put(data)  # after its answer the peer may never read it
                     continue
                 await self._channel.write(data, self._idle)
                 if self._channel.arrived and self._is_refused():
@@ -94,7 +92,7 @@ class Connection:
             ) from error
 
     def _sent(self, request: h11.Request, body: Body) -> Iterator[bytes]:
-        """The bytes of a request, joined as they are asked for."""
+        """Yields the bytes of a request, joined on demand."""
         ahead = self._http.send(request) or b""
         for piece in (body,) if isinstance(body, bytes) else body:
             if ahead and len(piece) > SMALL:
@@ -107,8 +105,8 @@ class Connection:
         self._http.send(h11.EndOfMessage())
 
     def _is_refused(self) -> bool:
-        """True when an answer that came while the body is being sent makes the rest useless. A
-        service that accepts a request early may still want to read it."""
+        """True when an early answer makes the rest of the body useless. A service that accepts a
+        request early may still want to read it."""
         self._hear(self._channel.take())
         self._answer = self._next_head()
         return self._answer is not None and self._answer.status_code >= 300
@@ -141,10 +139,10 @@ class Connection:
         return None
 
     async def read(self) -> bytes:
-        """The next bytes of the body, as many as have arrived; b"" at its end.
+        """The bytes of the body received so far; b"" at its end.
 
-        Raises StreamCutError when the connection ends before the body does, NetworkError after too
-        long a silence.
+        Raises StreamCutError when the connection ends before the body, NetworkError after a
+        timeout.
         """
         try:
             while True:
@@ -161,9 +159,9 @@ class Connection:
             ) from error
 
     def _arrived(self) -> tuple[bytes, bool]:
-        """The body bytes that need no waiting, and whether the body ends with them.
+        """The available body bytes, and True if the body ends with them.
 
-        A fault after some bytes is met on the next call, so that those bytes are not lost.
+        An error after some bytes is raised by the next call, so that those bytes are not lost.
         """
         if self._http.their_state is h11.ERROR:
             raise h11.RemoteProtocolError("the body is malformed")
@@ -182,10 +180,10 @@ class Connection:
         return b"".join(pieces), True
 
     def renew(self) -> bool:
-        """True when the exchange is complete and the connection ready for another one.
+        """True when the exchange is complete and the connection can be reused.
 
-        The end of a body that has arrived but was not asked for counts as read. What came behind
-        it is the answer to no request: it would be taken for that of the next one.
+        An unread end of the body that has arrived counts as read. Data after it answers no request:
+        it would be mistaken for the next answer.
         """
         try:
             if not self._arrived()[1] and (data := self._channel.take()):
@@ -200,20 +198,20 @@ class Connection:
 
     @property
     def surplus(self) -> bool:
-        """True when something came behind the head of the answer to a CONNECT."""
+        """True when data followed the head of the answer to a CONNECT."""
         return bool(self._http.trailing_data[0]) or self._channel.arrived
 
     @property
     def usable(self) -> bool:
-        """True while the peer holds the idle connection open."""
+        """True while the peer keeps the idle connection open."""
         return self._channel.usable
 
     def abort(self) -> None:
-        """Closes at once."""
+        """Closes the connection at once."""
         self._channel.abort()
 
     async def aclose(self) -> None:
-        """Closes and waits until the socket is gone."""
+        """Closes the connection and waits until the socket is closed."""
         await self._channel.aclose()
 
     def _silence(self) -> NetworkError:

@@ -1,4 +1,4 @@
-"""The words for connections that fail and for answers that are no HTTP."""
+"""Error messages for failed connections and non-HTTP answers."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ _SETTINGS = 4
 
 
 def unreachable(error: OSError, endpoint: Endpoint, limit: float) -> NetworkError:
-    """The error for a connection that could not be made within `limit` seconds."""
+    """The error for a connection that failed or timed out after `limit` seconds."""
     place = endpoint.place
     address = f"Check the network, {endpoint.source} and the proxy variables."
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -40,7 +40,7 @@ def unreachable(error: OSError, endpoint: Endpoint, limit: float) -> NetworkErro
 
 
 def unreadable(start: bytes, named: Named, *, interim: int, ended: bool) -> NetworkError:
-    """The error for an answer that begins with `start`, behind `interim` answers of status 1xx.
+    """The error for an answer that begins with `start`, after `interim` answers of status 1xx.
     `ended`: the connection was closed there."""
     again = f"Run again; if it stays so, check {named.source}."
     address = f"Check the host and port of {named.source}."
@@ -69,7 +69,7 @@ def unreadable(start: bytes, named: Named, *, interim: int, ended: bool) -> Netw
 
 
 def _is_http_2(start: bytes) -> bool:
-    """True for an answer that begins as one of HTTP/2: with its name, or a frame of settings."""
+    """True for the start of an HTTP/2 answer: its name, or a settings frame."""
     return start.startswith(b"HTTP/2") or (
         start[:2] == b"\0\0" and start[3:4] == bytes([_SETTINGS])
     )

@@ -1,7 +1,7 @@
-"""Requests through a proxy, on connections like those to the service itself.
+"""Requests through a proxy.
 
-Plain requests are handed to an HTTP proxy with their whole address; encrypted ones, and all that go
-through SOCKS, version 5 (RFC 1928, RFC 1929), run in a tunnel that the proxy opens.
+Plain requests are sent to an HTTP proxy with their full URL; encrypted ones, and all through SOCKS
+5 (RFC 1928, RFC 1929), use a tunnel opened by the proxy.
 """
 
 import ipaddress
@@ -28,7 +28,7 @@ _REFUSES = 407
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """A proxy. User and password do not show in its repr, nor in messages."""
+    """A proxy. User and password are hidden in its repr and in messages."""
 
     scheme: str
     host: str
@@ -41,17 +41,17 @@ class Proxy(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """Host and port, as messages name it."""
+        """Host and port for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def socks(self) -> bool:
-        """True when it speaks SOCKS, version 5."""
+        """True for SOCKS 5."""
         return self.scheme.startswith("socks")
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """The header by which the user and password are shown."""
+        """The header with user and password."""
         if not self.user and not self.password:
             return []
         from base64 import b64encode
@@ -61,8 +61,8 @@ class Proxy(msgspec.Struct, frozen=True):
 
 
 def parse_proxy(url: str) -> Proxy:
-    """The proxy that a variable names. Raises ConfigError; the message does not quote the URL, for
-    it may hold a password."""
+    """Parses a proxy address. Raises ConfigError; the message does not quote the URL, because it
+    may have a password."""
     try:
         found = _read(url)
     except ValueError:
@@ -83,19 +83,19 @@ def _read(url: str) -> Proxy | None:
     port = usual if parts.port is None else parts.port
     if not host or not port or usual is None:
         return None
-    host.encode("idna")  # a ValueError when it can be no name
+    host.encode("idna")  # a ValueError for an invalid name
     return Proxy(scheme, host, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
 
 class Way(msgspec.Struct, frozen=True):
-    """A service behind a proxy, as messages name it."""
+    """A service behind a proxy, for messages."""
 
     place: str
     source: str = VARIABLES
 
 
 class ProxiedTransport(Transport):
-    """Talks to one service through one proxy: http, https or socks5."""
+    """Connects to one service through one proxy: http, https or socks5."""
 
     def __init__(
         self, endpoint: Endpoint, proxy: str, timeouts: Timeouts, environ: Mapping[str, str]
@@ -145,7 +145,7 @@ class ProxiedTransport(Transport):
             raise self._not_connected(unreachable(error, reached, limit).message) from error
 
     async def _tunnel(self, channel: Channel) -> None:
-        """Has the proxy connect `channel` to the service."""
+        """Makes the proxy connect `channel` to the service."""
         opened = False
         try:
             if self._proxy.socks:
@@ -230,7 +230,7 @@ _REASONS = {
 
 
 class RefusedError(Exception):
-    """The proxy opened no tunnel. `by_name`: because of who asked."""
+    """The proxy opened no tunnel. `by_name`: because of the credentials."""
 
     def __init__(self, reason: str, *, by_name: bool = False) -> None:
         super().__init__(reason)
@@ -241,8 +241,8 @@ class RefusedError(Exception):
 async def open_tunnel(
     channel: Channel, host: str, port: int, who: tuple[str, str], idle: float
 ) -> None:
-    """Has the proxy at the end of `channel` connect it to `host`. `who` is user and password, both
-    "" for none. Raises RefusedError, TimeoutError, or OSError when the connection breaks."""
+    """Makes the proxy at the end of `channel` connect it to `host`. `who` is user and password,
+    both "" for none. Raises RefusedError, TimeoutError, or OSError when the connection fails."""
     replies = _Replies(channel, idle)
     named = any(who)
     methods = bytes([_OPEN, _BY_NAME] if named else [_OPEN])
@@ -273,7 +273,7 @@ async def open_tunnel(
 
 
 class _Replies:
-    """The bytes that the proxy sends, taken by number."""
+    """The bytes from the proxy, read by count."""
 
     def __init__(self, channel: Channel, idle: float) -> None:
         self.rest = b""

@@ -1,1 +1,1 @@
-"""What is remembered beyond a session: the user's GEMINI.md."""
+"""Memory across sessions: GEMINI.md files."""

@@ -1,5 +1,5 @@
-"""Memory files of subdirectories: not told at the start of a session, but when a path is touched
-that they are about."""
+"""Memory files of subdirectories: loaded when a path in their scope is used, not at the session
+start."""
 
 import os
 from collections import deque
@@ -15,8 +15,8 @@ Identity = tuple[int, int]
 
 
 class TouchedMemory:
-    """Finds the memory files between a path and its workspace root that the model has not been told
-    of. `told` are those it has; `said` are texts it has in which files were told before."""
+    """Finds the memory files between a path and its workspace root that are not loaded yet. `told`
+    are the loaded ones; `said` are texts in the history that include earlier ones."""
 
     def __init__(
         self, request: MemoryRequest, told: Iterable[Identity] = (), said: Iterable[str] = ()
@@ -27,8 +27,8 @@ class TouchedMemory:
         self._failed: set[str] = set()
 
     def look(self, paths: Iterable[Path]) -> tuple[list[LoadedMemory], list[str]]:
-        """The files for some paths, the more special ones later, and a line for each that cannot be
-        read, which is said once. Blocks; changes nothing of what has been told."""
+        """The files for some paths, more specific ones later, and a line for each unreadable file,
+        reported once. Blocks; does not mark files as loaded."""
         reader = MemoryReader(self._request)
         found: dict[Identity, LoadedMemory] = {}
         for path in paths:
@@ -44,13 +44,13 @@ class TouchedMemory:
         return list(found.values()), fresh
 
     def take(self, found: Iterable[LoadedMemory]) -> str:
-        """The text of files that are told now; each file is told once."""
+        """The text of files, which are then marked as loaded; each file is included once."""
         new = [item for item in found if item.identity not in self._told]
         self._told.update(item.identity for item in new)
         return joined(item for item in new if not self._was_said(item.block))
 
     def _was_said(self, block: str) -> bool:
-        """True when a text holds a file's block, word for word: another version of it is news."""
+        """True when a text contains a file's block verbatim: another version of it is new."""
         return any(block in text for text in self._said)
 
     def _root_of(self, real: Path) -> Path | None:
@@ -58,8 +58,8 @@ class TouchedMemory:
         return max(around, key=lambda root: len(root.parts), default=None)
 
     def _directories(self, real: Path, root: Path) -> list[Path]:
-        """From the root down to the directory of a path, those that are trusted, hold a file that
-        is not known, and that no ignore rule leaves out."""
+        """The directories from the root down to that of a path which are trusted, contain an
+        unknown file, and are not ignored."""
         start = real if os.path.isdir(real) else real.parent
         if not is_within(str(start), str(root)):
             return []
@@ -78,15 +78,15 @@ class TouchedMemory:
     def _is_new(self, path: Path) -> bool:
         try:
             status = path.stat()
-        except OSError:  # not there; or a link to nothing, of which reading will tell
+        except OSError:  # missing, or a dangling link, which reading will report
             return os.path.islink(path)
         return (status.st_dev, status.st_ino) not in self._told
 
 
 def below(request: MemoryRequest, known: Iterable[Identity]) -> Iterator[Path]:
-    """The paths of memory files below the workspace roots, `known` ones aside, breadth first. At
-    most `context.discoveryMaxDirs` directories are looked into, none that ignore rules leave out
-    and none through a symlink."""
+    """The paths of memory files below the workspace roots, without `known` ones, breadth first.
+    Searches at most `context.discoveryMaxDirs` directories, no ignored ones and none through a
+    symlink."""
     seen = set(known)
     left = request.context.discovery_max_dirs
     for root in request.roots:
@@ -108,7 +108,7 @@ def below(request: MemoryRequest, known: Iterable[Identity]) -> Iterator[Path]:
 
 
 def _identity(file: Path) -> Identity | None:
-    """What tells a file from others; None where there is none."""
+    """The identity of a file; None if missing."""
     try:
         status = file.stat()
     except OSError:
@@ -120,5 +120,5 @@ def _subdirectories(path: str) -> list[str]:
     try:
         with os.scandir(path) as listing:
             return sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
-    except OSError:  # nothing can be read there, memory files least of all
+    except OSError:  # nothing is readable there
         return []

@@ -1,4 +1,4 @@
-"""Memory files: read within limits, and the tree of what they import."""
+"""Memory files: reads them within limits, and represents the tree of their imports."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -20,18 +20,17 @@ from alhena.system.files import read_within
 from alhena.system.workspace import is_within
 
 FILE_LIMIT = 1_000_000
-"""Bytes of the largest memory file that is read."""
+"""Maximum bytes of a memory file."""
 TOTAL_LIMIT = 4_000_000
-"""Bytes of all memory files that one text is put together from, imports that repeat counted each
-time."""
+"""Maximum bytes of all memory files in one text, with repeated imports counted each time."""
 MAX_IMPORTS = 500
-"""Imports of one text, likewise."""
+"""Maximum imports of one text, counted the same way."""
 
 MARKERS = (".git",)
 
 
 class Limits:
-    """How much may still be read for one text."""
+    """The remaining limits of one text."""
 
     def __init__(self, *, imports: int = MAX_IMPORTS, total: int = TOTAL_LIMIT) -> None:
         self.imports = imports
@@ -39,7 +38,7 @@ class Limits:
 
 
 class MemoryText(msgspec.Struct, frozen=True):
-    """A memory file as it was read. `identity` is the same by whichever name it is reached."""
+    """A memory file as read. `identity` is the same under all its names."""
 
     path: Path
     text: str
@@ -47,7 +46,7 @@ class MemoryText(msgspec.Struct, frozen=True):
 
 
 def find_project_root(start: Path, markers: Iterable[str] = MARKERS) -> Path:
-    """The nearest of `start` and the directories above it that holds one of `markers`, else
+    """The nearest of `start` and its parent directories that contains one of `markers`, else
     `start`."""
     names = tuple(markers)
     for directory in (start, *start.parents):
@@ -57,8 +56,8 @@ def find_project_root(start: Path, markers: Iterable[str] = MARKERS) -> Path:
 
 
 def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = None) -> MemoryText:
-    """The regular text file that `path` leads to, which has to lie in one of the `allowed` real
-    directories. Raises FileError; for one outside FilePermissionError."""
+    """Reads the regular text file at `path`, which must be in one of the `allowed` real
+    directories. Raises FileError; for a file outside FilePermissionError."""
     real = Path(os.path.realpath(path))
     if not any(is_within(str(real), str(top)) for top in allowed):
         raise FilePermissionError(
@@ -88,7 +87,7 @@ def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = Non
 
 
 def for_people(error: FileError) -> str:
-    """What is wrong with a memory file, without advice that is meant for a model with tools."""
+    """The error message for a memory file, without advice meant for a model with tools."""
     own = isinstance(error, FileTooLargeError | FilePermissionError)
     return str(error) if own else error.message
 
@@ -98,7 +97,7 @@ def _limit(most: int) -> str:
 
 
 class MemoryKind(StrEnum):
-    """Whose memory a file is: the user's for every project, the user's for this one, the
+    """The scope of a memory file: the user's for every project, the user's for this one, the
     project's."""
 
     GLOBAL = "global"
@@ -107,8 +106,7 @@ class MemoryKind(StrEnum):
 
 
 class MemoryFile(msgspec.Struct, frozen=True):
-    """A file that was read, by its absolute path; `imports` are its direct imports, in the order
-    they were imported."""
+    """A file that was read, by its absolute path; `imports` are its direct imports, in order."""
 
     path: str
     imports: "tuple[MemoryFile, ...]" = ()
@@ -122,15 +120,15 @@ class MemoryFile(msgspec.Struct, frozen=True):
 
 
 def paths(file: MemoryFile) -> Iterator[str]:
-    """A file and what it imports, however often."""
+    """A file and all its imports, with repetitions."""
     yield file.path
     for each in file.imports:
         yield from paths(each)
 
 
 def printed(roots: Iterable[tuple[MemoryKind, MemoryFile]], top: str = "") -> str:
-    """The trees of `roots` as lines for people. Each file begins below the name of the one that
-    imports it; paths below the directory `top` are told from there."""
+    """The trees of `roots` as lines for people. Imported files are indented below the importing
+    one; paths below the directory `top` are relative."""
     lines = ["Memory Files"]
     for kind, file in roots:
         label = f" L {kind}: "

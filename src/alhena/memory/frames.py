@@ -1,9 +1,9 @@
-"""The lines and tags around what memory files say, and texts that cannot forge them."""
+"""Frames around the text of memory files, and protection against forged ones."""
 
 import re
 
 DISCOVERED = "--- Newly Discovered Project Context ---"
-"""What begins the text in which files are told that a touched place has brought up."""
+"""The first line of the text with files found for touched paths."""
 _END = "--- End Project Context ---"
 
 _TITLE = "Newly Discovered Project Context"
@@ -12,29 +12,29 @@ _TAGS = "loaded_context|project_context|global_context"
 
 
 def discovered(text: str) -> str:
-    """What the files of touched places say, in a frame."""
+    """Frames the text of files found for touched paths."""
     return f"{DISCOVERED}\n{text}\n{_END}"
 
 
 def unframed(text: str) -> str:
-    """What a file says, with nothing in it that could begin or end a frame it is told in."""
+    """The text of a file with everything removed that could open or close a frame."""
     return without_lines(without_tags(text))
 
 
 def without_tags(text: str) -> str:
-    """A text in which no tag of a frame is one."""
+    """A text with frame tags disabled."""
     if "_context" not in text.lower():
         return text
     return re.sub(rf"<(?=\s*/?\s*(?:{_TAGS}))", "&lt;", text, flags=re.IGNORECASE)
 
 
 def without_lines(text: str) -> str:
-    """A text in which no line of a frame is one: its dashes stand apart."""
+    """A text with frame lines disabled by separating their dashes."""
     return _apart(text, _LINES)
 
 
 def without_discoveries(text: str) -> str:
-    """A text that cannot be taken for one that tells files of touched places."""
+    """A text that cannot be mistaken for files of touched paths."""
     return _apart(text, _TITLE)
 
 

@@ -1,5 +1,5 @@
-"""The memory of a session: GEMINI.md of the user, and of the directories from the project's root
-down to the workspace's."""
+"""The memory of a session: the user's GEMINI.md, and those of the directories from the project's
+root down to the workspace's."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -24,14 +24,14 @@ from alhena.system.errors import FileError, printable
 from alhena.system.workspace import is_within
 
 PRIVATE_NAME = "MEMORY.md"
-"""What the user's notes about one project are called."""
+"""File name of the user's notes about one project."""
 
 
 class MemoryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose memory is wanted: workspace roots, the first of them the working directory, all real
-    paths. `trust` says of a directory whether what is in it may be read.
+    """A request for memory: workspace roots, the first of them the working directory, all real
+    paths. `trust` decides if the files of a directory may be read.
 
-    Every memory file is read anew at each use of a request.
+    Every use of a request reads all memory files again.
     """
 
     roots: tuple[Path, ...]
@@ -41,7 +41,7 @@ class MemoryRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedMemory(msgspec.Struct, frozen=True):
-    """A memory file with its imports in it."""
+    """A memory file with its imports expanded."""
 
     kind: MemoryKind
     path: Path
@@ -51,8 +51,8 @@ class LoadedMemory(msgspec.Struct, frozen=True):
 
     @property
     def block(self) -> str:
-        """The text between lines that say where it comes from, and which it cannot forge; "" for a
-        file that says nothing."""
+        """The text between lines that name its source, which it cannot forge; "" for an empty
+        file."""
         text = unframed(self.content.strip())
         name = printable(self.path)
         if not text:
@@ -61,26 +61,25 @@ class LoadedMemory(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """The memory files of a session, the more special ones later. `warnings` are for people,
-    `notes` for those who look closer."""
+    """The memory files of a session, more specific ones later. `warnings` are for people, `notes`
+    for diagnosis."""
 
     files: tuple[LoadedMemory, ...]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def text(self, *kinds: MemoryKind) -> str:
-        """The files of some kinds (of all when none is given), one behind the other."""
+        """The concatenated files of some kinds (default: all)."""
         return joined(item for item in self.files if not kinds or item.kind in kinds)
 
 
 def joined(files: Iterable[LoadedMemory]) -> str:
-    """Memory files one behind the other, each with its path; empty ones are left out."""
+    """Concatenates memory files, each with its path, without empty ones."""
     return "\n\n".join(block for block in (item.block for item in files) if block)
 
 
 class MemoryReader:
-    """Reads memory files, each once by whichever name it is found. `warnings` and `notes` collect
-    what could not be read and why."""
+    """Reads memory files, each once whatever its name. `warnings` and `notes` collect failures."""
 
     def __init__(self, request: MemoryRequest) -> None:
         self.request = request
@@ -110,8 +109,8 @@ class MemoryReader:
         return self.of_directories(reversed(directories), top)
 
     def of_directories(self, directories: Iterable[Path], top: Path) -> list[LoadedMemory]:
-        """The files of the directories of a project whose root is `top`, where these are trusted
-        and none of the user's own."""
+        """The files of the trusted directories of a project with the root `top`, without the user's
+        own."""
         found: list[LoadedMemory] = []
         allowed = (top, *self.request.roots)
         own = os.path.realpath(self._home)
@@ -133,11 +132,11 @@ class MemoryReader:
         return found
 
     def top(self, root: Path) -> Path:
-        """The root of the project that a directory belongs to."""
+        """The root of the project of a directory."""
         return find_project_root(root, self.request.context.boundary_markers)
 
     def _add_own(self, found: list[LoadedMemory], kind: MemoryKind, path: Path) -> bool:
-        """Reads a file of the user's, when it is there."""
+        """Reads a file of the user's, if it exists."""
         if not os.path.lexists(path):
             return False
         self._add(found, kind, path, (path.parent, Path(os.path.realpath(path)).parent))
@@ -175,8 +174,8 @@ class MemoryReader:
 
 
 def load_memory(request: MemoryRequest) -> Memory:
-    """What a session begins with: the user's files, then those of each root and the directories
-    above it. Of roots beside the working directory only when the settings say so."""
+    """Loads the initial memory: the user's files, then those of each root and its parent
+    directories. Roots beside the working directory count only if the settings enable them."""
     reader = MemoryReader(request)
     files = reader.of_user()
     wanted = request.roots if request.context.load_memory_from_include_directories else ()

@@ -1,8 +1,8 @@
-"""Imports in memory files (@path): found outside code, allowed or refused, read and put in place.
+"""Imports in memory files (@path): finds them outside code, checks, reads and expands them.
 
-In the tree form an import is replaced by what the file holds, imports and all, between two
-comments. In the flat form the files follow each other, each once, and their texts stay as they
-are. What cannot be imported leaves a comment; past the depth limit an import stays as it is.
+In the tree format an import is replaced by the expanded file between two comments. In the flat
+format the files follow each other, each once, and their texts are unchanged. A failed import leaves
+a comment; beyond the depth limit an import is unchanged.
 """
 
 import os
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 5
 PARSE_LIMIT = 100_000
-"""Characters of the largest text whose imports are followed: a parser can be kept busy for long."""
+"""Maximum characters of a text whose imports are expanded: parsing may be slow."""
 PARSE_TOTAL = 200_000
-"""Characters of all such texts together."""
+"""Maximum characters of all such texts together."""
 MOST_NAMES = 2_000
-"""Different names behind an `@` in one text."""
+"""Maximum distinct names after an `@` in one text."""
 ImportFormat = Literal["tree", "flat"]
 
 _IMPORT = re.compile(r"(?<!\S)@(?=[./\w])(\S+)")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A file that has been read: its path, the directory its relative imports start at, its text,
-    and what says that another path leads to the same file."""
+    """A file that was read: its path, the base directory of its relative imports, its text, and an
+    identity shared by all its paths."""
 
     path: str
     base: str
@@ -51,29 +51,29 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The reason why an import cannot be had. `secret`: it may hold what nobody should read by
-    accident, which people are told."""
+    """The reason why an import failed. `secret`: it may contain secrets, which is reported to
+    people."""
 
     reason: str
     secret: bool = False
 
 
 class Loader(Protocol):
-    """Finds files. `base` is the directory of the file that an import stands in."""
+    """Finds files. `base` is the directory of the importing file."""
 
     def named(self, written: str, base: str) -> str | None:
-        """As much of the text behind an `@` as names a file, there or not; None when it was not
+        """The part of the text after an `@` that names a file, existing or not; None if it was not
         meant as one."""
         ...
 
     def load(self, name: str, base: str) -> Source | Refused:
-        """The file of that name."""
+        """Loads the named file."""
         ...
 
 
 class ProcessImportsResult(msgspec.Struct, frozen=True):
-    """A text with its imports, the tree of them, and what went wrong, a line each. `warnings` are
-    those of the lines that concern whoever wrote the text."""
+    """A text with its imports, their tree, and a line for each problem. `warnings` are the lines
+    for the author of the text."""
 
     content: str
     import_tree: MemoryFile
@@ -89,8 +89,8 @@ def expand(
     max_depth: int = MAX_DEPTH,
     log: Callable[[str], None] = lambda _line: None,
 ) -> ProcessImportsResult:
-    """`root` with everything it imports. Imports go `max_depth` levels deep; `log` takes a line
-    for each step."""
+    """Expands all imports of `root`, up to `max_depth` levels; `log` receives a line for each
+    step."""
     importer = _Importer(loader, max_depth, log)
     match format:
         case "tree":
@@ -103,7 +103,7 @@ def expand(
 
 
 class _Importer:
-    """One go through a file and its imports."""
+    """One pass through a file and its imports."""
 
     def __init__(self, loader: Loader, max_depth: int, log: Callable[[str], None]) -> None:
         self.problems: list[str] = []
@@ -114,7 +114,7 @@ class _Importer:
         self._parsed = 0
 
     def nested(self, source: Source, within: tuple[Hashable, ...]) -> tuple[str, MemoryFile]:
-        """The text of a file with its imports in it; `within` are the files around it."""
+        """The text of a file with its imports expanded; `within` are the importing files."""
         pieces: list[str] = []
         imports: list[MemoryFile] = []
         last = 0
@@ -134,7 +134,7 @@ class _Importer:
         return "".join(pieces), MemoryFile(source.path, tuple(imports))
 
     def flat(self, root: Source) -> tuple[str, MemoryFile]:
-        """All files one behind the other, in the order they are imported first."""
+        """All files in the order of their first import."""
         blocks: list[str] = []
         done: set[Hashable] = set()
 
@@ -159,7 +159,7 @@ class _Importer:
         return "\n\n".join(blocks), tree
 
     def _imports(self, source: Source, level: int) -> list[tuple[int, str]]:
-        """Place of the `@` and name, for the imports of a file that are to be followed."""
+        """Positions of the `@` and names, for the imports of a file to expand."""
         names: dict[str, str | None] = {}
         found: dict[int, str] = {}
         for match in _IMPORT.finditer(source.text):
@@ -174,7 +174,7 @@ class _Importer:
             name = names[written]
             if name is not None:
                 found[match.start()] = name
-        if not found:  # nothing to ask the parser about
+        if not found:  # nothing to parse
             return []
         self._parsed += len(source.text)
         if len(source.text) > PARSE_LIMIT or self._parsed > PARSE_TOTAL:
@@ -205,7 +205,7 @@ class _Importer:
         return f"<!-- {said} -->"
 
     def _again(self, source: Source, name: str) -> str:
-        """The comment in the place of a file that is being imported already."""
+        """The comment for a recursive import."""
         said = f"File already processed: {_shown(name)}"
         self._note(source, f"{said} (circular import)")
         return f"<!-- {said} -->"
@@ -221,7 +221,7 @@ def _framed(name: str, content: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name inside a comment, which it cannot end."""
+    """A name inside a comment, made unable to close it."""
     return printable(name).replace(">", "&gt;")
 
 
@@ -230,7 +230,7 @@ _TEXT_SUFFIXES = (".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".adoc")
 
 
 def is_url(name: str) -> bool:
-    """True when an import names a URL."""
+    """True when an import is a URL."""
     scheme, found, _ = name.partition(":")
     return bool(found) and (scheme.lower() == "file" or name[len(scheme) :].startswith("://"))
 
@@ -238,7 +238,7 @@ def is_url(name: str) -> bool:
 def validate_import_path(
     import_path: str, base_path: Path, allowed_directories: Iterable[Path]
 ) -> bool:
-    """True when an import is none of a URL and really lies, all symlinks followed, in one of the
+    """True when an import is not a URL and is, with all symlinks resolved, in one of the
     directories. It need not exist."""
     if is_url(import_path) or "\0" in import_path:
         return False
@@ -247,10 +247,10 @@ def validate_import_path(
 
 
 class ImportLoader:
-    """Finds the files of imports in the `allowed` directories, within `limits`.
+    """Finds imported files in the `allowed` directories, within `limits`.
 
-    A name behind an `@` that could as well be a person or a package (it begins with neither `.`
-    nor `/`) is an import when it names a file, or ends like one.
+    A name after an `@` that may be a person or a package (it begins with neither `.` nor `/`) is an
+    import if it names an existing file or has a file's extension.
     """
 
     def __init__(self, allowed: Iterable[Path], limits: Limits) -> None:
@@ -258,7 +258,7 @@ class ImportLoader:
         self._limits = limits
 
     def named(self, written: str, base: str) -> str | None:
-        """As much of `written`, the text behind an `@` in a file of `base`, as names a file."""
+        """The part of `written`, the text after an `@` in a file of `base`, that names a file."""
         names = _readings(written)
         name = next((each for each in names if self._leads_to_file(each, base)), None)
         if name is not None:
@@ -266,11 +266,11 @@ class ImportLoader:
         name = names[-1]
         if is_url(name):
             return name
-        like_a_path = name[0] in "./" and name.strip("./")  # an ellipsis is none
+        like_a_path = name[0] in "./" and name.strip("./")  # not an ellipsis
         return name if like_a_path or name.lower().endswith(_TEXT_SUFFIXES) else None
 
     def load(self, name: str, base: str) -> Source | Refused:
-        """The file, or why it cannot be had."""
+        """Returns the file, or the reason for a failure."""
         if is_url(name):
             return Refused("URLs are not imported")
         if not validate_import_path(name, Path(base), self._allowed):
@@ -288,8 +288,8 @@ class ImportLoader:
         return Source(str(path), str(path.parent), found.text, found.identity)
 
     def _leads_to_file(self, name: str, base: str) -> bool:
-        """True when there is anything at the path but a directory. Outside the allowed directories
-        nothing is said to be there."""
+        """True when the path exists and is not a directory. Always False outside the allowed
+        directories."""
         path = os.path.join(base, name)
         if not validate_import_path(name, Path(base), self._allowed):
             return False
@@ -297,13 +297,13 @@ class ImportLoader:
 
 
 def _is_secret(path: str) -> bool:
-    """True when a file is called as those are that hold keys and passwords."""
+    """True for names typical of files with keys and passwords."""
     name = path.rpartition("/")[2].lower()
     return name == ".env" or name.startswith(".env.")
 
 
 def root_source(path: Path, limits: Limits) -> Source:
-    """The file at an absolute path, wherever it leads, to begin with. Raises FileError."""
+    """The root file at an absolute path, wherever it leads. Raises FileError."""
     real = Path(os.path.realpath(path))
     found = read_memory(path, (real.parent,), limits)
     return Source(str(path), str(path.parent), found.text, found.identity)
@@ -318,10 +318,10 @@ def process_imports(
     max_depth: int = MAX_DEPTH,
     log: Callable[[str], None] = lambda _line: None,
 ) -> ProcessImportsResult:
-    """`content`, a text of no file of its own in the directory `base_path`, with its imports.
+    """Expands the imports of `content`, a text without a file in the directory `base_path`.
 
-    They may come from the `allowed` directories, by default from the project that `base_path` is
-    in. The root of the tree is called "unknown".
+    They may come from the `allowed` directories, by default from the project of `base_path`. The
+    root of the tree is called "unknown".
     """
     tops = (find_project_root(base_path),) if allowed is None else tuple(allowed)
     loader = ImportLoader(tops, Limits())
@@ -330,8 +330,7 @@ def process_imports(
 
 
 def _readings(written: str) -> list[str]:
-    """What of the text behind an `@` may be the name, the whole first: a sentence goes on behind
-    it, or a tag."""
+    """Possible names in the text after an `@`, longest first: punctuation or a tag may follow."""
     found = [written]
     for cut in (written.rstrip(_PUNCTUATION), written.partition("<")[0]):
         found.append(cut)
@@ -340,7 +339,7 @@ def _readings(written: str) -> list[str]:
 
 
 def _reason(error: FileError) -> str:
-    """The reason why a file cannot be imported, without the places of this machine."""
+    """The reason why a file cannot be imported, without paths of this machine."""
     match error:
         case MissingFileError():
             return "ENOENT: no such file or directory"
@@ -365,19 +364,19 @@ _CODE_TAG = re.compile(r"<(/?)(?:code|pre|samp|kbd)\b", re.IGNORECASE)
 
 
 def places_in_text(text: str, places: Sequence[int]) -> frozenset[int]:
-    """Those of `places`, offsets of characters in ascending order, that a reader would see as text.
+    """The subset of `places`, ascending character offsets, that is displayed as text.
 
-    Not among them: what stands in code blocks and code spans, in HTML comments and code elements,
-    and in what is not shown (definitions of links, info strings, tags).
+    Excludes code blocks and code spans, HTML comments and code elements, and invisible parts (link
+    definitions, info strings, tags).
     """
     from markdown_it import MarkdownIt
 
-    # The parser knows the lines of blocks and nothing of the places of spans. So each character is
-    # replaced by a mark that means nothing in Markdown, and the marks are looked for in what the
-    # parser takes for text.
+    # The parser reports lines of blocks but no positions of spans. So each character is
+    # replaced by a mark without meaning in Markdown, and the marks are searched in the
+    # parsed text.
     unused = iter(chr(code) for code in _PRIVATE if chr(code) not in text)
     mark = next(unused, None)
-    if mark is None:  # no text has all of them; without a mark nothing can be told
+    if mark is None:  # all are used: without a mark nothing can be determined
         return frozenset()
     pieces: list[str] = []
     last = 0
@@ -385,7 +384,7 @@ def places_in_text(text: str, places: Sequence[int]) -> frozenset[int]:
         pieces += (text[last:place], f"{mark}{number}{mark}")
         last = place + 1
     pieces.append(text[last:])
-    # These decide nothing about code; without them no text takes long.
+    # These do not affect code; disabling them keeps parsing fast.
     unneeded = ["emphasis", "entity", "link", "image"]
     parser = MarkdownIt("commonmark").disable(unneeded)
     marks = re.compile(f"{mark}([0-9]+){mark}")
@@ -397,7 +396,7 @@ def places_in_text(text: str, places: Sequence[int]) -> frozenset[int]:
 
 
 def _seen(token: "Token") -> list[str]:
-    """The pieces of a block that are text."""
+    """The text pieces of a block."""
     if token.type == "html_block":
         return [_QUIET_HTML.sub("", token.content)]
     if token.type != "inline":

@@ -1,4 +1,4 @@
-"""Facts in the user's memory file: one bullet each, in a section of their own (TOOLS-19)."""
+"""Saves facts in the user's memory file: one bullet each, in their own section (TOOLS-19)."""
 
 import os
 import re
@@ -31,14 +31,15 @@ from alhena.system.locking import exclusive
 
 SECTION = "## Gemini Added Memories"
 MEMORY_LIMIT = 16_000_000
-"""Bytes of the largest memory file that is written to."""
+"""Maximum bytes of a memory file that is changed."""
 
 _ATTEMPTS = 20
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
 
 class MemoryChange(msgspec.Struct, frozen=True):
-    """A memory file with one fact more. Texts have LF line ends; `original` None: a new file."""
+    """A memory file with an additional fact. Texts have LF line endings; `original` None: a new
+    file."""
 
     real: Path
     before: Snapshot | None
@@ -48,15 +49,15 @@ class MemoryChange(msgspec.Struct, frozen=True):
 
 
 class Insertion(msgspec.Struct, frozen=True):
-    """Text to be put in at an offset."""
+    """Text to insert at an offset."""
 
     offset: int
     text: str
 
 
 def one_line(fact: str) -> str:
-    """A fact as the text of one bullet: white space of all sorts becomes single spaces; control
-    and text-direction characters and list markers in front go. May be empty."""
+    """A fact as the text of one bullet: white space becomes single spaces; control and
+    text-direction characters and leading list markers are removed. May be empty."""
     visible = "".join(
         " " if unicodedata.category(char) == "Cc" else char for char in fact if char not in _BIDI
     )
@@ -65,8 +66,8 @@ def one_line(fact: str) -> str:
 
 
 def bullet(fact: str) -> str:
-    """The line that holds a fact. It is nothing but a list item: no heading, rule, quote, fence,
-    HTML or link definition begins in it, and no `@path` in it is an import."""
+    """The line of a fact. It is only a list item: no heading, rule, quote, fence, HTML or link
+    definition begins in it, and no `@path` in it is an import."""
     line = one_line(fact)
     if re.match(
         r"#{1,6}(?: |\Z)|>|<|```|~~~|\[[^\]]*\]:|(?:(?:- ?){3,}|(?:\* ?){3,}|(?:_ ?){3,})\Z", line
@@ -76,8 +77,9 @@ def bullet(fact: str) -> str:
 
 
 def insertion(text: str, item: str) -> Insertion | None:
-    """Where and how `item`, a line, enters a memory file (`text` with LF line ends): at the end of
-    the section's list; in a new section at the end when there is none. None when it is there."""
+    """The insertion of `item`, a line, into a memory file (`text` with LF line endings): at the end
+    of the section's list; in a new section at the end if there is none. None if it exists already.
+    """
     lines = text.split("\n")
     code = _fenced(lines)
     heading = next((i for i, line in enumerate(lines) if i not in code and _is_section(line)), None)
@@ -95,7 +97,7 @@ def insertion(text: str, item: str) -> Insertion | None:
 
 
 def proposed(path: Path, fact: str) -> MemoryChange | None:
-    """The memory file at `path` with `fact`, worked out and not written; None when it holds it.
+    """Computes the memory file at `path` with `fact` without writing it; None if it has the fact.
 
     Raises FileError.
     """
@@ -133,10 +135,10 @@ def proposed(path: Path, fact: str) -> MemoryChange | None:
 
 
 def save(path: Path, fact: str, cancellation: threading.Event | None = None) -> MemoryChange | None:
-    """Adds `fact` to the memory file at `path` in one step; None when it was there already.
+    """Adds `fact` to the memory file at `path` atomically; None if it was there already.
 
-    Nothing that others write meanwhile is lost: those who lock wait for each other, and a file that
-    changes under the lock is read again. Blocks its thread. Raises FileError.
+    No concurrent change is lost: processes that lock wait for each other, and a file changed under
+    the lock is read again. Blocks its thread. Raises FileError.
     """
     from alhena.system.replacement import replace_file
 
@@ -185,7 +187,7 @@ def _is_section(line: str) -> bool:
 
 
 def _begins_heading(lines: list[str], index: int) -> bool:
-    """True when a heading begins in this line, marked in front or underlined."""
+    """True when a heading begins in this line, marked or underlined."""
     line = lines[index]
     if re.match(r" {0,3}#{1,6}(?:[ \t]|\Z)", line):
         return True
@@ -195,8 +197,8 @@ def _begins_heading(lines: list[str], index: int) -> bool:
 
 
 def _fenced(lines: list[str]) -> frozenset[int]:
-    """The lines of fenced code. A fence that is never closed counts as text: what stands behind it
-    must still be found."""
+    """The lines of fenced code. An unclosed fence counts as text: the section after it must still
+    be found."""
     code: set[int] = set()
     opening: tuple[int, str] | None = None
     for index, line in enumerate(lines):

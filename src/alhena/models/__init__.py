@@ -1,1 +1,1 @@
-"""Who answers: the ContentGenerator protocol and what implements it."""
+"""Model services: the ContentGenerator protocol and its implementations."""

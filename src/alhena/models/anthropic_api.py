@@ -1,4 +1,4 @@
-"""Models behind Anthropic's Messages API, or a server that speaks it."""
+"""Models served by Anthropic's Messages API, or by a compatible server."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -47,22 +47,22 @@ from alhena.wire.request import (
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 EMPTY = "[a message without words]"
-"""What stands for a message of the user's in which nothing is left."""
+"""Replaces a user message that would be empty."""
 _LEAST_BUDGET = 1024
-"""The fewest tokens that thinking may be granted."""
+"""Minimum thinking budget in tokens."""
 _WINDOW = 200_000
-"""Tokens of the question and the answer together, as far as is known of any Claude."""
+"""Context window in tokens, the smallest of all Claude models."""
 _BYTES_PER_TOKEN = 3
 _MARGIN = 64
-"""Tokens by which a second count may differ."""
+"""Tolerance for differing token counts."""
 _BESIDE = re.compile(r"exceed context limit: (?P<used>\d+) \+ \d+ > (?P<most>\d+)")
 _LEAST_TOP_P = 0.95
-"""The least that is taken while the model thinks."""
+"""Minimum top_p with thinking."""
 
 
 def own_thoughts(content: Content) -> Content:
-    """A content with no thoughts and signatures but those that the service made. A thought comes
-    in pieces, of which the last is signed; it goes back as one."""
+    """Removes thoughts and signatures that are not the service's own. A thought arrives in pieces,
+    the last one signed; it is sent back as one."""
     if content.role != MODEL:
         return content
     parts: list[Part] = []
@@ -81,8 +81,8 @@ def own_thoughts(content: Content) -> Content:
 
 
 def without_blanks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages without blocks of text that hold only white space, for which the service refuses
-    the whole request. An answer in which nothing is left goes with them."""
+    """Removes text blocks with only white space, for which the service rejects the whole request,
+    and answers left empty by that."""
     made: list[dict[str, Any]] = []
     for message in messages:
         blocks = [_worded(block) for block in message["content"] if not _is_blank(block)]
@@ -106,8 +106,8 @@ def _is_blank(block: dict[str, Any]) -> bool:
 
 
 def room_left(config: GenerateContentConfig, error: RequestRejectedError) -> int | None:
-    """The number of tokens of output that were left beside the question, if the service refused a
-    request for more; None where it did not, and where somebody set the limit."""
+    """Remaining output tokens, if the service rejected a request for too many; None for other
+    errors, and for an explicit limit."""
     found = _BESIDE.search(error.message.replace(",", ""))
     if found is None or (config.generation_config and config.generation_config.max_output_tokens):
         return None
@@ -116,8 +116,7 @@ def room_left(config: GenerateContentConfig, error: RequestRejectedError) -> int
 
 
 def likely_room(request: GenerateContentRequest) -> int:
-    """The number of tokens of output that are left beside a question, by its size: a low
-    estimate."""
+    """Conservative estimate of the output tokens left beside a prompt, from its size."""
     size = sum(entry.size for entry in request.contents) + len(encode_value(request.config))
     return max(LEAST_OUTPUT, _WINDOW - size // _BYTES_PER_TOKEN)
 
@@ -125,11 +124,10 @@ def likely_room(request: GenerateContentRequest) -> int:
 def accepted(
     config: GenerateContentConfig, contents: tuple[Content, ...], info: ClaudeInfo, room: int
 ) -> GenerateContentConfig:
-    """The config without what the service refuses: thinking where a tool is forced or behind calls
-    whose own thoughts are gone, budgets of thinking out of its bounds, more output than the model
-    has, ways of sampling that exclude each other, and a choice among no tools. A schema that it
-    does not take is told in words. There is always a limit of output; one that nobody set is at
-    most `room`."""
+    """Adapts the config to the service: no thinking with a forced tool or after calls without their
+    own thoughts, thinking budgets within bounds, output within the model's limit, no conflicting
+    sampling parameters, no tool choice without tools. An unsupported schema is described in words.
+    An output limit is always set, by default at most `room`."""
     if is_formed(config):
         config = _formed(config, info)
     config = without_idle_calling(config)
@@ -139,7 +137,7 @@ def accepted(
 
 
 def _formed(config: GenerateContentConfig, info: ClaudeInfo) -> GenerateContentConfig:
-    """The config with the form of the answer as the service takes it, else in words."""
+    """Adapts the answer format: as the service supports it, else described in words."""
     given = config.generation_config or GenerationConfig()
     schema = answer_schema(given)
     form = answer_form(schema) if schema is not None and info.schemas else None
@@ -167,9 +165,9 @@ def _is_forced(config: GenerateContentConfig) -> bool:
 
 
 def _limited(config: GenerationConfig, info: ClaudeInfo, room: int) -> GenerationConfig:
-    """The config with a limit of output that the model has, and a budget of thinking, a part of it,
-    that the service takes; no thinking where there is no room for the least. A limit that nobody
-    set grows by the budget, as far as there is room; half of less is for thinking."""
+    """Sets an output limit within the model's, and a valid thinking budget within it; no thinking
+    without room for the minimum. A default limit grows by the budget as far as there is room;
+    thinking gets half of a smaller one."""
     budget = config.thinking_config.thinking_budget if config.thinking_config else None
     thinks = budget is not None and budget > 0
     budget = max(budget, _LEAST_BUDGET) if budget is not None and thinks else 0
@@ -187,8 +185,8 @@ def _limited(config: GenerationConfig, info: ClaudeInfo, room: int) -> Generatio
 
 
 def _sampled(config: GenerationConfig) -> GenerationConfig:
-    """Of two ways of sampling the first, within the bounds of this service; beside thinking those
-    alone that leave the model its own."""
+    """Reduces conflicting sampling parameters to the first one, within the service's bounds; with
+    thinking only to values the service allows."""
     temperature, top_p, top_k = config.temperature, config.top_p, config.top_k
     if temperature is not None:
         temperature = min(temperature, 1.0)
@@ -202,7 +200,7 @@ def _sampled(config: GenerationConfig) -> GenerationConfig:
 
 
 def _lost_thought(contents: tuple[Content, ...]) -> bool:
-    """True when a step of the current turn has calls and does not begin with a thought."""
+    """True when a step of the current turn has calls but does not begin with a thought."""
     for content in reversed(contents):
         if content.role == USER:
             if not any(part.function_response for part in content.parts):
@@ -221,11 +219,11 @@ _DONE = b"[DONE]"
 
 
 class AnthropicApi:
-    """A ContentGenerator. Models are named as there, with or without `anthropic:` before it.
+    """A ContentGenerator. Model names may have the prefix `anthropic:`.
 
-    Of the thoughts in a history those go back that the service has signed; signatures of others it
-    refuses. Where a call of the current turn has lost its thought, the next request asks for no
-    thinking, which the service would refuse. Nothing is opened before the first request.
+    Only thoughts signed by this service are sent back; it rejects other signatures. After a call of
+    the current turn lost its thought, the next request disables thinking, which the service would
+    reject. Nothing is opened before the first request.
     """
 
     def __init__(
@@ -237,7 +235,7 @@ class AnthropicApi:
         environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
     ) -> None:
-        """`bearer`: a token that is shown instead of, or beside, the key."""
+        """`bearer`: a token sent instead of, or beside, the key."""
         access = {"x-api-key": key} if key else {}
         if bearer:
             access["authorization"] = f"Bearer {bearer}"
@@ -252,7 +250,7 @@ class AnthropicApi:
         )
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         names = _names(request)
         try:
             answer = await self._asked(request, names)
@@ -269,9 +267,8 @@ class AnthropicApi:
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk. Raises StreamCutError when the stream ends before the answer
-        does. A limit of output that nobody set is lowered to what is left beside the question,
-        where the service says that it is less."""
+        """Yields the answer in chunks. Raises StreamCutError when the stream ends before the
+        answer. A default output limit is lowered when the service reports less room."""
         room: int | None = None
         while True:
             try:
@@ -289,7 +286,7 @@ class AnthropicApi:
         self, request: GenerateContentRequest, room: int | None
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         names = _names(request)
-        # Before the stream: a DialectError of the request is none of the answer.
+        # Before the stream starts: a DialectError of the request is not an error of the answer.
         body = encode_value(self._body(request, names, stream=True, room=room))
         events = self._http.events(
             MESSAGES, foreign_name(request.model), lambda: body, _decode_event
@@ -306,7 +303,7 @@ class AnthropicApi:
                 yield chunk
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """The number of tokens the contents take, as the service counts them."""
+        """Counts the tokens of the contents through the service."""
         request = GenerateContentRequest(model=model, contents=tuple(contents))
         body = self._body(request, _names(request), stream=False)
         told = encode_value({"model": body["model"], "messages": body["messages"]})
@@ -320,7 +317,7 @@ class AnthropicApi:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """Always RequestRejectedError: the service has no embeddings."""
+        """Always raises RequestRejectedError: the service has no embeddings."""
         del contents, model
         raise RequestRejectedError(
             "this service computes no embeddings.", remedy="Use the Gemini API for them."
@@ -344,7 +341,7 @@ class AnthropicApi:
         stream: bool,
         room: int | None = None,
     ) -> dict[str, Any]:
-        """`room`: the tokens of output that are known to be left beside the question."""
+        """`room`: the known number of output tokens left beside the prompt."""
         room = likely_room(request) if room is None else room
         model = foreign_name(request.model)
         contents = tuple(own_thoughts(entry.content) for entry in request.contents)
@@ -360,10 +357,10 @@ class AnthropicApi:
 
 
 def anthropic_from(environ: Mapping[str, str]) -> AnthropicApi:
-    """The service that the environment names.
+    """Builds the service from the environment.
 
-    Read are ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN (a bearer token),
-    proxies and certificates. Raises ConfigError or CredentialsError.
+    Reads ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN (a bearer token), proxies
+    and certificates. Raises ConfigError or CredentialsError.
     """
     base = environ.get("ANTHROPIC_BASE_URL", "").strip() or DEFAULT_BASE_URL
     endpoint = parse_endpoint(base, "ANTHROPIC_BASE_URL")
@@ -377,7 +374,7 @@ def anthropic_from(environ: Mapping[str, str]) -> AnthropicApi:
 
 
 def _decode_event(payload: bytes) -> dict[str, Any] | None:
-    """One event; None for the word with which other services end a stream."""
+    """Decodes an event; None for the end marker of other services."""
     return None if payload.strip() == _DONE else decode_object(payload)
 
 
@@ -386,7 +383,7 @@ def _is_last(event: dict[str, Any] | None) -> bool:
 
 
 def _is_end(event: dict[str, Any] | None) -> bool:
-    """True when an event says how the answer ends. Nothing of it comes behind that."""
+    """True for the event that ends the answer; none of its content follows."""
     said = as_object((event or {}).get("delta")) or {}
     return (event or {}).get("type") == "message_delta" and bool(said.get("stop_reason"))
 

@@ -1,4 +1,4 @@
-"""How a session signs in to its model, in the words of `security.auth.selectedType`."""
+"""Authentication types of model services, named as in `security.auth.selectedType`."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,7 +8,7 @@ from alhena.models.errors import CredentialsError
 
 
 class AuthType(StrEnum):
-    """The ways to be let in. CLOUD_SHELL is an older word for COMPUTE."""
+    """The authentication types. CLOUD_SHELL is an older name of COMPUTE."""
 
     LOGIN = "oauth-personal"
     API_KEY = "gemini-api-key"
@@ -19,10 +19,10 @@ class AuthType(StrEnum):
 
 
 def auth_type(settings: AuthSettings, environ: Mapping[str, str]) -> AuthType | None:
-    """What is selected in the settings, else what the environment asks for, else what is enforced;
-    None when nothing says.
+    """The type selected in the settings, else by the environment, else the enforced one; None if
+    unspecified.
 
-    Raises CredentialsError for a word that is no auth type, and when another type is enforced.
+    Raises CredentialsError for an unknown type, and when another type is enforced.
     """
     selected = _parsed(settings.selected_type, "selectedType")
     enforced = _parsed(settings.enforced_type, "enforcedType")
@@ -40,12 +40,12 @@ def auth_type(settings: AuthSettings, environ: Mapping[str, str]) -> AuthType | 
 
 
 def is_on(environ: Mapping[str, str], variable: str) -> bool:
-    """True when a variable says "true" or "1"."""
+    """True when a variable is "true" or "1"."""
     return environ.get(variable, "").strip().lower() in {"true", "1"}
 
 
 def _of_environment(environ: Mapping[str, str]) -> AuthType | None:
-    """The first that is asked for, in the reference's order; GOOGLE_API_KEY comes last."""
+    """The first type selected by variables, in the reference's order; GOOGLE_API_KEY comes last."""
     if is_on(environ, "GOOGLE_GENAI_USE_GCA"):
         return AuthType.LOGIN
     if is_on(environ, "GOOGLE_GENAI_USE_VERTEXAI"):

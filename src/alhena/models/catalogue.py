@@ -1,7 +1,7 @@
-"""The models: names, aliases, limits, thinking, and the ones that may stand in for another.
+"""The model catalogue: names, aliases, limits, thinking, and fallback models.
 
-What is not listed is understood by its name: the series decides how a model thinks, and a model of
-which nothing is known is sent nothing that it might refuse.
+An unlisted model is classified by its name: the series decides the form of thinking settings, and
+an unknown model gets no settings that it might reject.
 """
 
 import re
@@ -15,7 +15,7 @@ from alhena.values import Value
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 
 DEFAULT_INPUT_LIMIT = 1_048_576
-"""Tokens: the input limit of models that are not listed."""
+"""Default input limit in tokens, for models that are not listed."""
 _OUTPUT_LIMIT = 65_536
 
 PRO, FLASH, FLASH_LITE = "gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"
@@ -29,18 +29,18 @@ ALIASES = {
     "flash": FLASH,
     "flash-lite": FLASH_LITE,
 }
-"""What may be given as the name of a model, and the model it means."""
+"""Alias -> model name."""
 
 SUCCESSORS = {"gemini-3-pro-preview": PRO_3}
-"""Models that are served under the name of another by now."""
+"""Models now served under another name."""
 
 
 OPENAI, ANTHROPIC = "openai:", "anthropic:"
-"""What stands before the names of models that other services answer for, in their own dialects."""
+"""Prefixes of model names of other services, which use their own dialects."""
 
 
 class Thinking(StrEnum):
-    """How a model is told how much to think."""
+    """The form of a model's thinking settings."""
 
     NONE = "none"
     BUDGET = "budget"
@@ -48,11 +48,11 @@ class Thinking(StrEnum):
 
 
 class ModelInfo(Value, frozen=True, kw_only=True):
-    """What is known of a model. Limits are in tokens; None: not known.
+    """Properties of a model. Limits are in tokens; None: unknown.
 
-    `budgets` are the least and the most tokens of thinking (-1 always leaves the number to the
-    model), `levels` the levels of thinking. `needs_signatures`: the first call of each step of the
-    current turn must be signed; not `takes_signatures`: thoughts and signatures are refused.
+    `budgets` are the minimum and maximum of thinking tokens (-1 lets the model choose), `levels`
+    the levels of thinking. `needs_signatures`: the first call of each step of the current turn must
+    be signed; without `takes_signatures`, thoughts and signatures are rejected.
     """
 
     name: str
@@ -68,12 +68,13 @@ class ModelInfo(Value, frozen=True, kw_only=True):
 
     @property
     def media_in_responses(self) -> bool:
-        """Do media stand inside function responses rather than beside them? Since Gemini 3."""
+        """True when media go inside function responses rather than beside them, as since Gemini
+        3."""
         return self.thinking is Thinking.LEVEL
 
     @property
     def forms_beside_functions(self) -> bool:
-        """Can an answer be held to JSON where functions are declared? Since Gemini 3."""
+        """True when JSON answers and functions can be combined, as since Gemini 3."""
         return self.thinking is Thinking.LEVEL
 
 
@@ -115,7 +116,7 @@ MODELS = (
     ModelInfo(name="gemini-2.0-flash-lite", tier="flash-lite", output_limit=8192),
     ModelInfo(name="gemini-embedding-001", tier="embedding", input_limit=2048),
 )
-"""The models that are known by name."""
+"""The listed models."""
 
 _BY_NAME = {model.name: model for model in MODELS}
 _FOREIGN_LIMITS = (
@@ -127,8 +128,8 @@ _FOREIGN_LIMITS = (
     (f"{OPENAI}o4", 200_000),
     (OPENAI, 128_000),
 )
-"""By how the name of another service's model begins: what it takes, as its service tells. Of a
-server of one's own it is a guess, which `model.contextWindow` corrects."""
+"""Input limits of other services by prefix of the model name, as documented. For a private server
+it is a guess, which `model.contextWindow` corrects."""
 _SPEAKS_OR_PAINTS = frozenset({"tts", "image", "audio", "live", "embedding"})
 _GEMMA_LIMITS = {"3": 131_072, "4": 256_000}
 
@@ -139,12 +140,12 @@ _THOUGHTS = {
 
 
 def default_model() -> str:
-    """The model of a session for which none was chosen."""
+    """The default model of a session."""
     return PRO
 
 
 def resolved_name(name: str) -> str:
-    """The model that a name means: an alias, a model that another took the place of, or itself."""
+    """Resolves an alias or a renamed model; other names are unchanged."""
     bare = name.removeprefix("models/")
     meant = ALIASES.get(bare, bare)
     meant = SUCCESSORS.get(meant, meant)
@@ -152,7 +153,7 @@ def resolved_name(name: str) -> str:
 
 
 def model_info(name: str) -> ModelInfo:
-    """What is known of the model that a name means, from its series when it is not listed."""
+    """The properties of a model, derived from its series if it is not listed."""
     bare = resolved_name(name).removeprefix("models/")
     known = _BY_NAME.get(bare)
     if known is not None:
@@ -171,7 +172,7 @@ def model_info(name: str) -> ModelInfo:
 
 
 def _version(rest: str) -> tuple[int, int] | None:
-    """The numbers in "2.5-pro" or "3"; None when it starts with none."""
+    """Parses the version of "2.5-pro" or "3"; None without one."""
     major, _, minor = rest.partition("-")[0].partition(".")
     if not (major.isascii() and major.isdigit() and len(major) < 4):
         return None
@@ -181,19 +182,18 @@ def _version(rest: str) -> tuple[int, int] | None:
 
 
 def thinking_config(name: str) -> ThinkingConfig | None:
-    """The thinking settings that a model gets unless somebody wants others; None where it takes
-    none (WIRE-09)."""
+    """The default thinking settings of a model; None if it has none (WIRE-09)."""
     return _THOUGHTS.get(model_info(name).thinking)
 
 
 def foreign_name(name: str) -> str:
-    """The name of another service's model as that service knows it."""
+    """The name of another service's model without its prefix."""
     return name.removeprefix(OPENAI).removeprefix(ANTHROPIC)
 
 
 def default_generation(name: str) -> GenerationConfig:
-    """The generation settings of a conversation with a model, when none are configured. For models
-    of other services there are none: what they take is not known."""
+    """The default generation settings of a conversation with a model. None for models of other
+    services, whose parameters are unknown."""
     if name.startswith((OPENAI, ANTHROPIC)):
         return GenerationConfig()
     return GenerationConfig(
@@ -202,7 +202,7 @@ def default_generation(name: str) -> GenerationConfig:
 
 
 def _by_series(name: str, major: int, minor: int) -> ModelInfo:
-    """A model that is not listed. Speech and image models take no settings for thinking."""
+    """An unlisted model. Speech and image models have no thinking settings."""
     silent = not _SPEAKS_OR_PAINTS.isdisjoint(name.split("-"))
     thinking = Thinking.NONE
     if not silent and (major, minor) == (2, 5):
@@ -223,17 +223,16 @@ def _by_series(name: str, major: int, minor: int) -> ModelInfo:
 
 _NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d{1,2})(?:[.-](\d{1,2}))?(?![\d.])(?:-([a-z]+))?")
 LEAST_OUTPUT = 8192
-"""What to ask for of a model of which nothing is known, or behind a question that leaves no room
-for more."""
+"""Output limit for an unknown model, or when the prompt leaves no room for more."""
 _USUAL = 32_000
 
 
 class ClaudeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of Anthropic's, or of a server that speaks as it does.
+    """A model of Anthropic, or of a compatible server.
 
-    `most_output` is the limit of output in tokens, thinking included, None where it is not known;
-    `default_output` what to ask for where nobody set a limit, which the service demands. `thinks`
-    and `schemas`: it can be told how much to think, and to which schema an answer keeps.
+    `most_output` is the output limit in tokens, thinking included, None if unknown;
+    `default_output` is used without an explicit limit, which the service requires. `thinks` and
+    `schemas`: it supports thinking budgets and answer schemas.
     """
 
     most_output: int | None = None
@@ -243,8 +242,8 @@ class ClaudeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claude_info(name: str) -> ClaudeInfo:
-    """What is known of a model, by its version. More output than 32,000 tokens is asked for only
-    where somebody set such a limit: with the question it has to fit in the window."""
+    """The properties of a model by its version. More than 32,000 output tokens are requested only
+    with an explicit limit: prompt and output share the window."""
     found = _NAME.search(name.lower())
     if found is None:
         return ClaudeInfo()
@@ -275,7 +274,7 @@ _STABLE = "gemini-2.5-"
 
 
 def successors(model: str) -> tuple[str, ...]:
-    """All models that may come to answer instead of `model`, one after another."""
+    """The chain of fallback models of `model`."""
     found: list[str] = []
     waiting = [model]
     while waiting:
@@ -289,11 +288,11 @@ def successors(model: str) -> tuple[str, ...]:
 
 
 def fallback_model(model: str, error: ModelError) -> str | None:
-    """The next model after `model`, when `error` says that it is out of quota or room, is not to be
-    had, or goes on failing; None when there is none, or another model would fail alike.
+    """The next model after `model`, when `error` is a quota or capacity error, a missing model or a
+    repeated failure; None when there is none, or it would fail too.
 
-    From pro it goes to flash of the same series, from a preview that is not there to its stable
-    elder; nothing leads back, so a chain of such steps ends.
+    From pro to flash of the same series, from an unavailable preview to its stable predecessor; the
+    chain never returns, so it ends.
     """
     found = _NAME_FALLBACK.fullmatch(model.removeprefix("models/"))
     if found is None:

@@ -1,7 +1,7 @@
 """modelConfigs of the settings: named configurations, overrides, and entries without effect.
 
 An alias has a `modelConfig` ({model, generateContentConfig}) and may extend another; an override
-changes it where its `match` fits: {model (a name or an alias), overrideScope (an agent), isRetry}.
+changes it if its `match` applies: {model (a name or an alias), overrideScope (an agent), isRetry}.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from alhena.wire.plain import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 
 CORE = "core"
-"""The scope of the session itself, as against its agents."""
+"""The scope of the main session, as opposed to its agents."""
 
 _BASE = {
     "base": {"modelConfig": {"generateContentConfig": {"temperature": 0, "topP": 1}}},
@@ -35,11 +35,11 @@ _CHAT_BASES = {
 
 
 REQUEST_KEYS = frozenset({"safetySettings", "labels", "serviceTier", "modelArmorConfig"})
-"""What of a `generateContentConfig` stands beside the generation settings in a request."""
+"""Keys of `generateContentConfig` that are placed beside the generation settings in a request."""
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model under the name it is asked for by, and the settings of its requests."""
+    """A model under its requested name, with the settings of its requests."""
 
     name: str
     config: GenerateContentConfig
@@ -59,12 +59,12 @@ def resolve(
     base: str | None = None,
     own: Mapping[str, Any] | None = None,
 ) -> ResolvedModel:
-    """The model that `requested`, an alias or a name, stands for, with what is configured for it.
+    """Resolves `requested`, an alias or a name, to a model and its configuration.
 
-    A model that no alias describes extends `base`; None is the conversation's base of its series
-    (`chat-base-2.5`, `chat-base-3` or `chat-base`). `own` are settings that whoever asks has;
-    overrides come behind them. Later and more specific ones win, and those of an alias over those
-    of what it extends. `is_retry`: for an attempt after one that failed. Raises ConfigError.
+    A model without an alias extends `base`; None is the chat base of its series (`chat-base-2.5`,
+    `chat-base-3` or `chat-base`). `own` are the caller's settings; overrides apply after them.
+    Later and more specific ones win, and those of an alias over those of its base. `is_retry`: for
+    an attempt after a failed one. Raises ConfigError.
     """
     aliases = _aliases(settings)
     chain = _chain(requested, aliases, base)
@@ -94,8 +94,8 @@ def resolve(
 
 
 def converted(settings: Mapping[str, Any]) -> GenerateContentConfig:
-    """A `generateContentConfig` of the settings as a request has it. Raises ValidationError, also
-    for numbers that JSON lacks."""
+    """Converts a `generateContentConfig` of the settings to that of a request. Raises
+    ValidationError, also for numbers outside JSON."""
     if needs_mending(settings):
         raise msgspec.ValidationError("a number in it is not finite")
     beside = {key: settings[key] for key in REQUEST_KEYS & settings.keys()}
@@ -109,8 +109,8 @@ def converted(settings: Mapping[str, Any]) -> GenerateContentConfig:
 def require_usable(
     requested: str, name: str, settings: ModelConfigSettings, *, alone: bool
 ) -> None:
-    """Raises ConfigError for what could not be used later in a session that asked for `requested`,
-    the model `name`: by a further attempt or, unless it is `alone`, by a model that takes over."""
+    """Raises ConfigError for configurations that would fail later in a session with `requested`,
+    the model `name`: on a retry or, unless it is `alone`, in a fallback model."""
     from alhena.models.catalogue import successors
 
     for model in (requested, *(() if alone else successors(name))):
@@ -119,7 +119,7 @@ def require_usable(
 
 
 def names_retries(settings: ModelConfigSettings) -> bool:
-    """True when an override says for which attempts it is."""
+    """True when an override depends on retries."""
     matches = (
         as_object((as_object(override) or {}).get("match"))
         for override in (*settings.overrides, *settings.custom_overrides)
@@ -146,7 +146,7 @@ def _aliases(settings: ModelConfigSettings) -> dict[str, Any]:
 
 
 def _chain(requested: str, aliases: Mapping[str, Any], base: str | None) -> list[str]:
-    """The aliases that make up a configuration, the most general first."""
+    """The aliases of a configuration, most general first."""
     chain: list[str] = []
     name: str | None = requested
     if requested not in aliases:
@@ -193,7 +193,7 @@ def _config(entry: Any, what: str) -> dict[str, Any]:
 def _matching(
     overrides: Sequence[Any], levels: Mapping[str, int], wanted: Mapping[str, Any]
 ) -> list[Any]:
-    """The overrides that fit, in the order in which they are to be applied."""
+    """The matching overrides, in order of application."""
     found: list[tuple[int, int, int, Any]] = []
     for index, override in enumerate(overrides):
         match = as_object((as_object(override) or {}).get("match"))
@@ -208,14 +208,14 @@ def _matching(
         if isinstance(model, str):
             level = levels.get(model, -1)
         fits = level >= 0 and all(wanted.get(key) == value for key, value in conditions.items())
-        fits = fits and isinstance(conditions.get("isRetry", False), bool)  # 1 is equal to true
+        fits = fits and isinstance(conditions.get("isRetry", False), bool)  # 1 equals true
         if fits and (model is not None or conditions):
             found.append((level, len(conditions) + (model is not None), index, override))
     return [override for *_, override in sorted(found, key=lambda item: item[:3])]
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Objects merge, everything else is replaced; null takes a setting away."""
+    """Merges objects and replaces other values; null removes a setting."""
     merged = dict(one)
     for key, value in other.items():
         below, given = as_object(merged.get(key)), as_object(value)
@@ -229,7 +229,7 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 ENTRIES = ("aliases", "customAliases", "overrides", "customOverrides")
-"""Where configurations of models stand in `modelConfigs`."""
+"""The entries of `modelConfigs` with model configurations."""
 
 _SERVICES: Mapping[str, tuple[str, frozenset[str]]] = {
     **dict.fromkeys(
@@ -263,8 +263,8 @@ _SERVICES: Mapping[str, tuple[str, frozenset[str]]] = {
 def known_to(
     auth_type: str | None, configs: ModelConfigSettings
 ) -> tuple[ModelConfigSettings, tuple[str, ...]]:
-    """The configurations without what the service that is signed in to in this way does not know,
-    and a line for each key that was left out. None: a service of which nothing is known."""
+    """The configurations without entries the service of this authentication type does not support,
+    and a line for each dropped key. None: an unknown service."""
     service = _SERVICES.get(auth_type or "")
     if service is None:
         return configs, ()
@@ -308,7 +308,7 @@ def _known(entry: Any, place: str, unknown: frozenset[str], told: list[str]) -> 
 
 
 MAX_TOLD = 10
-"""So many of them are told one by one."""
+"""Maximum number reported one by one."""
 
 _CONDITIONS: Mapping[str, tuple[type, str]] = {
     "model": (str, "a name"),
@@ -327,13 +327,13 @@ _OURS = {
     "abortSignal": "it is nothing that can stand in a file",
     "automaticFunctionCalling": "calls are run here, and not by a client library",
 }
-"""Keys that a client library takes in a `generateContentConfig`, and why they are not taken."""
+"""Unsupported keys of a `generateContentConfig` that client libraries accept, with the reasons."""
 
 _Odd = Iterator[tuple[str, str]]
 
 
 def oddities(settings: ModelConfigSettings) -> tuple[str, ...]:
-    """A line for each key that has no effect: where it stands, why, and what to do."""
+    """A line for each key without effect: its position, the reason, and the remedy."""
     found = [
         f"modelConfigs.{place}: {why}."
         for name in ENTRIES
@@ -384,7 +384,7 @@ def _of_entry(place: str, entry: Any, known: frozenset[str]) -> _Odd:
 
 
 def _never_fits(key: str, value: Any) -> str:
-    """The reason why a condition is never met, "" if it can be."""
+    """The reason why a condition never applies, "" if it can."""
     if key not in _CONDITIONS:
         return f"not known{_near(key, _CONDITIONS)}"
     kind, words = _CONDITIONS[key]

@@ -21,7 +21,7 @@ from alhena.wire.response import (
 )
 
 LONGEST = 2000
-"""Characters of a prompt that are read as a request."""
+"""Maximum characters of a prompt that are parsed as a request."""
 
 HELP = """I understand these requests, also several in one prompt (`; ` between them):
 
@@ -33,7 +33,7 @@ HELP = """I understand these requests, also several in one prompt (`; ` between 
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool call to make. The values of `texts` are not yet of the types the tool declares."""
+    """A tool call to make. The values of `texts` are not yet converted to the declared types."""
 
     name: str
     args: dict[str, Any]
@@ -151,7 +151,7 @@ _RULES: tuple[tuple[str, Callable[[dict[str, str]], list[Call]]], ...] = (
 
 
 def parse(prompt: str) -> tuple[tuple[Call, ...], tuple[str, ...]]:
-    """The calls a prompt asks for, in order, and the clauses that no rule covers.
+    """Parses the calls a prompt requests, in order, and the clauses without a rule.
 
     Of several paragraphs the last one is the request: piped text comes before it.
     """
@@ -198,18 +198,18 @@ _FEWEST_CHARACTERS_PER_CHUNK = 120
 
 
 class DemoGenerator:
-    """Carries out plain requests through the declared tools, one call a turn."""
+    """Executes simple requests through the declared tools, one call per turn."""
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer. Raises RequestRejectedError when JSON is asked for."""
+        """Returns the whole answer. Raises RequestRejectedError for a JSON format."""
         answer = _Answer(request)
         return answer.response(answer.parts, last=True)
 
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncIterator[GenerateContentResponse]:
-        """The call in one chunk, or the text in a few. Raises RequestRejectedError when JSON is
-        asked for."""
+        """Yields the call in one chunk, or the text in a few. Raises RequestRejectedError for a
+        JSON format."""
         answer = _Answer(request)
         chunks = list(answer.chunks())
         for number, parts in enumerate(chunks, 1):
@@ -223,12 +223,12 @@ class DemoGenerator:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """Always RequestRejectedError: there are no embeddings."""
+        """Always raises RequestRejectedError: there are no embeddings."""
         del contents, model
         raise _rejected("the demo model computes no embeddings.")
 
     async def aclose(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no resources are open."""
 
 
 class _Answer:
@@ -262,7 +262,8 @@ class _Answer:
             yield (Part(text=text[start : start + size]),)
 
     def response(self, parts: tuple[Part, ...], *, last: bool) -> GenerateContentResponse:
-        """Parts of this answer as a response; the last one has the finish reason and the usage."""
+        """Parts of this answer as a response; the last one includes the finish reason and the
+        usage."""
         candidate = Candidate(
             content=Content(role=MODEL, parts=parts),
             finish_reason=FinishReason.STOP if last else None,
@@ -307,7 +308,7 @@ def _next(request: GenerateContentRequest) -> Call | str:
 
 
 def _conversation(request: GenerateContentRequest) -> tuple[str, list[FunctionResponse]]:
-    """The last prompt, and the responses to the calls since."""
+    """The last prompt, and the responses to the calls after it."""
     responses: list[FunctionResponse] = []
     for encoded in reversed(request.contents):
         content = encoded.content
@@ -322,7 +323,7 @@ def _conversation(request: GenerateContentRequest) -> tuple[str, list[FunctionRe
 
 
 def _declared(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
-    """The schemas of the tools that may be called, by name."""
+    """The schemas of the callable tools, by name."""
     calling = config.tool_config.function_calling_config if config.tool_config else None
     if calling and calling.mode is FunctionCallingMode.NONE:
         return {}
@@ -336,7 +337,7 @@ def _declared(config: GenerateContentConfig) -> dict[str, dict[str, Any]]:
 
 
 def _typed(call: Call, schema: dict[str, Any]) -> Call:
-    """The call with its texts as values of the declared types, where they can be read so."""
+    """Converts the call's texts to the declared types if possible."""
     args = dict(call.args)
     for key, text in call.texts.items():
         args[key] = text
@@ -349,7 +350,7 @@ def _typed(call: Call, schema: dict[str, Any]) -> Call:
 
 
 def _filled(schema: dict[str, Any], text: str) -> Any:
-    """A value of this schema that says `text`: all required strings are it, arrays are empty."""
+    """A value of this schema that contains `text`: in all required strings; arrays are empty."""
     match str(schema.get("type", "string")).lower():
         case "object":
             properties = _properties(schema)
@@ -386,7 +387,7 @@ def _rejected(problem: str) -> RequestRejectedError:
 
 
 def _stamp(request: GenerateContentRequest) -> str:
-    """A name for a request, by the number and the bytes of its contents."""
+    """An identifier of a request, from the number and the bytes of its contents."""
     checksum = 0
     for content in request.contents:
         checksum = zlib.crc32(bytes(content.raw), checksum)

@@ -4,7 +4,7 @@ from alhena.errors import ModelError
 
 
 class UnusableAnswerError(ModelError):
-    """An answer came, and was empty, withheld or not to be read."""
+    """An answer was empty, blocked or unreadable."""
 
     kind = "invalid_response"
 
@@ -29,7 +29,7 @@ class RequestRejectedError(ModelError):
 
 
 class ValidationRequiredError(CredentialsError):
-    """The account has to be verified first (403). `link` is where, `learn_more` what about."""
+    """The account has to be verified first (403). `link` leads to it, `learn_more` explains it."""
 
     kind = "validation_required"
     link: str | None = None
@@ -38,31 +38,31 @@ class ValidationRequiredError(CredentialsError):
 
 
 class QuotaError(ModelError):
-    """Too many requests (429); which limit it was the service did not say."""
+    """Too many requests (429), of an unspecified limit."""
 
     kind = "quota"
 
 
 class RateLimitError(QuotaError):
-    """More requests or tokens than a minute allows; a wait helps."""
+    """A per-minute limit of requests or tokens; waiting helps."""
 
     kind = "rate_limit"
 
 
 class CapacityError(QuotaError):
-    """The service has no room for this model now; the quota is not the matter."""
+    """The model is overloaded; the quota is not exhausted."""
 
     kind = "capacity"
 
 
 class SpentQuotaError(QuotaError):
-    """The quota is used up for so long that no run waits for it."""
+    """The quota is used up for longer than a run waits."""
 
     kind = "quota_spent"
 
 
 class DailyQuotaError(SpentQuotaError):
-    """The quota of the day is used up."""
+    """The daily quota is used up."""
 
     kind = "daily_quota"
 
@@ -74,6 +74,6 @@ class ZeroQuotaError(SpentQuotaError):
 
 
 class RecordingError(ModelError):
-    """A file of recorded responses holds no fitting response for a request."""
+    """A file of recorded responses has no matching response."""
 
     kind = "recording"

@@ -1,4 +1,4 @@
-"""What the transports to services of other dialects have in common."""
+"""The common part of transports to services of other dialects."""
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -21,20 +21,20 @@ E = TypeVar("E")
 
 
 class Reader(Protocol):
-    """Makes chunks of the events of a dialect (`wire.dialects.*.EventReader`)."""
+    """Converts events of a dialect to chunks (`wire.dialects.*.EventReader`)."""
 
     def feed(self, event: object, /) -> list[GenerateContentResponse]:
-        """The chunks that one event comes to."""
+        """Converts one event to chunks."""
         ...
 
     def finish(self) -> list[GenerateContentResponse]:
-        """Those at the end."""
+        """Returns the final chunks."""
         ...
 
 
 def foreign_key(environ: Mapping[str, str], variable: str, endpoint: Endpoint, page: str) -> str:
-    """The key of a service, "" where a server of this machine needs none. Raises CredentialsError,
-    which does not quote it."""
+    """The key of a service, "" if a local server needs none. Raises CredentialsError, which does
+    not quote it."""
     key = environ.get(variable, "").strip()
     if key and not is_token(key):
         raise CredentialsError(
@@ -50,7 +50,7 @@ def foreign_key(environ: Mapping[str, str], variable: str, endpoint: Endpoint, p
 
 
 def decode_object(payload: bytes) -> dict[str, Any]:
-    """An answer, or one event of it. Raises DecodeError, also for an error object."""
+    """Decodes an answer, or one event of it. Raises DecodeError, also for an error object."""
     if b'"error"' in payload:
         status = decode_error(payload)
         if status is not None:
@@ -72,10 +72,10 @@ async def answer_chunks(
     is_last: Callable[[E], bool],
     is_whole: Callable[[E], bool] = lambda _event: False,
 ) -> AsyncGenerator[GenerateContentResponse, None]:
-    """The chunks of a streamed answer. Behind the event that `is_last` nothing is read; one that
-    `is_whole` says that the answer is, although more may follow. Raises StreamCutError when the
-    stream of the service at `place` ends before the answer does, DecodeError for what the dialect
-    does not allow."""
+    """Yields the chunks of a streamed answer. Reading stops after the event marked by `is_last`;
+    `is_whole` marks one that completes the answer although more may follow. Raises StreamCutError
+    when the stream of the service at `place` ends before the answer, DecodeError for a violation of
+    the dialect."""
     ended = False
     try:
         async with aclosing(events):
@@ -97,12 +97,12 @@ async def answer_chunks(
 
 
 def unreadable(error: DialectError) -> DecodeError:
-    """The error for an answer that is not as its dialect has it."""
+    """The error for an answer that violates its dialect."""
     return DecodeError(f"the answer is not as the dialect has it: {error.message}")
 
 
 def ids_for_calls() -> Callable[[str], str]:
-    """Gives ids to calls that came without one, unique in and across sessions."""
+    """Generates ids for calls without one, unique within and across sessions."""
     token = secrets.token_hex(6)
     numbers = count(1)
     return lambda _name: f"call_{token}_{next(numbers)}"

@@ -23,8 +23,8 @@ DEFAULT_API_VERSION = "v1beta"
 
 
 class GeminiService(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the API is and how to be let in. `headers` are added to every request, by lower-case
-    name. Neither the key nor a header value shows in its repr."""
+    """The address of the API and the credentials. `headers` are added to every request, by
+    lower-case name. The repr shows neither the key nor header values."""
 
     api_key: str
     endpoint: Endpoint
@@ -37,7 +37,7 @@ class GeminiService(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def credentials(self) -> dict[str, str]:
-        """The headers that show the key."""
+        """The headers with the key."""
         shown = {"x-goog-api-key": self.api_key}
         if self.bearer and self.api_key:
             shown["authorization"] = f"Bearer {self.api_key}"
@@ -45,10 +45,10 @@ class GeminiService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def service_from(environ: Mapping[str, str], api_key: str) -> GeminiService:
-    """The service that the environment names.
+    """Builds the service from the environment.
 
-    Read are GOOGLE_GEMINI_BASE_URL, GOOGLE_GENAI_API_VERSION, GEMINI_CLI_CUSTOM_HEADERS and
-    GEMINI_API_KEY_AUTH_MECHANISM; raises ConfigError for a value that cannot be used.
+    Reads GOOGLE_GEMINI_BASE_URL, GOOGLE_GENAI_API_VERSION, GEMINI_CLI_CUSTOM_HEADERS and
+    GEMINI_API_KEY_AUTH_MECHANISM; raises ConfigError for an invalid value.
     """
     base = environ.get("GOOGLE_GEMINI_BASE_URL", "").strip() or DEFAULT_BASE_URL
     version = environ.get("GOOGLE_GENAI_API_VERSION", "").strip() or DEFAULT_API_VERSION
@@ -68,10 +68,10 @@ def wants_bearer(environ: Mapping[str, str]) -> bool:
 
 
 class GeminiApi:
-    """Answers requests over HTTP. `environ` is read for proxies and certificates.
+    """Answers requests over HTTP. `environ` supplies proxies and certificates.
 
-    Nothing is opened before the first request. Requests may run at the same time; those that
-    follow one another use one connection.
+    Opens nothing before the first request. Requests may run concurrently; successive ones share a
+    connection.
     """
 
     def __init__(
@@ -91,18 +91,18 @@ class GeminiApi:
         )
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         path = self._path(request.model, "generateContent")
         return await self._http.ask(path, request.model, request_body(request), decode_response)
 
     def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk.
+        """Yields the answer in chunks.
 
-        A stream that ends in an orderly way without any finish reason yields what came; whether
-        that is an answer is for `chat` to judge. Raises StreamCutError when the connection, or the
-        JSON of the last event, ends too early, and SseError when the body is no event stream.
+        A stream that ends regularly without a finish reason yields the received chunks; `chat`
+        decides if that is an answer. Raises StreamCutError when the connection, or the JSON of the
+        last event, ends too early, and SseError when the body is not an event stream.
         """
         path = self._path(request.model, "streamGenerateContent") + "?alt=sse"
         return self._http.events(
@@ -110,7 +110,7 @@ class GeminiApi:
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """The number of tokens the contents take in this model's prompt."""
+        """Counts the tokens of the contents for this model."""
         path = self._path(model, "countTokens")
         body = encode_count_tokens(contents)
         return (await self._http.ask(path, model, body, decode_count_tokens)).total_tokens
@@ -118,7 +118,7 @@ class GeminiApi:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """One vector per content."""
+        """Returns one vector per content."""
         path = self._path(model, "batchEmbedContents")
         return await self._http.ask(path, model, encode_embed(contents, model), decode_embed)
 

@@ -1,4 +1,4 @@
-"""The seam between the loop and whoever answers. Nothing above `models/` knows HTTP."""
+"""The interface between the loop and model services. Nothing above `models/` knows HTTP."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -12,23 +12,24 @@ class ContentGenerator(Protocol):
     """Answers requests; methods raise `models.errors.ModelError` or `wire.errors.WireError`."""
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         ...
 
     def stream(self, request: GenerateContentRequest) -> AsyncIterator[GenerateContentResponse]:
-        """The answer chunk by chunk. Closing the iterator (or cancelling) closes the connection."""
+        """Yields the answer in chunks. Closing the iterator (or cancelling) closes the
+        connection."""
         ...
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """The number of tokens the contents take in this model's prompt."""
+        """Counts the tokens of the contents for this model."""
         ...
 
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """One vector per content."""
+        """Returns one vector per content."""
         ...
 
     async def aclose(self) -> None:
-        """Releases connections and files; the generator is not used after it."""
+        """Releases connections and files; the generator must not be used afterwards."""
         ...

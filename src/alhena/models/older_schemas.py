@@ -1,4 +1,4 @@
-"""Services that know the older form of declarations only, as some gateways do (T14)."""
+"""Supports services that only know the older form of declarations, such as some gateways (T14)."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -19,9 +19,9 @@ _NAMES = ("parametersjsonschema", "parameters_json_schema")
 
 
 class OlderSchemas:
-    """Asks `inner`; when it refuses a request for the form its tools are declared in, asks again
-    in the older form, and from then on at once. `tell` gets what tools are lost by that. What is
-    said anew is checked anew, for the check of a request comes before this."""
+    """Sends requests to `inner`; when it rejects the form of the declarations, uses the older form
+    from then on. `tell` is called with tools lost by that. The converted request is checked again,
+    because the usual check comes before this."""
 
     def __init__(self, inner: ContentGenerator, tell: Callable[[str], None] | None = None) -> None:
         self.inner = inner
@@ -30,7 +30,7 @@ class OlderSchemas:
         self._last: tuple[GenerateContentConfig, GenerateContentConfig] | None = None
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         try:
             return await self.inner.generate(self._said(request))
         except RequestRejectedError as error:
@@ -41,7 +41,7 @@ class OlderSchemas:
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk. A refusal comes before the first."""
+        """Yields the answer in chunks. A refusal comes before the first one."""
         try:
             async with aclosing(_closing(self.inner.stream(self._said(request)))) as answer:
                 async for response in answer:
@@ -55,21 +55,21 @@ class OlderSchemas:
                 yield response
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """As the service counts."""
+        """Delegates to the service."""
         return await self.inner.count_tokens(contents, model=model)
 
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """As the service embeds."""
+        """Delegates to the service."""
         return await self.inner.embed(contents, model=model)
 
     async def aclose(self) -> None:
-        """Releases what the service holds."""
+        """Closes the inner generator."""
         await self.inner.aclose()
 
     def _turns_to_older(self, request: GenerateContentRequest, error: RequestRejectedError) -> bool:
-        """True when the refusal is about the form, and the older one is still to be tried."""
+        """True when the refusal concerns the form, and the older one has not been tried."""
         said = error.message.lower()
         declares = bool(request.config.function_names())
         if self._older or not declares or not any(name in said for name in _NAMES):
@@ -78,7 +78,7 @@ class OlderSchemas:
         return True
 
     def _said(self, request: GenerateContentRequest) -> GenerateContentRequest:
-        """The request in the form that the service takes."""
+        """The request in the supported form."""
         config = request.config
         if not self._older or config.tools is None:
             return request
@@ -103,7 +103,7 @@ class OlderSchemas:
 async def _closing(
     answer: "AsyncIterator[GenerateContentResponse]",
 ) -> AsyncGenerator[GenerateContentResponse, None]:
-    """`answer`, closed when it is left in the middle."""
+    """`answer`, closed when it is abandoned."""
     try:
         async for response in answer:
             yield response

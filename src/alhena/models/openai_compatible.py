@@ -1,4 +1,4 @@
-"""Models behind an OpenAI-compatible server: OpenAI's own, Ollama, llama.cpp, vLLM and others."""
+"""Models of OpenAI-compatible servers: OpenAI, Ollama, llama.cpp, vLLM and others."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -40,10 +40,10 @@ _DONE = b"[DONE]"
 
 
 class OpenAiCompatible:
-    """A ContentGenerator. Models are named as there, with or without `openai:` before it.
+    """A ContentGenerator. Model names may have the prefix `openai:`.
 
-    Thoughts of earlier answers are left out, media in tool results stand behind them: most servers
-    refuse either. Nothing is opened before the first request.
+    Thoughts of earlier answers are dropped, media in tool results follow them: most servers reject
+    either. Opens nothing before the first request.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class OpenAiCompatible:
         )
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         model = foreign_name(request.model)
         names = _names(request)
         body = self._body(request, names, stream=False)
@@ -80,10 +80,10 @@ class OpenAiCompatible:
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk; calls come with the last one. Raises StreamCutError when the
-        stream ends before the answer does."""
+        """Yields the answer in chunks, with calls in the last one. Raises StreamCutError when the
+        stream ends before the answer."""
         names = _names(request)
-        body = self._body(request, names, stream=True)  # what it refuses is no answer's fault
+        body = self._body(request, names, stream=True)  # its errors are not an answer's
         events = self._http.events(
             "/chat/completions", foreign_name(request.model), lambda: body, _decode_event
         )
@@ -99,14 +99,14 @@ class OpenAiCompatible:
                 yield chunk
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """An estimate by size: the dialect has no way to ask."""
+        """Estimates by size: the dialect has no counting method."""
         del model
         return -(-sum(map(len, contents)) // _BYTES_PER_TOKEN)
 
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """One vector per content, of its text."""
+        """Returns one vector per content, from its text."""
         name = foreign_name(model)
         texts = [_text(entry.content) for entry in contents]
         body = encode_value({"model": name, "input": texts})
@@ -137,15 +137,15 @@ class OpenAiCompatible:
         )
         body = openai.write_request(asked, new_id=self._new_id)
         if not self.endpoint.host.endswith(_OWN_HOSTS) and "max_completion_tokens" in body:
-            # The older word is the one that servers of others know.
+            # Other servers know the older name.
             body["max_tokens"] = body.pop("max_completion_tokens")
         return encode_value(body)
 
 
 def openai_from(environ: Mapping[str, str]) -> OpenAiCompatible:
-    """The server that the environment names.
+    """Builds the client from the environment.
 
-    Read are OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID and OPENAI_PROJECT_ID, proxies and
+    Reads OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID and OPENAI_PROJECT_ID, proxies and
     certificates. Raises ConfigError or CredentialsError.
     """
     base = environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
@@ -173,7 +173,7 @@ def _without_thoughts(content: Content) -> Content:
 
 
 def _decode_event(payload: bytes) -> dict[str, Any] | None:
-    """One event; None for the word that ends the stream."""
+    """Decodes an event; None for the end marker."""
     return None if payload.strip() == _DONE else decode_object(payload)
 
 

@@ -1,4 +1,4 @@
-"""What requests cost, by a table of prices and what the user's settings say otherwise."""
+"""Costs of requests, from a price table and the user's settings."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,7 +15,7 @@ _MILLION = 1_000_000
 
 
 class PriceTable(msgspec.Struct, frozen=True):
-    """`prices.toml`: where the prices are from, of which day, and those of models by name."""
+    """`prices.toml`: the source and date of the prices, and the prices by model name."""
 
     source: str
     date: str
@@ -23,7 +23,7 @@ class PriceTable(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """What was used. `cached` are some of the `prompt`; thinking is part of the `output`."""
+    """Numbers of tokens. `cached` are part of `prompt`; thinking is part of `output`."""
 
     prompt: int = 0
     cached: int = 0
@@ -31,8 +31,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prices:
-    """`own` are the user's prices, which come before those of the table. Raises ConfigError for one
-    that is none."""
+    """`own` are the user's prices, which override the table. Raises ConfigError for an invalid
+    one."""
 
     def __init__(self, own: Mapping[str, PriceSettings]) -> None:
         for name, price in own.items():
@@ -45,7 +45,7 @@ class Prices:
         self._own = own
 
     def of(self, model: str) -> PriceSettings | None:
-        """The price of a model; None where it is not known."""
+        """The price of a model; None if unknown."""
         names = (model, resolved_name(model).rpartition("/")[2])
         for table in (self._own, price_table().models):
             for name in names:
@@ -55,8 +55,8 @@ class Prices:
         return None
 
     def cost(self, model: str, tokens: Tokens, *, long: bool | None = None) -> float | None:
-        """US dollars; None where the price is not known. `long`: the prompt had more than
-        LONG_PROMPT tokens, where `tokens` are those of several requests."""
+        """Cost in US dollars; None if the price is unknown. `long`: the prompt had more than
+        LONG_PROMPT tokens, if `tokens` cover several requests."""
         price = self.of(model)
         if price is None:
             return None
@@ -66,8 +66,7 @@ class Prices:
 
 
 def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:
-    """The prices of input, of input that was cached, and of output; of `long` requests, what they
-    cost more."""
+    """Prices of input, cached input and output; of `long` requests with their surcharge."""
     fresh, cached, output = price.input, price.cached, price.output
     if long:
         fresh = fresh if price.long_input is None else price.long_input
@@ -78,7 +77,7 @@ def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:
 
 @cache
 def price_table() -> PriceTable:
-    """The table that comes with this version."""
+    """The table included in this version."""
     return msgspec.toml.decode(_TABLE.read_bytes(), type=PriceTable)
 
 

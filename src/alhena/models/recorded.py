@@ -1,4 +1,4 @@
-"""Answers recorded to a file and read from one: JSON lines of method and response."""
+"""Records answers to a file and replays them: JSON lines of method and response."""
 
 import os
 from collections import deque
@@ -22,7 +22,7 @@ from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 
 class Method(StrEnum):
-    """The methods of a ContentGenerator as recordings name them."""
+    """The methods of a ContentGenerator, named as in recordings."""
 
     GENERATE = "generateContent"
     STREAM = "generateContentStream"
@@ -31,32 +31,32 @@ class Method(StrEnum):
 
 
 class Line(Value, frozen=True):
-    """One recorded answer; `response` is a list of chunks when the method is the stream."""
+    """One recorded answer; `response` is a list of chunks for a stream."""
 
     method: Method
     response: msgspec.Raw
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where a line stands: its number, from 1, and the file offset of its first byte."""
+    """Position of a line: its number, from 1, and the file offset of its first byte."""
 
     number: int
     offset: int
 
 
 class RecordedGenerator:
-    """Plays the answers of a file, each once.
+    """Replays the answers of a file, each once.
 
-    `strict`: in the file's order, and a request of another method than the next line's is an
-    error. Otherwise each request takes the first unused line of its method. The file is read as
-    far as it is needed and never held in memory. A recorded `{"error": …}` is raised like a live
-    one. Methods raise RecordingError naming file and line.
+    `strict`: in file order, and a request whose method differs from the next line's is an error.
+    Otherwise each request takes the first unused line of its method. The file is read as needed and
+    never held in memory. A recorded `{"error": …}` is raised like a live one. Methods raise
+    RecordingError naming file and line.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict: bool = True) -> None:
         self._path = os.fspath(path)
         self._strict = strict
-        _open(self._path).close()  # What cannot be read is told before the first request.
+        _open(self._path).close()  # Report an unreadable file before the first request.
         self._file: BinaryIO | None = None
         self._closed = False
         self._next = _Place(1, 0)
@@ -123,7 +123,7 @@ class RecordedGenerator:
             self._passed[line.method].append(place)
 
     def _advance(self, method: Method) -> tuple[_Place, Line]:
-        """The next line that is not blank, read past."""
+        """Reads the next line that is not blank."""
         while True:
             place = self._next
             raw = self._read(place)
@@ -164,7 +164,7 @@ class RecordedGenerator:
             raise self._fault(raw, place, model, error) from error
 
     def _fault(self, raw: bytes, place: _Place, model: str, error: DecodeError) -> Exception:
-        """The recorded API error, else the complaint that the line holds no answer."""
+        """The recorded API error, else the error that the line has no answer."""
         recorded = api_error(raw, Asked(model, self._path))
         return recorded or self._malformed(place, error.message.rstrip("."))
 
@@ -176,7 +176,7 @@ class RecordedGenerator:
 
 
 def _open(path: str) -> BinaryIO:
-    """Opens a regular file; a FIFO or device would wait or never end."""
+    """Opens a regular file; a FIFO or device could block or never end."""
     try:
         if not S_ISREG(os.stat(path).st_mode):
             raise RecordingError(f"{path} holds no recorded responses: it is no regular file.")
@@ -193,12 +193,11 @@ _encoder = msgspec.json.Encoder()
 
 
 class Recorder:
-    """Passes everything through and appends one line for each answer.
+    """Delegates everything and appends one line for each answer.
 
-    Only answers that came to their end are recorded: not what failed, and not a stream that was
-    closed or cut. A line reaches the file whole, in one write, or not at all. The file is created
-    readable by its owner only: answers quote what the model was shown. Raises RecordingError when
-    the file cannot be written.
+    Only complete answers are recorded: not failed ones, and not a stream that was closed or cut. A
+    line is written completely or not at all. The file is readable by its owner only: answers quote
+    what the model was shown. Raises RecordingError when the file cannot be written.
     """
 
     def __init__(self, inner: ContentGenerator, path: str | os.PathLike[str]) -> None:
@@ -207,7 +206,7 @@ class Recorder:
         self._file = _open_recorder(self._path)
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The inner generator's answer."""
+        """Returns the inner generator's answer."""
         response = await self._inner.generate(request)
         self._append(Method.GENERATE, response)
         return response
@@ -215,7 +214,7 @@ class Recorder:
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The inner generator's chunks, as they come."""
+        """Yields the inner generator's chunks."""
         chunks: list[GenerateContentResponse] = []
         stream = self._inner.stream(request)
         try:
@@ -228,7 +227,7 @@ class Recorder:
         self._append(Method.STREAM, chunks)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """The inner generator's count."""
+        """Returns the inner generator's count."""
         total = await self._inner.count_tokens(contents, model=model)
         self._append(Method.COUNT_TOKENS, {"totalTokens": total})
         return total
@@ -236,7 +235,7 @@ class Recorder:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """The inner generator's vectors."""
+        """Returns the inner generator's vectors."""
         response = await self._inner.embed(contents, model=model)
         self._append(Method.EMBED, response)
         return response
@@ -258,7 +257,7 @@ class Recorder:
                 line = b"\n" + line
             written = os.write(self._file, line)
             if written < len(line):
-                # A full disk or a size limit: what went in is no line and is taken back.
+                # A full disk or a size limit: remove the partial line.
                 os.ftruncate(self._file, size)
                 raise RecordingError(f"{self._path} took only a part of a line: no space left?")
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Which generator answers a session."""
+"""Selects the generator of a session."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, assert_never
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
     from alhena.models.auth.store import PrivateFiles
 
 DEMO = "demo"
-_DEMO_NAMES = (DEMO, "rehearsal")  # the latter is its older name
+_DEMO_NAMES = (DEMO, "rehearsal")  # the latter is an older name
 KEY_PAGE = "https://aistudio.google.com/apikey"
 
 _KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session's generator depends on. `is_terminal`: a person sees what is printed.
-    `retry`: within which limits failed requests are sent again; None: they are not.
-    `private_files` gives the files that hold the login of a Google account; without it there is
-    none. `tell` gets what a person should read while requests are made. `installation_id` gives
-    the random number of this installation, which is sent where the settings allow it.
+    """The inputs of the choice. `is_terminal`: a person sees the output. `retry`: the retry limits;
+    None: no retries. `private_files` gives the files of the Google account's login; without it
+    there is none. `tell` receives messages for a person during requests. `installation_id` gives
+    the random id of this installation, sent if the settings allow it.
 
-    The environment, which holds the key, does not show in the repr.
+    The repr does not show the environment, which contains the key.
     """
 
     model: str
@@ -51,9 +50,9 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChosenGenerator(Value, frozen=True, kw_only=True):
-    """Who answers, under which model name, and the lines a person should see about it. `auth_type`
-    is how it signs in, in the words of `security.auth.selectedType`; None where it need not.
-    `speaks_gemini`: any Gemini model may be asked for, not only this one."""
+    """The generator, its model name, and notices for a person. `auth_type` is the authentication
+    type of `security.auth.selectedType`; None if none is needed. `speaks_gemini`: any Gemini model
+    may be requested, not only this one."""
 
     generator: ContentGenerator
     model: str
@@ -63,13 +62,12 @@ class ChosenGenerator(Value, frozen=True, kw_only=True):
 
 
 def choose_generator(choice: ModelChoice) -> ChosenGenerator:
-    """The generator of a session.
+    """Selects the generator of a session.
 
     In this order: recorded responses; the demo model by its name; a service of another dialect by
-    the beginning of the model's name (`openai:`, `anthropic:`); the transport that the settings
-    or the environment ask for (`auth_type`); the demo model for a person at a terminal. Raises
-    CredentialsError when there is no way to an answer, ConfigError or RecordingError when what is
-    named cannot be used.
+    the prefix of the model's name (`openai:`, `anthropic:`); the transport selected by the settings
+    or the environment (`auth_type`); the demo model for a person at a terminal. Raises
+    CredentialsError when none is available, ConfigError or RecordingError for invalid values.
     """
     chosen = _choose(choice)
     generator = chosen.generator
@@ -109,7 +107,7 @@ def _choose(choice: ModelChoice) -> ChosenGenerator:
 
 
 def _foreign(choice: ModelChoice) -> ChosenGenerator:
-    """Another service's model."""
+    """A model of another service."""
     enforced = choice.settings.security.auth.enforced_type
     if enforced:
         raise CredentialsError(
@@ -156,9 +154,9 @@ def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
 
 
 def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIABLES) -> str:
-    """The key of the first of `variables` that is set, without blanks around it; "" for none.
+    """The key in the first of `variables` that is set, stripped; "" for none.
 
-    Raises CredentialsError, which does not quote it, when the key cannot be sent in a header.
+    Raises CredentialsError, which does not quote it, when the key does not fit in a header.
     """
     from alhena.wire.plain import is_token
 
@@ -245,14 +243,14 @@ def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
 
 
 def _of_either_form(generator: ContentGenerator, choice: ModelChoice) -> ContentGenerator:
-    """For services that may know the older form of declarations only."""
+    """Wraps services that may only know the older form of declarations."""
     from alhena.models.older_schemas import OlderSchemas
 
     return OlderSchemas(generator, choice.tell)
 
 
 def _key_instead(choice: ModelChoice) -> str:
-    """How to use a key that is set and is not asked for; "" when none is."""
+    """Explains the use of a set but unused key; "" without one."""
     if not choice.environ.get("GEMINI_API_KEY", "").strip():
         return ""
     if choice.settings.security.auth.selected_type:
@@ -263,14 +261,14 @@ def _key_instead(choice: ModelChoice) -> str:
 
 
 def _installation(choice: ModelChoice) -> dict[str, str]:
-    """The header that names this installation, where usage statistics are on."""
+    """The header that identifies this installation, if usage statistics are on."""
     if choice.installation_id is None or not choice.settings.privacy.usage_statistics_enabled:
         return {}
     return {"x-gemini-api-privileged-user-id": choice.installation_id()}
 
 
 def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
-    """What to tell of an address that is neither encrypted nor this machine's."""
+    """A warning about an address that is neither encrypted nor local."""
     from alhena.http.endpoint import is_loopback
 
     if endpoint.secure or is_loopback(endpoint.host):
@@ -279,7 +277,7 @@ def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
 
 
 def is_demo(model: str) -> bool:
-    """True when a name is the demo model's."""
+    """True for the demo model's names."""
     return model in _DEMO_NAMES
 
 

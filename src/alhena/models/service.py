@@ -1,4 +1,4 @@
-"""A model service over HTTP: requests with credentials, answers whole or event by event."""
+"""A model service over HTTP: authenticated requests, answered whole or as events."""
 
 import re
 import sys
@@ -29,16 +29,16 @@ _PUBLIC = frozenset(
         *("content-type", "accept", "accept-language"),
     }
 )
-"""Headers that are no secret: messages may hold their values, such as the name of a project."""
+"""Headers without secrets: messages may quote their values, such as a project's name."""
 _ARCHITECTURES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
 
 
 class Access(Protocol):
-    """How requests show who sends them. `remedy` is what to do when that is refused."""
+    """Authentication of requests. `remedy` is the advice when it fails."""
 
     @property
     def remedy(self) -> str:
-        """What messages advise when the service refuses the credentials."""
+        """The advice when the service rejects the credentials."""
         ...
 
     async def headers(self) -> dict[str, str]:
@@ -46,12 +46,12 @@ class Access(Protocol):
         ...
 
     async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
-        """Headers to try once instead of those that a 401 refused; None when there are none."""
+        """Headers for one retry after a 401; None without any."""
         ...
 
 
 class FixedAccess:
-    """Headers that are the same for every request: a key."""
+    """The same headers for every request: a key."""
 
     def __init__(self, headers: Mapping[str, str], remedy: str) -> None:
         self._headers = dict(headers)
@@ -59,15 +59,15 @@ class FixedAccess:
 
     @property
     def remedy(self) -> str:
-        """What messages advise when the key is refused."""
+        """The advice when the key is rejected."""
         return self._remedy
 
     async def headers(self) -> dict[str, str]:
-        """The headers."""
+        """Returns the headers."""
         return self._headers
 
     async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
-        """None: there is one key."""
+        """Returns None: there is only one key."""
         del refused
         return None
 
@@ -75,10 +75,10 @@ class FixedAccess:
 class HttpService:
     """Sends requests to one endpoint. `headers` are added to each, by lower-case name.
 
-    Nothing is opened before the first request. Requests may run at the same time; those that
-    follow one another use one connection. `environ` is read for proxies and certificates. What
-    `access` and `headers` hold does not show in any message, unless it is public (`_PUBLIC`).
-    `quota_tip` is advised beside the rest where a quota is the matter.
+    Opens nothing before the first request. Requests may run concurrently; successive ones share a
+    connection. `environ` supplies proxies and certificates. Values of `access` and `headers` are
+    redacted from messages, unless they are public (`_PUBLIC`). `quota_tip` is added to quota
+    errors.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class HttpService:
     async def ask(
         self, path: str, model: str, body: Body | None, decode: Callable[[bytes], T]
     ) -> T:
-        """The answer to a POST of `body` (None: to a GET), read by `decode`.
+        """Posts `body` (None: sends a GET) and returns the answer decoded by `decode`.
 
-        `path` goes below the endpoint's own and is quoted already. Raises ModelError, and what
-        `decode` raises when the answer holds no API error.
+        `path` is appended to the endpoint's own and is already quoted. Raises ModelError, and the
+        errors of `decode` when the answer has no API error.
         """
         response, asked = await self._accepted(path, model, body)
         try:
@@ -117,11 +117,11 @@ class HttpService:
     async def events(
         self, path: str, model: str, encode: Callable[[], Body], decode: Callable[[bytes], T]
     ) -> AsyncGenerator[T, None]:
-        """The events of the stream that answers a POST, each read by `decode` as it comes.
+        """Posts a request and yields the events of its stream, each decoded by `decode`.
 
-        `encode` gives the body once the stream is read, so that what fails fails there. Raises
-        StreamCutError when the connection, or the JSON of the last event, ends too early, and
-        SseError when the body is no event stream.
+        `encode` builds the body when the stream is read, so that its errors are raised there.
+        Raises StreamCutError when the connection, or the JSON of the last event, ends too early,
+        and SseError when the body is not an event stream.
         """
         response, asked = await self._accepted(path, model, encode())
         try:
@@ -145,7 +145,7 @@ class HttpService:
             await transport.aclose()
 
     async def _accepted(self, path: str, model: str, body: Body | None) -> tuple[Response, Asked]:
-        """A 2xx response, its body unread; raises the error that any other one stands for."""
+        """Returns a 2xx response with unread body; raises the error of any other status."""
         credentials = await self._access.headers()
         response, failure = await self._attempt(path, model, body, credentials)
         if failure is not None and response.status == 401:
@@ -160,7 +160,7 @@ class HttpService:
     async def _attempt(
         self, path: str, model: str, body: Body | None, credentials: Mapping[str, str]
     ) -> tuple[Response, ModelError | None]:
-        """A response; when it is none of the 2xx it is read and closed, with its error beside."""
+        """Returns a response; any status but 2xx is read and closed, with its error."""
         if self._transport is None:
             self._transport = open_transport(self._endpoint, self._environ, self._timeouts)
         response = await self._transport.send(
@@ -203,7 +203,7 @@ class HttpService:
 
 
 def parse_version(text: str, source: str) -> str:
-    """An API version such as "v1beta" as one path segment. Raises ConfigError."""
+    """Validates an API version such as "v1beta" as one path segment. Raises ConfigError."""
     if not re.fullmatch(r"v[0-9A-Za-z_-]+", text):
         raise ConfigError(
             f"{source} is no API version: {text[:40]!r}.", remedy="Set it to v1beta, or unset it."
@@ -214,7 +214,7 @@ def parse_version(text: str, source: str) -> str:
 def model_path(model: str) -> str:
     """The path of a model under the API version: "models/…" or "tunedModels/…".
 
-    Everything in the name that could end the path segment is percent-encoded.
+    All characters of the name that could end the path segment are percent-encoded.
     """
     kind, separator, name = model.partition("/")
     if separator and kind in {"models", "tunedModels"}:
@@ -223,7 +223,7 @@ def model_path(model: str) -> str:
 
 
 def user_agent(model: str) -> str:
-    """What this client calls itself: "alhena/VERSION/MODEL (PLATFORM; ARCHITECTURE; terminal)"."""
+    """The user agent: "alhena/VERSION/MODEL (PLATFORM; ARCHITECTURE; terminal)"."""
     import os
 
     machine = os.uname().machine if sys.platform != "win32" else "x86_64"
@@ -240,7 +240,7 @@ def _decoded(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
 
 
 def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
-    """The event that the end of the stream, and no blank line, ended: it may be cut itself."""
+    """Decodes an event ended by the stream's end instead of a blank line: it may be truncated."""
     try:
         return _decoded(payload, asked, decode)
     except DecodeError as error:
@@ -250,8 +250,7 @@ def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) ->
 
 
 def _wanted(response: Response) -> float | None:
-    """The seconds that the response asks to be waited, in Retry-After or, as OpenAI's clients read
-    it, in milliseconds."""
+    """The wait in seconds requested by Retry-After or, like OpenAI's clients, in milliseconds."""
     header, milliseconds = response.header("retry-after"), response.header("retry-after-ms")
     if not header and not milliseconds:
         return None
@@ -275,7 +274,7 @@ async def _read_all(body: BodyReader, limit: int) -> bytes:
 
 
 async def _read_start(body: BodyReader, limit: int) -> bytes:
-    """The first `limit` bytes; what came when the rest fails to, for the status is known."""
+    """The first `limit` bytes, fewer if reading fails: the status is known anyway."""
     start = b""
     try:
         while len(start) < limit and (piece := await body.read()):

@@ -1,4 +1,4 @@
-"""From HTTP statuses and error bodies to the errors of this room."""
+"""Converts HTTP statuses and error bodies to errors of this room."""
 
 import re
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ _TYPES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The statuses of errors of other dialects that come in an answer of the status 200."""
+"""Statuses for errors of other dialects that arrive with status 200."""
 
 _WAIT = "Wait a while, or choose another model with -m."
 _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
@@ -75,14 +75,14 @@ _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
         "Choose another model with -m, or set up billing.",
     ),
 }
-"""What a service does to whom, and what to do about it."""
+"""Message and remedy by error class."""
 
 
 class Asked:
-    """Whom was asked for what, as messages name it; `secrets` are kept out of them.
+    """Details of a request for error messages; `secrets` are redacted from them.
 
-    `source` is the variable that sets the address, `remedy` what to do about refused credentials,
-    `quota_tip` what to say besides where a quota is the matter.
+    `source` is the variable of the address, `remedy` the advice for rejected credentials,
+    `quota_tip` an addition to quota errors.
     """
 
     __slots__ = ("_secrets", "model", "place", "quota_tip", "remedy", "source")
@@ -105,9 +105,9 @@ class Asked:
         self._secrets = tuple(sorted((s for s in secrets if s), key=len, reverse=True))
 
     def clean(self, text: str, limit: int = MESSAGE_LIMIT) -> str:
-        """`text` on one line, at most `limit` characters, without the secrets."""
+        """`text` on one line, at most `limit` characters, with secrets redacted."""
         for secret in self._secrets:
-            # A short secret is replaced only where it stands alone: "x" is in every other word.
+            # A short secret is only replaced as a whole word: "x" is in every other word.
             edge = r"(?<![\w-])", r"(?![\w-])"
             pattern = re.escape(secret)
             text = re.sub(pattern if len(secret) >= 8 else pattern.join(edge), "[redacted]", text)
@@ -117,8 +117,8 @@ class Asked:
 def refusal(
     http_status: int, body: bytes, asked: Asked, *, retry_after_s: float | None = None
 ) -> ModelError:
-    """The error for a response that is none of the 2xx. `retry_after_s` is what its Retry-After
-    header asks for."""
+    """The error for a response that is not 2xx. `retry_after_s` is the wait of its Retry-After
+    header."""
     api = decode_error(body)
     if api is None:
         text = excerpt(asked.clean(body.decode("utf-8", "replace"), 4000), 160)
@@ -127,7 +127,7 @@ def refusal(
 
 
 def api_error(body: bytes, asked: Asked) -> ModelError | None:
-    """The error that a body or stream event of a 2xx response holds, None when it holds none."""
+    """The error in a body or stream event of a 2xx response, None without one."""
     api = decode_error(body)
     if api is None:
         return None
@@ -139,8 +139,8 @@ def api_error(body: bytes, asked: Asked) -> ModelError | None:
 
 
 def told(error: E, body: bytes, asked: Asked) -> ModelError | E:
-    """What to raise for a body that could not be read: the API error it holds, else `error`
-    without the secrets that a quotation in its message may hold."""
+    """The error for an unreadable body: its API error, else `error` with secrets redacted from
+    quotations."""
     return api_error(body, asked) or type(error)(asked.clean(error.message), remedy=error.remedy)
 
 
@@ -152,7 +152,7 @@ def _error(
     *,
     label: str = "",
 ) -> ModelError:
-    """The error for a status. `label`: what the service called it where that was no status."""
+    """The error for a status. `label`: the service's name of the error if that was not a status."""
     from alhena.models.retry.generator import LONGEST_WAIT_S
     from alhena.models.retry.quota import longest, minute_hint, quota_class, retry_hint
 
@@ -164,7 +164,7 @@ def _error(
         what, remedy = _QUOTA_WORDS[kind]
         if kind is SpentQuotaError and hint is not None and hint > LONGEST_WAIT_S:
             remedy = f"It asks for a wait of {hint:.0f} s. {remedy}"
-        if asked.quota_tip and kind is not CapacityError:  # room is not a matter of projects
+        if asked.quota_tip and kind is not CapacityError:  # capacity does not depend on projects
             remedy = f"{remedy} {asked.quota_tip}"
         model = asked.clean(asked.model)
         error = kind(f"{asked.place} {what.format(model=model)} ({said}).", remedy=remedy)
@@ -178,7 +178,7 @@ def _error(
 
 
 def _cleaned(value: object, asked: Asked, depth: int = 0) -> Any:
-    """A detail without the secrets that a service may quote, to a sane depth."""
+    """Redacts secrets in an error detail, to a limited depth."""
     if isinstance(value, str):
         return asked.clean(value, DETAIL_LIMIT)
     fields, array = as_object(value), as_array(value)

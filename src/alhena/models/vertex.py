@@ -30,8 +30,8 @@ _COLLECTIONS = ("publishers", "models", "endpoints")
 
 
 class VertexService(msgspec.Struct, frozen=True, kw_only=True):
-    """Where Vertex is. Without `project` and `location` models are named by themselves, as express
-    keys want it. `headers` are added to every request; their values do not show in the repr."""
+    """The address of Vertex. Without `project` and `location` models have plain names, as express
+    keys require. `headers` are added to every request; the repr does not show their values."""
 
     endpoint: Endpoint
     project: str = ""
@@ -58,10 +58,10 @@ def vertex_from(
     external: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> "VertexApi":
-    """Vertex as the environment says: by the express `key` if there is one, else by project and
+    """Builds Vertex from the environment: with the express `key` if given, else by project and
     location with the token of GOOGLE_CLOUD_ACCESS_TOKEN or Application Default Credentials.
 
-    With `external` whoever stands at GOOGLE_VERTEX_BASE_URL lets us in, so nothing needs to be
+    With `external`, the server at GOOGLE_VERTEX_BASE_URL authenticates us, so nothing needs to be
     set. `headers` are sent with every request. Raises CredentialsError or ConfigError.
     """
     access: Access
@@ -121,10 +121,10 @@ def _token_access(environ: Mapping[str, str]) -> Access:
 def vertex_service(
     environ: Mapping[str, str], *, project: str = "", location: str = ""
 ) -> VertexService:
-    """Vertex at `location`, or where express keys are taken.
+    """Vertex at `location`, or the address for express keys.
 
-    Read are GOOGLE_VERTEX_BASE_URL, GOOGLE_GENAI_API_VERSION and GEMINI_CLI_CUSTOM_HEADERS; raises
-    ConfigError for a value that cannot be used.
+    Reads GOOGLE_VERTEX_BASE_URL, GOOGLE_GENAI_API_VERSION and GEMINI_CLI_CUSTOM_HEADERS; raises
+    ConfigError for an invalid value.
     """
     if location and not re.fullmatch(r"[a-z][a-z0-9-]*", location):
         raise ConfigError(
@@ -144,7 +144,7 @@ def vertex_service(
 
 
 def base_url(location: str) -> str:
-    """Google's own address for a location; "" is where express keys are taken."""
+    """Google's address for a location; "" for express keys."""
     if location in _MULTI_REGIONS:
         return f"https://aiplatform.{location}.rep.googleapis.com"
     if location in {"", "global"}:
@@ -153,10 +153,11 @@ def base_url(location: str) -> str:
 
 
 def model_resource(model: str) -> str:
-    """A model as Vertex names it: "publishers/google/models/NAME" for a bare name.
+    """The resource name of a model: "publishers/google/models/NAME" for a plain name.
 
-    "publishers/…", "models/…", "endpoints/…" and whole names ("projects/…") stay; "PUBLISHER/NAME"
-    is another publisher's. What could end a path segment is percent-encoded.
+    "publishers/…", "models/…", "endpoints/…" and full names ("projects/…") are unchanged;
+    "PUBLISHER/NAME" names another publisher's model. Characters that end a path segment are
+    percent-encoded.
     """
     first, *rest = model.split("/")
     if not rest:
@@ -173,11 +174,11 @@ def _segment(text: str) -> str:
 
 
 class VertexApi:
-    """Answers requests over HTTP. `access` shows who asks: `FixedAccess` with an express key,
-    `BearerAccess` with tokens. `environ` is read for proxies and certificates.
+    """Answers requests over HTTP. `access` authenticates: `FixedAccess` with an express key,
+    `BearerAccess` with tokens. `environ` supplies proxies and certificates.
 
-    Nothing is opened before the first request. Requests may run at the same time; those that
-    follow one another use one connection.
+    Opens nothing before the first request. Requests may run concurrently; successive ones share a
+    connection.
     """
 
     def __init__(
@@ -195,22 +196,22 @@ class VertexApi:
         )
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         path = self._service.path(request.model, "generateContent")
         return await self._http.ask(path, request.model, request_body(request), decode_response)
 
     def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk. Raises StreamCutError when the connection, or the JSON of the
-        last event, ends too early, and SseError when the body is no event stream."""
+        """Yields the answer in chunks. Raises StreamCutError when the connection, or the JSON of
+        the last event, ends too early, and SseError when the body is not an event stream."""
         path = self._service.path(request.model, "streamGenerateContent") + "?alt=sse"
         return self._http.events(
             path, request.model, lambda: request_body(request), decode_response
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """The number of tokens the contents take in this model's prompt."""
+        """Counts the tokens of the contents for this model."""
         path = self._service.path(model, "countTokens")
         body = encode_count_tokens(contents)
         return (await self._http.ask(path, model, body, decode_count_tokens)).total_tokens
@@ -218,7 +219,7 @@ class VertexApi:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """One vector per content; models of Vertex's own take their text alone."""
+        """Returns one vector per content; Vertex's own models use only its text."""
         if "gemini" not in model.rpartition("/")[2]:
             path = self._service.path(model, "predict")
             return await self._http.ask(path, model, encode_predict(contents), decode_predictions)

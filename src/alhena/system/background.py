@@ -1,4 +1,4 @@
-"""A command that goes on while the conversation does: what it is, how it fares, what it wrote."""
+"""A background command: its process, state and output."""
 
 from typing import Protocol
 
@@ -10,27 +10,27 @@ from alhena.system.terminal_text import OutputCapture
 
 
 class BackgroundOutput(Protocol):
-    """Where the output of a background command goes."""
+    """The output of a background command."""
 
     @property
     def capture(self) -> OutputCapture:
-        """What takes its bytes, and keeps the latest of them."""
+        """Receives the bytes and keeps the latest of them."""
         ...
 
     @property
     def spool(self) -> TextSpool | None:
-        """What keeps all of it, if anything does."""
+        """Stores the whole output, if available."""
         ...
 
     @property
     def line_breaks(self) -> int:
-        """The number of lines it has ended so far."""
+        """The number of complete lines so far."""
         ...
 
 
 class LeftProcess(msgspec.Struct, frozen=True):
-    """A living process on its own: what it runs, the command it came from, and the process id of
-    that where it is a background command."""
+    """A living process outside its command's group: its program, its command, and the process id of
+    that command if it runs in the background."""
 
     pid: int
     program: str
@@ -49,19 +49,19 @@ class BackgroundCommand:
 
     @property
     def pid(self) -> int:
-        """The number of its process, and of its group and session."""
+        """Its process id, also the id of its group and session."""
         return self.child.pid
 
     @property
     def running(self) -> bool:
-        """True when any process of its session lives."""
+        """True while any process of its session lives."""
         if self._finished:
             return False
         return not self.child.exited.done() or bool(self.child.members())
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; None while its first process runs, or when a signal ended that."""
+        """Its exit code; None while its first process runs, or after a signal."""
         code = self.child.reap()
         return code if code is not None and code >= 0 else None
 
@@ -73,11 +73,11 @@ class BackgroundCommand:
 
     @property
     def over_limit(self) -> bool:
-        """True when it was ended for writing too much."""
+        """True when it was killed for too much output."""
         return self.child.over_limit.done()
 
     def finish(self) -> None:
-        """Nothing more will come: takes what was held back and closes the file."""
+        """Flushes the output and closes the file."""
         if self._finished:
             return
         self._finished = True

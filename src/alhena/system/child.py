@@ -1,14 +1,13 @@
-"""One child process: its pipe, its exit, all the processes that came from it, and their end.
+"""A child process: its pipe, its exit, its process tree, and termination.
 
 A process can leave its group and its session (setsid, a daemon that forks twice), change its name
-and overwrite its environment, but its resource limits go with it and to all it starts. So a command
-is marked by one that limits nothing: how much CPU time it may take as a real-time process, set to
-thousands of years and to a number of its own. Whoever takes the mark off (`prlimit
---rttime=unlimited`) is let go. Where there is no such limit (not Linux), what makes a session of
-its own is not found.
+and overwrite its environment, but children inherit its resource limits. So a command is marked by a
+limit without effect: the CPU time as a real-time process, set to a unique value of thousands of
+years. A process that removes the mark (`prlimit --rttime=unlimited`) is not tracked. On systems
+without this limit (not Linux), new sessions are not found.
 
-The exit is noticed without reaping where the system allows it (pidfd, waitid), so that the number
-of the group cannot be given to somebody else while it is still to be signalled.
+The exit is noticed without reaping if the system allows it (pidfd, waitid), so that the id of the
+group is not reused while it may still be signalled.
 """
 
 import asyncio
@@ -24,18 +23,18 @@ from subprocess import Popen
 from alhena.system.errors import ProcessStartError, printable
 
 MARK_DIGITS = 17
-"""Decimal digits of a mark, in microseconds; those of one `Marks` begin with the same ten."""
+"""Decimal digits of a mark, in microseconds; those of one `Marks` share the first ten."""
 
 _COMMANDS = 10_000_000
 _DEAD = frozenset({"Z", "X", "x"})
-_STAT_START = 19  # of the fields behind the name, the clock tick a process was started at
+_STAT_START = 19  # index, after the name, of the start time in clock ticks
 _LIMIT = b"Max realtime timeout"
 _LOOKS = 2
 _MARKING = threading.Lock()
 
 
 class Marks:
-    """Marks for the commands of one session, none given twice."""
+    """Unique marks for the commands of one session."""
 
     def __init__(self) -> None:
         self.prefix = str(1_000_000_000 + int.from_bytes(os.urandom(4), "big") % 1_000_000_000)
@@ -43,7 +42,7 @@ class Marks:
 
     @property
     def given(self) -> bool:
-        """True when any command has one."""
+        """True when a command has a mark."""
         return self._given > 0
 
     def next(self) -> int:
@@ -54,11 +53,12 @@ class Marks:
 
 @contextmanager
 def marking(mark: int) -> Generator[bool]:
-    """What is started inside has the mark (0: none), and what that starts; gives whether it has.
+    """Marks processes started inside the block, and their descendants; yields True if marking works
+    (`mark` 0: none).
 
-    The limit is this process's own meanwhile, so that the child is born with it: a short command
-    would have left its session before it could be given one. What other threads start at the same
-    time is put right.
+    The limit is set for this process meanwhile, so that the child starts with it: a short command
+    could leave its session before it is marked. Children started by other threads meanwhile are
+    corrected.
     """
     if not mark or not sys.platform.startswith("linux"):
         yield False
@@ -69,7 +69,7 @@ def marking(mark: int) -> Generator[bool]:
         before, most = resource.getrlimit(resource.RLIMIT_RTTIME)
         try:
             resource.setrlimit(resource.RLIMIT_RTTIME, (mark, most))
-        except (OSError, ValueError):  # it may have less than that
+        except (OSError, ValueError):  # the hard limit may be lower
             yield False
             return
         children = _children()
@@ -81,12 +81,12 @@ def marking(mark: int) -> Generator[bool]:
 
 
 def _children() -> set[int]:
-    """The children of the threads other than this one; of a system that does not tell, none."""
+    """The children of all other threads; empty on systems that do not report them."""
     this = str(threading.get_native_id())
     found: set[int] = set()
     for thread in os.listdir("/proc/self/task"):
         if thread != this:
-            # The thread may have ended, and a kernel may be built without the list.
+            # The thread may have ended, and a kernel may lack this list.
             with suppress(OSError), open(f"/proc/self/task/{thread}/children", "rb") as file:
                 found.update(map(int, file.read().split()))
     return found
@@ -102,14 +102,14 @@ def _unmark(pids: set[int], mark: int, limits: tuple[int, int]) -> None:
 
 
 def started_at(pid: int) -> int:
-    """The clock tick since the system's start at which a process was started; 0 if unknown."""
+    """The start time of a process in clock ticks since boot; 0 if unknown."""
     fields = _status(str(pid)) if sys.platform.startswith("linux") else None
     return int(fields[_STAT_START]) if fields else 0
 
 
 def descendants(session: int | None, mark: int = 0, since: int = 0) -> tuple[int, ...]:
-    """The living processes in a session (None: none), and those with a mark (0: none) wherever
-    they are, ascending. No process with the mark was started before the tick `since`."""
+    """The living processes in a session (None: none), and all with a mark (0: none), ascending. No
+    process with the mark started before the tick `since`."""
     if not sys.platform.startswith("linux"):
         return () if session is None else _members_by_ps(session)
     found, missed = _look(session, mark, since)
@@ -121,7 +121,7 @@ def descendants(session: int | None, mark: int = 0, since: int = 0) -> tuple[int
 
 
 def marked(prefix: str) -> tuple[int, ...]:
-    """The living processes with a mark that begins with that of a session, ascending."""
+    """The living processes whose mark has the prefix of a session, ascending."""
     if not sys.platform.startswith("linux"):
         return ()
     found: list[int] = []
@@ -133,7 +133,8 @@ def marked(prefix: str) -> tuple[int, ...]:
 
 
 def _look(session: int | None, mark: int, since: int) -> tuple[list[int], bool]:
-    """One look over all processes; whether any ended under it, which may have begun another."""
+    """One pass over all processes; the flag is True if some ended meanwhile, perhaps after starting
+    others."""
     found: list[int] = []
     missed = False
     for name in os.listdir("/proc"):
@@ -151,7 +152,7 @@ def _look(session: int | None, mark: int, since: int) -> tuple[list[int], bool]:
 
 
 def command_line(pid: int) -> str:
-    """What a process was started as, or calls itself; "" if unknown."""
+    """The command line of a process, as it reports it; "" if unknown."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(4096).rstrip(b"\0 ").split(b"\0")
@@ -161,7 +162,7 @@ def command_line(pid: int) -> str:
 
 
 def _status(name: str) -> list[bytes] | None:
-    """State, parent, group, session and so on; None for a process that has ended since."""
+    """State, parent, group, session and so on; None for a process that has ended."""
     try:
         descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -172,7 +173,7 @@ def _status(name: str) -> list[bytes] | None:
         return None
     finally:
         os.close(descriptor)
-    # "pid (name) state ppid pgrp session …"; the name may hold anything, ")" and spaces too.
+    # "pid (name) state ppid pgrp session …"; the name may contain ")" and spaces.
     return status[status.rfind(b")") + 2 :].split(b" ", _STAT_START + 1)
 
 
@@ -208,9 +209,9 @@ _PIPE_BYTES = 1 << 20
 
 
 class Child:
-    """A process in its own session, with one pipe for its output. `stdin` is all it can read from
-    its standard input: a file of its own, so that nobody has to wait until it is read. Its stderr
-    goes the same way, nowhere, or, where `start` is given a sink for it, by a pipe of its own."""
+    """A process in its own session, with one pipe for its output. `stdin` is the content of its
+    standard input: a file, so that nobody waits for it to be read. Its stderr goes to the same
+    pipe, is discarded, or has its own pipe if `start` gets a sink for it."""
 
     def __init__(
         self,
@@ -249,10 +250,10 @@ class Child:
         *,
         mark: int = 0,
     ) -> None:
-        """Starts it; `sink` receives its output, and `errors`, if given, its stderr. With a `mark`
-        (see `descent`) what leaves its session is a member all the same. Raises ProcessStartError.
+        """Starts the process; `sink` receives its output, and `errors`, if given, its stderr. With
+        a `mark`, processes that leave its session still count as members. Raises ProcessStartError.
 
-        Nothing is awaited, so no cancellation can come between the process and its owner.
+        Awaits nothing, so no cancellation can separate the process from its owner.
         """
         reading: list[int] = []
         writing: list[int] = []
@@ -285,30 +286,30 @@ class Child:
         return self._loop.time()
 
     def read_available(self) -> None:
-        """Takes what the pipes hold now, up to their capacity."""
+        """Reads the current content of the pipes, up to their capacity."""
         for pipe in tuple(self._pipes):
             for _ in range(16):
                 if not self._read(pipe):
                     break
 
     def drop_output(self) -> None:
-        """What it writes from now on is read, and that is all."""
+        """Reads and discards all further output."""
         self._pipes = dict.fromkeys(self._pipes, _drop)
 
     def members(self) -> tuple[int, ...]:
-        """The living processes of its session, itself included, and those that have left it but
-        have its mark, in ascending order."""
+        """The living processes of its session, itself included, and marked ones outside it, in
+        ascending order."""
         if not self.pid:
             return ()
         found = descendants(self.pid, self._mark, self._since)
         if self._reaped() and self.pid in found:
-            # After it was reaped its number may have gone to a stranger.
+            # After reaping, its id may belong to another process.
             return descendants(None, self._mark, self._since) if self._mark else ()
         return found
 
     def has_left(self, member: int) -> bool:
-        """True when a member is in a group other than this child's, so that `kill -- -PID` leaves
-        it alone; one that has ended is not."""
+        """True when a living member has left this child's group, so that `kill -- -PID` does not
+        reach it."""
         try:
             return os.getpgid(member) != self.pid
         except ProcessLookupError:
@@ -320,7 +321,7 @@ class Child:
             return
         grouped = not self._reaped()
         for pid in self.members():
-            # Gone meanwhile, or set-user-ID and out of reach: `members` goes on telling.
+            # It has ended, or is set-user-ID and unreachable: `members` still reports it.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.getpgid(pid) == self.pid:
                     grouped = True
@@ -331,19 +332,19 @@ class Child:
                 os.killpg(self.pid, number)
 
     def end_unseen(self) -> None:
-        """Kills what `members` did not find for being forked at that moment; for a child that has
-        ended. One look over all processes is what a short command costs most."""
+        """Kills members missed by `members` because they were being forked; for a child that has
+        ended. One pass over all processes is the main cost of a short command."""
         if self.pid and not self._reaped():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def reap(self) -> int | None:
-        """Its return code (negative: the signal) once it has ended; None before."""
+        """Its return code (negative: the signal); None while it runs."""
         return self._process.poll() if self._process and self.exited.done() else None
 
     def release(self) -> None:
-        """Takes what the pipes still hold and closes them; the process is reaped now or when it
-        ends. On a loop that is closed nobody is told anything any more."""
+        """Reads the rest of the pipes and closes them; the process is reaped now or at its end.
+        Does not notify a closed loop."""
         self._released = True
         try:
             if not self._loop.is_closed():
@@ -378,7 +379,8 @@ class Child:
                 os.close(stdin)
 
     def _standard_input(self) -> int | None:
-        """What it reads from, None for nothing; the descriptor is closed here when it has it."""
+        """The descriptor of its standard input, None for an empty one; closed here after the
+        start."""
         return _input(self._stdin) if self._stdin else None
 
     def _read(self, pipe: int) -> bool:
@@ -420,7 +422,7 @@ class Child:
 
 
 def _drop(_data: bytes) -> None:
-    """The sink of what nobody reads any more."""
+    """Discards data."""
 
 
 def _pipe() -> tuple[int, int]:
@@ -431,7 +433,7 @@ def _pipe() -> tuple[int, int]:
     if sys.platform.startswith("linux"):
         import fcntl
 
-        # A user may be out of pipe memory; the usual size does as well, only slower.
+        # A user may be out of pipe memory; the default size works too, only slower.
         with contextlib.suppress(OSError):
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return reading, writing
@@ -445,7 +447,7 @@ def _input(data: bytes) -> int:
 
 
 def _file_of(data: bytes) -> int:
-    """A file without a name that holds `data`, at its beginning; its descriptor."""
+    """Creates an anonymous file with `data`, positioned at its start; returns the descriptor."""
     if sys.platform.startswith("linux"):
         descriptor = os.memfd_create("stdin")
     else:
@@ -478,10 +480,10 @@ def _start_error(error: Exception, program: str | bytes, cwd: str) -> ProcessSta
 def watch_exit(
     loop: asyncio.AbstractEventLoop, process: Popen[bytes], ended: Callable[[], None]
 ) -> None:
-    """Calls `ended` on the loop when the process has ended, without reaping it where possible."""
+    """Calls `ended` on the loop when the process ends, without reaping it if possible."""
     try:
         descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):  # not Linux, or an old or a restricted one
+    except (AttributeError, OSError):  # not Linux, or an old or restricted kernel
         watch_exit_in_thread(loop, process, ended)
         return
 
@@ -505,7 +507,7 @@ def watch_exit_in_thread(
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
             process.wait()
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(ended)
 
     threading.Thread(target=wait, name=f"wait-{process.pid}", daemon=True).start()
@@ -514,11 +516,11 @@ def watch_exit_in_thread(
 GRACE = 0.2
 """Seconds between SIGTERM and SIGKILL."""
 
-_STEP = 0.02  # the system tells nobody that the last member of a session has ended
+_STEP = 0.02  # poll: the system does not notify when the last member of a session ends
 
 
 async def stop(child: Child, grace: float = GRACE) -> None:
-    """Ends a child with all its members. Cancelled, it still sends SIGKILL."""
+    """Kills a child with its process tree. When cancelled, it still sends SIGKILL."""
     try:
         child.signal(signal.SIGTERM)
         begin = child.now()
@@ -526,7 +528,7 @@ async def stop(child: Child, grace: float = GRACE) -> None:
         await _gone(child, begin + grace - child.now())
     finally:
         child.signal(signal.SIGKILL)
-    # A process that was being forked when the signal went out is found by the next round.
+    # A process forked during the signal is found in the next round.
     for _ in range(20):
         if await _gone(child, 0.1):
             return
@@ -534,26 +536,26 @@ async def stop(child: Child, grace: float = GRACE) -> None:
 
 
 async def stop_member(child: Child, pid: int, grace: float = GRACE) -> None:
-    """Ends one living member of a child and leaves the others."""
+    """Kills one living member of a child only."""
     waited = 0.0
     _signal(pid, signal.SIGTERM)
     while pid in child.members():
         if waited >= grace:
             _signal(pid, signal.SIGKILL)
         if waited >= 2 * grace:
-            return  # it cannot be ended, being stuck in the system or another user's
+            return  # it cannot be killed: stuck in the kernel, or another user's
         await asyncio.sleep(_STEP)
         waited += _STEP
 
 
 def _signal(pid: int, number: int) -> None:
-    # Gone meanwhile, or set-user-ID and out of reach: whoever lists the members is told.
+    # It has ended, or is set-user-ID and unreachable: listings still report it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
 async def _gone(child: Child, seconds: float) -> bool:
-    """True when nothing is left of a child, waiting for it this long."""
+    """True when the whole process tree ends within this time."""
     for _ in range(int(seconds / _STEP) + 1):
         if child.exited.done() and not child.members():
             return True

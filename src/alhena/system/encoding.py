@@ -1,13 +1,13 @@
-"""Bytes of a file to text and back, losing nothing; some lines of a long file.
+"""Decodes and encodes text files without loss, and reads ranges of lines of long files.
 
-Order: a byte order mark decides; UTF-16 without one shows by where its zero bytes stand; then
-strict UTF-8 (ASCII with the escape sequences of ISO-2022-JP is that). What is none of these is read
-in the legacy encoding that its characters speak for (see `legacy_text`), or as UTF-8 with stray
-bytes kept as surrogates ("surrogateescape") when most of it is real multi-byte characters, else as
+Order of detection: a byte order mark decides; UTF-16 without one is detected by its zero bytes;
+then strict UTF-8 (ASCII with the escape sequences of ISO-2022-JP is that encoding). Other data is
+decoded with the legacy encoding its characters suggest (see `legacy_text`), or as UTF-8 with stray
+bytes kept as surrogates ("surrogateescape") if most of it is valid multi-byte characters, else as
 Windows-1252 or Latin-1.
 
-UTF-16 and UTF-32 with bytes that are no characters are read with U+FFFD for them. Such a file is
-known to be damaged: its text does not come back, so it is not edited.
+Invalid UTF-16 and UTF-32 is decoded with U+FFFD. Such a file cannot be restored from its text, so
+it is not edited.
 """
 
 import codecs
@@ -20,7 +20,7 @@ from typing import assert_never
 import msgspec
 
 SAMPLE_SIZE = 8192
-"""Bytes from the start of a file that are enough for `is_binary` and `sniff_mime`."""
+"""Bytes from the start of a file that suffice for `is_binary` and `sniff_mime`."""
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -37,7 +37,7 @@ _C1 = bytes(range(0x80, 0xA0))
 
 
 class LineEnding(StrEnum):
-    """How the lines of a file end; a file without line ends counts as LF."""
+    """The line endings of a file; LF for a file without line endings."""
 
     LF = "lf"
     CRLF = "crlf"
@@ -46,7 +46,7 @@ class LineEnding(StrEnum):
 
 
 class Codec(msgspec.Struct, frozen=True):
-    """How the bytes of a file are text: Python's codec name, its error handler, the BOM."""
+    """The text encoding of a file: Python's codec name, its error handler, the BOM."""
 
     encoding: str = "utf-8"
     errors: str = "strict"
@@ -54,17 +54,17 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """The first byte, counted from 0, that is no text in a file's encoding, and why it is none."""
+    """The first invalid byte of a file, counted from 0, and the reason."""
 
     offset: int
     reason: str
 
 
 class TextFile(msgspec.Struct, frozen=True):
-    """A decoded file. `raw` has the line ends of the file, `text` has LF for all of them.
+    """A decoded file. `raw` has the file's line endings, `text` has LF for all of them.
 
-    A carriage return counts as a line end before a line feed, and alone only in a file without
-    line feeds. With `damage` the texts have U+FFFD for bytes that are lost in them.
+    A carriage return is a line ending before a line feed, and alone only in a file without line
+    feeds. With `damage` the texts have U+FFFD for lost bytes.
     """
 
     raw: str
@@ -75,7 +75,7 @@ class TextFile(msgspec.Struct, frozen=True):
 
     @property
     def newline(self) -> str:
-        """The line end that most lines have."""
+        """The most frequent line ending."""
         match self.line_ending:
             case LineEnding.CRLF:
                 return "\r\n"
@@ -91,16 +91,16 @@ class TextFile(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """`text` as valid Unicode: bytes that are no text are U+FFFD."""
+        """`text` as valid Unicode: stray bytes become U+FFFD."""
         return self.text if self.codec.errors == "strict" else safe_text(self.text)
 
     @property
     def final_newline(self) -> bool:
-        """True when the last line ends with a line end."""
+        """True when the last line has a line ending."""
         return self.text.endswith("\n")
 
     def spans(self, edits: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where ranges of `text`, in order, lie in `raw`."""
+        """Converts ordered ranges of `text` to ranges of `raw`."""
         if "\r\n" not in self.raw:
             return edits
         ends: list[int] = []
@@ -112,7 +112,7 @@ class TextFile(msgspec.Struct, frozen=True):
 
 
 def detect(data: bytes, *, whole: bool = True) -> Codec:
-    """How `data` is text. With `whole` false it is the start of a longer file."""
+    """Detects the encoding of `data`. Without `whole` it is the start of a longer file."""
     for bom, encoding in _BOMS:
         if data.startswith(bom):
             loose = encoding == "utf-8" and not _decodes(data, encoding, whole=whole)
@@ -145,7 +145,7 @@ def _seven_bit(data: bytes, *, whole: bool) -> str | None:
 
 
 def decode_text(data: bytes) -> TextFile:
-    """The whole file as text; never fails."""
+    """Decodes a whole file; never fails."""
     codec = detect(data)
     damage = None
     try:
@@ -167,17 +167,17 @@ def decode_text(data: bytes) -> TextFile:
 
 
 def safe_text(text: str) -> str:
-    """`text` with U+FFFD where a stray byte, kept as a surrogate, stands."""
+    """`text` with U+FFFD for stray bytes, which are kept as surrogates."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def encode_text(raw: str, codec: Codec) -> bytes:
-    """The bytes of a file with this text. Raises UnicodeEncodeError."""
+    """Encodes the text of a file. Raises UnicodeEncodeError."""
     return codec.bom + raw.encode(codec.encoding, codec.errors)
 
 
 def unencodable(text: str, codec: Codec) -> str | None:
-    """The first character of new text that the encoding does not have; None when it has all."""
+    """The first character of new text that the encoding lacks; None if there is none."""
     try:
         text.encode(codec.encoding)
     except UnicodeEncodeError as error:
@@ -186,7 +186,7 @@ def unencodable(text: str, codec: Codec) -> str | None:
 
 
 def is_binary(sample: bytes) -> bool:
-    """True when the start of a file is anything but text in one of the known encodings."""
+    """True when the start of a file is not text in a known encoding."""
     if not sample or sample.startswith(tuple(bom for bom, _ in _BOMS)):
         return False
     if _wide_without_bom(sample):
@@ -217,14 +217,13 @@ def _decodes(data: bytes, encoding: str, *, whole: bool) -> bool:
 
 
 def _utf8_share(data: bytes) -> tuple[int, int]:
-    """The number of characters of several bytes, and of bytes that belong to
-    none."""
+    """The numbers of multi-byte characters and of bytes outside them."""
     valid = data.decode("utf-8", "ignore")
     return len(valid) - len(valid.encode("ascii", "ignore")), len(data) - len(valid.encode("utf-8"))
 
 
 def _comes_back(data: bytes, encoding: str, *, whole: bool) -> bool:
-    """True when these bytes are valid in an encoding and are what their text is written as."""
+    """True when the bytes are valid in an encoding and encoding the text restores them."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(data, final=whole)
         written = text.encode(encoding)
@@ -234,9 +233,9 @@ def _comes_back(data: bytes, encoding: str, *, whole: bool) -> bool:
 
 
 def _wide_without_bom(data: bytes) -> str | None:
-    """UTF-16 by its zero bytes: ASCII in it has them in every second place, and there only.
+    """Detects UTF-16 by its zero bytes: ASCII has them in every second position only.
 
-    The start of the data decides, as it does whether a file is text at all.
+    The start of the data decides, as for `is_binary`.
     """
     sample = data[:SAMPLE_SIZE]
     if b"\0" not in sample:
@@ -244,7 +243,7 @@ def _wide_without_bom(data: bytes) -> str | None:
     even, odd = sample[0::2], sample[1::2]
     for encoding, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
         zeros, others = high.count(0), low.count(0)
-        if zeros <= others:  # a few characters, such as U+4E00, have one in the other place
+        if zeros <= others:  # U+4E00, for example, has a zero byte in the other position
             continue
         latin = zeros * 2 > len(high) and not others and low.translate(None, _CONTROLS) == low
         if (latin or _is_script(sample, encoding)) and _decodes(sample, encoding, whole=False):
@@ -253,7 +252,7 @@ def _wide_without_bom(data: bytes) -> str | None:
 
 
 def _is_script(sample: bytes, encoding: str) -> bool:
-    """True when this is text of lines or words in which every character is one that is written."""
+    """True for text of lines or words with only printable characters."""
     from unicodedata import category
 
     try:
@@ -266,21 +265,21 @@ def _is_script(sample: bytes, encoding: str) -> bool:
 
 
 LINE_LENGTH = 2000
-"""Characters of a line that are shown."""
+"""Maximum displayed characters of a line."""
 
 _CUT = "... [truncated]"
 _BLOCK = 1 << 20
 _MOST = 4_000_000
-"""Characters after which a window of a large file ends, whatever limit was asked for."""
+"""Maximum characters of a window of a large file, whatever the limit."""
 
 _REPLACEMENT = "\ufffd"
 
 
 class TextWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines `first` (from 0) and following, without line ends, of `total`.
+    """Lines from index `first` (0-based), without line endings, of `total`.
 
-    `long_lines` of them were cut at LINE_LENGTH characters; `replaced` says that bytes which are
-    no text became U+FFFD.
+    `long_lines` of them were truncated at LINE_LENGTH characters; `replaced` is True if invalid
+    bytes became U+FFFD.
     """
 
     lines: list[str]
@@ -292,7 +291,7 @@ class TextWindow(msgspec.Struct, frozen=True, kw_only=True):
     replaced: bool
 
     def beginning(self, count: int) -> "TextWindow":
-        """The window of the first so many of these lines."""
+        """The window of the first `count` of these lines."""
         if count >= len(self.lines):
             return self
         lines = self.lines[:count]
@@ -300,14 +299,14 @@ class TextWindow(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, lines=lines, long_lines=long_lines)
 
     def content(self) -> str:
-        """The lines with LF ends; the last has one when the file's has and it is shown."""
+        """The lines with LF endings; the file's last line keeps its lack of one."""
         text = "\n".join(self.lines)
         at_end = self.first + len(self.lines) == self.total
         return f"{text}\n" if self.lines and at_end and self.final_newline else text
 
 
 def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
-    """The window of a file that is in memory."""
+    """The window of a file in memory."""
     file = decode_text(data)
     text = file.shown
     lines = text.split("\n")
@@ -337,13 +336,13 @@ def window_of_file(
 ) -> TextWindow:
     """The window of a file of any size, read block by block from the descriptor's position.
 
-    The encoding is told by the first block. Ends early when `cancellation` is set. Raises OSError.
+    The first block decides the encoding. Stops early when `cancellation` is set. Raises OSError.
     """
     block = os.read(descriptor, _BLOCK)
     codec = detect(block, whole=False)
     decoder = codecs.getincrementaldecoder(codec.encoding)("replace")
     text = decoder.decode(block[len(codec.bom) :])
-    # The first block also tells whether carriage returns end the lines, as in a file in memory.
+    # The first block also decides if carriage returns end lines, as for files in memory.
     end = "\r" if "\r" in text and "\n" not in text else "\n"
     found = _Lines(offset, limit)
     while block and not cancellation.is_set():
@@ -355,7 +354,7 @@ def window_of_file(
 
 
 class _Lines:
-    """Counts the lines of text that comes in pieces, keeping those of the window."""
+    """Counts lines of text that arrives in pieces and keeps those in the window."""
 
     def __init__(self, offset: int, limit: int) -> None:
         self._offset = offset
@@ -374,7 +373,7 @@ class _Lines:
         while at < len(text) and self._offset <= self._line < self._stop:
             end = text.find("\n", at)
             piece = text[at : end if end >= 0 else len(text)]
-            # Two characters more than are shown: one tells that it is long, one may be a CR.
+            # Two characters more than displayed: one marks a long line, one may be a CR.
             self._current += piece[: LINE_LENGTH + 2 - len(self._current)]
             if end < 0:
                 at = len(text)

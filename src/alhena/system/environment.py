@@ -1,7 +1,7 @@
-"""The environment of a child process, no secrets in it; this process's own memory kept from others.
+"""Builds the environment of child processes without secrets, and protects this process's memory.
 
-A child gets an environment without secrets. It runs as the same user, though, and could read them
-where the system shows the memory of its parent: in /proc/<pid>/environ and mem, and by ptrace.
+A child gets an environment without secrets. But it runs as the same user, and could read them from
+its parent's memory: in /proc/<pid>/environ and mem, and by ptrace.
 """
 
 import sys
@@ -22,11 +22,11 @@ UNATTENDED: Mapping[str, str] = {
     "GIT_OPTIONAL_LOCKS": "0",
     "DEBIAN_FRONTEND": "noninteractive",
 }
-"""Set for every command: nobody sits at its terminal, so nothing may page, prompt or paint; and
-what only looks at a repository does not write to its index."""
+"""Set for every command: nobody is at its terminal, so pagers, prompts and colours are off; and
+read-only git commands do not write to the index."""
 
 UNATTENDED_DEFAULTS: Mapping[str, str] = {"CI": "1"}
-"""Set where the user's own environment says nothing."""
+"""Set unless the user's environment sets them."""
 
 
 def child_environment(
@@ -35,11 +35,11 @@ def child_environment(
     *,
     extra: Mapping[str, str] | None = None,
 ) -> SanitisedEnvironment:
-    """`parent` without secrets and without what a project's .env file says, with `UNATTENDED` and
-    then `extra` set over it.
+    """`parent` without secrets and without variables of a project's .env file, overridden by
+    `UNATTENDED` and then `extra`.
 
-    For every child process. `extra` is what a configuration wants set; of it, a variable by which
-    other programs are made to run code (LD_PRELOAD, BASH_ENV) is left out and counts as removed.
+    For every child process. `extra` comes from configuration; variables in it that make other
+    programs run code (LD_PRELOAD, BASH_ENV) are dropped and listed as removed.
     """
     clean = sanitised(own_environment(parent), rules or EnvironmentRedaction())
     wanted = extra or {}
@@ -56,13 +56,13 @@ _PR_SET_DUMPABLE = 4
 
 @cache
 def shield_memory() -> None:
-    """To be called before a child is started; the first call does it for good, in about 2 ms.
+    """Makes this process non-dumpable; call it before a child is started. The first call takes
+    about 2 ms.
 
-    On Linux no other process of this user can look into this one from now on, nor can a debugger,
-    and it leaves no core dump; a privileged one still can (CAP_SYS_PTRACE, CAP_PERFMON), such as
-    any of root's. Elsewhere nothing is done. The processes above this one are not shielded: a key
-    that was exported before one of them was started stands in its environment, too. Raises
-    ProcessStartError.
+    On Linux, other processes of this user and debuggers can then no longer read this process, and
+    it leaves no core dump; privileged ones still can (CAP_SYS_PTRACE, CAP_PERFMON), such as root's.
+    Does nothing on other systems. Parent processes are not protected: a key exported before their
+    start is in their environment too. Raises ProcessStartError.
     """
     if not sys.platform.startswith("linux"):
         return

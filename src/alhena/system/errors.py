@@ -1,4 +1,4 @@
-"""What can go wrong on the machine; `kind` is the name a tool failure carries.
+"""Errors of files, processes and searches; a tool failure uses `kind` as its name.
 
 AlhenaError
 ├── FileError
@@ -9,15 +9,15 @@ AlhenaError
 │   ├── FileTooLargeError            file_too_large
 │   ├── DiskFullError                no_space_left
 │   ├── ReadFailureError             read_content_failure
-│   │   └── DamagedFileError         holds something else than it should
+│   │   └── DamagedFileError         its content is invalid
 │   └── WriteFailureError            file_write_failure
 │       ├── ChangedFileError         changed since it was read
 │       ├── LockHeldError            another program holds the lock
-│       └── UnencodableTextError     a character the file's encoding does not have
+│       └── UnencodableTextError     a character the file's encoding lacks
 ├── ProcessStartError                a program could not be started
-│   └── SandboxError                 exit 44: the sandbox that was asked for cannot be had
-└── SearchError                      a search could not be carried out
-    ├── PatternError                 the regular expression is wrong
+│   └── SandboxError                 exit 44: the requested sandbox is unavailable
+└── SearchError                      a search failed
+    ├── PatternError                 invalid regular expression
     └── SearchTimeoutError           it took too long
 """
 
@@ -28,7 +28,8 @@ from alhena.errors import AlhenaError
 
 
 def printable(path: str | Path) -> str:
-    """A path as one line of valid Unicode: control characters and stray bytes are escaped."""
+    """Formats a path as one line of valid Unicode, with control characters and stray bytes
+    escaped."""
     text = str(path)
     if text.isprintable():
         return text
@@ -42,25 +43,25 @@ def _escaped(char: str) -> str:
 
 
 class FileError(AlhenaError):
-    """A file cannot be used as asked."""
+    """A file cannot be used as requested."""
 
     kind = "read_content_failure"
 
 
 class MissingFileError(FileError):
-    """There is no such file."""
+    """The file does not exist."""
 
     kind = "file_not_found"
 
 
 class DirectoryTargetError(FileError):
-    """A directory stands where a file is expected."""
+    """The path is a directory, not a file."""
 
     kind = "target_is_directory"
 
 
 class NotRegularFileError(FileError):
-    """A FIFO, a device or a socket stands where a file is expected; it was not opened."""
+    """The path is a FIFO, a device or a socket; it was not opened."""
 
     kind = "not_a_regular_file"
 
@@ -72,7 +73,7 @@ class FilePermissionError(FileError):
 
 
 class FileTooLargeError(FileError):
-    """The file is over the limit of what was asked."""
+    """The file exceeds a limit."""
 
     kind = "file_too_large"
 
@@ -90,17 +91,17 @@ class ReadFailureError(FileError):
 
 
 class DamagedFileError(ReadFailureError):
-    """A file of our own holds something else than it should."""
+    """A file of ours has invalid content."""
 
 
 class WriteFailureError(FileError):
-    """Writing failed for another reason; the old content stands."""
+    """Writing failed for another reason; the old content is unchanged."""
 
     kind = "file_write_failure"
 
 
 class ChangedFileError(WriteFailureError):
-    """The file is not what it was when it was read; it was left as it is now."""
+    """The file has changed since it was read; it was left unchanged."""
 
 
 class LockHeldError(WriteFailureError):
@@ -108,17 +109,17 @@ class LockHeldError(WriteFailureError):
 
 
 class UnencodableTextError(WriteFailureError):
-    """The text holds a character that the file's encoding does not have."""
+    """The text has a character that the file's encoding lacks."""
 
 
 class ProcessStartError(AlhenaError):
-    """A program could not be started: it is not there, or the system has no room for it."""
+    """A program could not be started: it is missing, or resources are exhausted."""
 
     kind = "shell_execute_error"
 
 
 class SandboxError(ProcessStartError):
-    """The sandbox that was asked for cannot be had, so nothing was started."""
+    """The requested sandbox is unavailable, so nothing was started."""
 
     exit_code = 44
     kind = "sandbox"
@@ -131,7 +132,7 @@ class SearchError(AlhenaError):
 
 
 class PatternError(SearchError):
-    """The pattern is no regular expression this project can use."""
+    """The pattern is not a supported regular expression."""
 
     kind = "invalid_tool_params"
 
@@ -145,7 +146,7 @@ _PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def from_os_error(error: OSError, path: str | Path, *, writing: bool = False) -> FileError:
-    """The typed error for what the system said about `path`."""
+    """Converts an OSError about `path` to a typed error."""
     shown = printable(path)
     code = errno.errorcode.get(error.errno or 0, "unknown")
     if error.errno in (errno.ENOENT, errno.ENOTDIR):

@@ -1,4 +1,4 @@
-"""Opening and reading regular files, and nothing else; writes that last on the disk."""
+"""Opens and reads regular files only; syncs writes to disk."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ _KINDS = {
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """What a file was when it was read; `digest` is over all its bytes."""
+    """The identity of a file when it was read; `digest` covers all its bytes."""
 
     device: int
     inode: int
@@ -43,7 +43,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def require_regular(status: os.stat_result, path: Path) -> None:
-    """Raises DirectoryTargetError or NotRegularFileError unless `status` is a regular file's."""
+    """Raises DirectoryTargetError or NotRegularFileError unless `status` is that of a regular
+    file."""
     kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFREG:
         return
@@ -59,10 +60,10 @@ def require_regular(status: os.stat_result, path: Path) -> None:
 
 
 def open_directory(path: Path) -> int:
-    """A descriptor of the directory at a real path, for use as `dir_fd`.
+    """Opens the directory at a real path, for use as `dir_fd`.
 
-    Each component is opened in turn without following symlinks, so that what was checked is what
-    is opened. Raises OSError (ELOOP or ENOTDIR when a component has become a symlink).
+    Opens each component in turn without following symlinks, so that the checked path is the opened
+    one. Raises OSError (ELOOP or ENOTDIR when a component has become a symlink).
     """
     current = os.open(path.anchor, STEP)
     try:
@@ -77,10 +78,10 @@ def open_directory(path: Path) -> int:
 
 
 def open_regular(path: Path) -> int:
-    """A descriptor for reading the regular file at `path`; symlinks are followed.
+    """Opens the regular file at `path` for reading; follows symlinks.
 
-    Its kind is known before it is opened, so that no FIFO blocks and no device notices, and is
-    checked again on the descriptor. Raises FileError.
+    The type is checked before opening, so that FIFOs do not block and devices are not triggered,
+    and again on the descriptor. Raises FileError.
     """
     try:
         require_regular(path.stat(), path)
@@ -92,7 +93,7 @@ def open_regular(path: Path) -> int:
 
 
 def open_real(path: Path) -> int:
-    """As `open_regular` for a real path, refusing symlinks in every component. Raises FileError."""
+    """Like `open_regular` for a real path, without symlinks in any component. Raises FileError."""
     try:
         directory = open_directory(path.parent)
         try:
@@ -109,7 +110,7 @@ def open_real(path: Path) -> int:
 
 
 def _nameless(path: Path) -> MissingFileError:
-    """The error for a path that no file can have: it holds a NUL, or what is no character."""
+    """The error for an impossible path: with a NUL, or an invalid character."""
     return MissingFileError(f"File not found: no file can be called {printable(path)}.")
 
 
@@ -123,7 +124,7 @@ def _checked(descriptor: int, path: Path) -> int:
 
 
 def read_bytes(descriptor: int, limit: int) -> bytes:
-    """At most `limit` bytes from the descriptor's position. Raises OSError."""
+    """Reads at most `limit` bytes from the descriptor's position. Raises OSError."""
     first = os.read(descriptor, min(limit, _CHUNK))
     if len(first) < min(limit, _CHUNK):
         rest = os.read(descriptor, limit - len(first)) if first else b""
@@ -142,8 +143,8 @@ def read_bytes(descriptor: int, limit: int) -> bytes:
 
 
 def read_within(path: Path, limit: int) -> tuple[os.stat_result, bytes | None]:
-    """What the file at a real path is, and all its bytes; None when they are more than `limit`.
-    Raises FileError."""
+    """The status and bytes of the file at a real path; None for more than `limit` bytes. Raises
+    FileError."""
     descriptor = open_real(path)
     try:
         status = os.fstat(descriptor)
@@ -156,7 +157,7 @@ def read_within(path: Path, limit: int) -> tuple[os.stat_result, bytes | None]:
 
 
 def read_whole(path: Path, limit: int) -> tuple[bytes, Snapshot]:
-    """All bytes of the file at a real path, and what it was then. Raises FileError."""
+    """Reads the file at a real path, with its snapshot. Raises FileError."""
     status, data = read_within(path, limit)
     if data is None:
         raise too_large(path, limit)
@@ -185,9 +186,9 @@ def snapshot_of(status: os.stat_result, data: bytes) -> Snapshot:
 
 
 def require_unchanged(path: Path, expected: Snapshot | None, limit: int) -> None:
-    """Raises ChangedFileError unless `path` holds what it held; None means there was no file.
+    """Raises ChangedFileError unless `path` is unchanged; `expected` None means there was no file.
 
-    Bytes decide: a file that was touched or rewritten with the same bytes counts as unchanged.
+    Content decides: a file that was touched or rewritten with the same bytes is unchanged.
     """
     try:
         _, now = read_whole(path, limit)
@@ -201,7 +202,7 @@ def require_unchanged(path: Path, expected: Snapshot | None, limit: int) -> None
 
 
 def changed_since_read(path: Path) -> ChangedFileError:
-    """The error for a file that is not what it was when it was read."""
+    """The error for a file that has changed since it was read."""
     return ChangedFileError(
         f"File has changed since it was read: {printable(path)}; nothing was written.",
         remedy="Read it again and repeat the edit on what it holds now.",
@@ -211,7 +212,7 @@ def changed_since_read(path: Path) -> ChangedFileError:
 def read_small_text(path: Path, warnings: list[str], limit: int = _CHUNK) -> str:
     """The text of an optional small file (UTF-8, stray bytes kept as surrogates); "" when missing.
 
-    Anything else that keeps it from being read adds a line to `warnings` and gives "".
+    Any other failure adds a line to `warnings` and returns "".
     """
     try:
         descriptor = open_regular(path)
@@ -234,7 +235,7 @@ def read_small_text(path: Path, warnings: list[str], limit: int = _CHUNK) -> str
 
 
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Opens a file that was not there."""
+"""Flags that create a new file."""
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
 
@@ -254,15 +255,15 @@ def write_all(descriptor: int, data: bytes, cancellation: threading.Event) -> No
 
 
 def remove_name(directory: int, name: str) -> None:
-    """Takes a file's name away, if it is still there. Raises OSError."""
+    """Removes a file name if it exists. Raises OSError."""
     try:
         os.unlink(name, dir_fd=directory)
-    except FileNotFoundError:  # it has taken its place already
+    except FileNotFoundError:  # it has already been renamed
         return
 
 
 def synchronise(descriptor: int) -> None:
-    """Brings a file to the disk, where that can be done. Raises OSError."""
+    """Syncs a file to disk, if supported. Raises OSError."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -271,7 +272,7 @@ def synchronise(descriptor: int) -> None:
 
 
 def synchronise_directory(directory: int) -> None:
-    """Best effort: the file is in its place, and a directory one may not read cannot be synced."""
+    """Best effort: the file is in place, and an unreadable directory cannot be synced."""
     try:
         readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     except OSError:

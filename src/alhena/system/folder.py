@@ -1,4 +1,4 @@
-"""A bounded picture of a directory tree, for the context a session starts with."""
+"""Draws a bounded directory tree for the initial context of a session."""
 
 import os
 from collections import deque
@@ -9,18 +9,18 @@ from alhena.system.ignore import DirectoryRules, IgnoreRules
 
 MAX_ITEMS = 200
 MAX_READ = 20_000
-"""Entries that are looked at in all directories together, and in a single one a quarter of them: a
-million that nobody would see shall neither hold up a session nor hide what is beside them."""
+"""Maximum entries read in all directories, and a quarter of them in a single one: a million entries
+must neither delay a session nor hide the directories beside them."""
 
 SUMMARISED = frozenset({"node_modules", ".git", "dist", "__pycache__", ".venv"})
-"""Directories shown as one line, whatever they hold."""
+"""Directories shown as one line, whatever their content."""
 
 _Place = tuple["_Folder", str, DirectoryRules | None]
-"""A directory that is to be looked into: what is shown of it, its path, the rules inside."""
+"""A directory still to read: its node in the drawing, its path, the rules inside."""
 
 
 class _Folder:
-    """A directory being listed. `cut` says that it holds more than is shown."""
+    """A directory in the drawing. `cut`: it has more content than shown."""
 
     __slots__ = ("cut", "files", "folders", "name")
 
@@ -32,7 +32,7 @@ class _Folder:
 
 
 class _Picture:
-    """A tree being drawn, with the items that may still be shown and the entries that may still be
+    """A tree under construction, with the remaining numbers of items to show and entries to
     read."""
 
     def __init__(self, max_items: int, max_read: int) -> None:
@@ -43,14 +43,14 @@ class _Picture:
         self.waiting: list[tuple[_Folder, list[str]]] = []
 
     def look_into(self, folder: _Folder, path: str, rules: DirectoryRules | None) -> None:
-        """Lists one directory, and has its subdirectories looked into later."""
+        """Lists one directory, and queues its subdirectories."""
         if self.items == 0 or self.reads == 0:
             folder.cut = _holds_something(path)
             return
         files, subfolders, whole = self._read(path)
         shown = [name for name in files if not (rules and rules.ignores(name, is_dir=False))]
         folder.cut = not whole or len(shown) < len(files)
-        # A directory full of files leaves room for the folders beside them: they tell more.
+        # A directory full of files leaves room for its subfolders, which are more informative.
         room = self.items - (self.items // 2 if subfolders else 0)
         self._show(folder, shown[:room])
         if len(shown) > room:
@@ -69,7 +69,7 @@ class _Picture:
                 self.queue.append((child, os.path.join(path, name), below))
 
     def show_waiting(self) -> None:
-        """Gives files that had to leave room for folders what these have not taken."""
+        """Shows postponed files if folders left room."""
         for folder, files in self.waiting:
             folder.cut = folder.cut or len(files) > self.items
             self._show(folder, files[: self.items])
@@ -79,7 +79,7 @@ class _Picture:
         self.items -= len(files)
 
     def _read(self, path: str) -> tuple[list[str], list[str], bool]:
-        """Names of files and of folders, sorted, and whether they are all there are."""
+        """Sorted names of files and folders, and True if they are complete."""
         files: list[str] = []
         folders: list[str] = []
         whole = True
@@ -101,11 +101,11 @@ class _Picture:
 def folder_structure(
     root: Path, rules: IgnoreRules | None, max_items: int = MAX_ITEMS, max_read: int = MAX_READ
 ) -> str:
-    """The tree below `root`, breadth first, at most `max_items` files and folders, of which files
-    leave some to the folders beside them. At most `max_read` entries are looked at.
+    """Draws the tree below `root`, breadth first, with at most `max_items` files and folders; files
+    leave room for folders beside them. Reads at most `max_read` entries.
 
-    Folders that hold more than is shown end in "...", ignored and summarised ones too. Symlinked
-    directories are listed as files; unreadable ones as empty, cut ones.
+    Truncated folders end in "...", as do ignored and summarised ones. Symlinked directories are
+    listed as files; unreadable ones as truncated.
     """
     top = _Folder(_safe(str(root)))
     picture = _Picture(max_items, max_read)
@@ -127,12 +127,12 @@ def folder_structure(
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
-    except OSError:  # its kind is not to be had; it may be gone
+    except OSError:  # its type is unknown; it may be gone
         return False
 
 
 def _holds_something(path: str) -> bool:
-    """True when a directory that nobody looks into has anything in it, or may have."""
+    """True when an unread directory has content, or may have."""
     try:
         with os.scandir(path) as listing:
             return next(listing, None) is not None
@@ -145,7 +145,7 @@ def _any_cut(folder: _Folder) -> bool:
 
 
 def _draw(folder: _Folder, indent: str, lines: list[str]) -> None:
-    """Appends the lines below a folder. The depth is bounded by the number of items."""
+    """Appends the lines of a folder's content. The number of items limits the depth."""
     items: list[str | _Folder] = [*folder.files, *folder.folders]
     if folder.cut and (items or not indent):
         items.append("...")
@@ -161,5 +161,5 @@ def _draw(folder: _Folder, indent: str, lines: list[str]) -> None:
 
 
 def _safe(name: str) -> str:
-    """A name fit for a line of text: control characters and undecodable bytes are escaped."""
+    """Escapes control characters and undecodable bytes in a name."""
     return printable(name)

@@ -1,9 +1,9 @@
-"""The paths that git and .geminiignore leave out.
+"""Ignore rules of git and .geminiignore.
 
-Rules are read as git reads them: the .gitignore of every directory from the top of the work tree
-down, then `.git/info/exclude`, then the user's core.excludesFile; the last matching line of the
-closest file decides, and nothing inside an ignored directory can be brought back. A .gitignore
-counts where there is no repository, too. `.geminiignore` is read at the root only.
+Rules follow git: the .gitignore of every directory from the top of the work tree down, then
+`.git/info/exclude`, then the user's core.excludesFile; the last matching line of the closest file
+decides, and files in an ignored directory cannot be re-included. A .gitignore applies even without
+a repository. `.geminiignore` is read at the root only.
 """
 
 import os
@@ -17,14 +17,14 @@ from alhena.system.wildcard import BadPatternError, name_regex, path_regex
 
 _MAX_INCLUDES = 10
 _NUL = "\0"
-"""What no path can hold."""
+"""A character that no path contains."""
 
 
 def git_directory(top: Path, warnings: list[str]) -> Path | None:
     """The directory with git's shared files (`info/`, `config`) of the work tree at `top`.
 
     Follows the `gitdir:` and `commondir` files of worktrees and submodules. None when `top` is not
-    the top of a work tree. What cannot be read adds a line to `warnings`.
+    the top of a work tree. Unreadable files add a line to `warnings`.
     """
     entry = top / ".git"
     try:
@@ -46,8 +46,8 @@ def excludes_file(
 ) -> Path | None:
     """The user's global ignore file: core.excludesFile, else `git/ignore` in the XDG directory.
 
-    Reads the system, user and repository configuration with unconditional includes; `environ` says
-    where the first two are.
+    Reads the system, user and repository configuration with unconditional includes; `environ`
+    locates the first two.
     """
     home = Path(environ.get("HOME") or os.sep)
     xdg = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
@@ -72,7 +72,7 @@ def _expanded(value: str, home: Path) -> Path:
 
 
 def _setting(file: Path, home: Path, warnings: list[str], *, depth: int) -> str | None:
-    """The last core.excludesFile of a configuration file; None when it sets none."""
+    """The last core.excludesFile in a configuration file; None without one."""
     found: str | None = None
     section = ""
     for line in _logical_lines(read_small_text(file, warnings)):
@@ -100,7 +100,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 
 def _value(raw: str) -> str:
-    """A value without quotes, escapes, comment and surrounding blanks."""
+    """Parses a value: removes quotes, escapes, comment and surrounding blanks."""
     out: list[str] = []
     quoted = escaped = False
     kept = 0
@@ -130,16 +130,16 @@ _PLAIN = re.compile(r"[^*?\[\\]*")
 
 
 def _byte_per_character(name: str) -> str:
-    # git matches bytes: "?" is one byte of a name, not one character.
+    # git matches bytes: "?" matches one byte of a name, not one character.
     return name if name.isascii() else os.fsencode(name).decode("latin-1")
 
 
 _Check = tuple[bool, bool, Callable[[str], re.Match[str] | None]]
-"""Whether a match brings back, whether the name alone is compared, the comparison."""
+"""True to re-include, True to match the name alone, the match function."""
 
 
 class _Block:
-    """Consecutive lines of the same sign: any match decides, so they are four expressions."""
+    """Consecutive lines of the same kind: any match decides, so four expressions suffice."""
 
     def __init__(self, *, negated: bool) -> None:
         self.negated = negated
@@ -149,7 +149,7 @@ class _Block:
         self._sources.setdefault((by_name, directories_only), []).append(source)
 
     def checks(self, *, directories: bool) -> Iterator[_Check]:
-        """The expressions that count for directories, or for anything else."""
+        """The expressions for directories, or for other entries."""
         for (by_name, directories_only), sources in self._sources.items():
             if directories or not directories_only:
                 joined = "|".join(f"(?:{source})" for source in sources)
@@ -157,13 +157,13 @@ class _Block:
 
 
 class IgnoreFile:
-    """The parsed lines of one ignore file, for paths relative to the directory it stands for."""
+    """The parsed lines of an ignore file, for paths relative to its directory."""
 
     def __init__(self, text: str) -> None:
         self._blocks: list[_Block] = []
         for line in text.split("\n"):
             self._add(_byte_per_character(line))
-        # For anything else, and for directories; the last lines first, as they decide.
+        # For other entries, and for directories; last lines first, as they decide.
         self._checks = [
             [c for block in reversed(self._blocks) for c in block.checks(directories=directories)]
             for directories in (False, True)
@@ -173,7 +173,8 @@ class IgnoreFile:
         return bool(self._blocks)
 
     def verdict(self, prefix: str, name: str, is_dir: bool) -> bool | None:
-        """True to ignore, False to keep, None when no line says anything; the path is both."""
+        """True to ignore, False to keep, None without a matching line; the path is `prefix` +
+        `name`."""
         for negated, by_name, fullmatch in self._checks[is_dir]:
             if fullmatch(name if by_name else prefix + name):
                 return not negated
@@ -193,19 +194,19 @@ class IgnoreFile:
         try:
             source = name_regex(pattern) if by_name else _path_source(pattern.removeprefix("/"))
         except BadPatternError:
-            return  # as in git, a line that can match nothing says nothing
+            return  # like git, ignore a line that can match nothing
         if not self._blocks or self._blocks[-1].negated != negated:
             self._blocks.append(_Block(negated=negated))
         self._blocks[-1].add(source, by_name=by_name, directories_only=directories_only)
 
 
 def _path_source(pattern: str) -> str:
-    # git compares the plain beginning first and matches only the rest as a pattern, so that the
-    # "**" of "a**/b" stands at the start of one and spans directories.
+    # git compares the literal prefix first and matches only the rest as a pattern, so that
+    # the "**" of "a**/b" is at the start of that pattern and spans directories.
     plain = _PLAIN.match(pattern)
     length = plain.end() if plain else 0
     if length and len(pattern) - length >= 2 and not pattern[length:].strip("*"):
-        return f"{re.escape(pattern[:length])}(?s:.*)"  # "**" by itself matches nothing, too
+        return f"{re.escape(pattern[:length])}(?s:.*)"  # "**" by itself also matches nothing
     return re.escape(pattern[:length]) + (path_regex(pattern[length:]) if pattern[length:] else "")
 
 
@@ -220,8 +221,8 @@ def _without_trailing_spaces(line: str) -> str:
 class DirectoryRules:
     """The rules for the entries of one directory; made by `IgnoreRules.within` and `below`.
 
-    `layers` are ignore files, closest first, each with this directory's path below its own
-    ("" or ending in a slash).
+    `layers` are ignore files, closest first, each with this directory's path below its own ("" or
+    ending in a slash).
     """
 
     __slots__ = ("_directory", "_gemini", "_layers", "_owner", "ignored")
@@ -242,7 +243,7 @@ class DirectoryRules:
         self.ignored = ignored
 
     def ignores(self, name: str, is_dir: bool) -> bool:
-        """True when the entry `name` of this directory is left out."""
+        """True when the entry `name` of this directory is ignored."""
         if self.ignored or (name == _GIT and self._owner.git):
             return True
         plain = name if name.isascii() else _byte_per_character(name)
@@ -268,11 +269,10 @@ def _decided(layers: list[tuple[str, IgnoreFile]], name: str, is_dir: bool) -> b
 
 
 class IgnoreRules:
-    """The ignore rules of a workspace root, read from disk as they are needed and kept.
+    """The ignore rules of a workspace root, read from disk on demand and cached.
 
-    `environ` (this process's when None) says where the user's git settings are. `warnings` collects
-    a line for every ignore file that is there and cannot be read. Make a new object to see changed
-    files.
+    `environ` (default: this process's) locates the user's git settings. `warnings` has a line for
+    every unreadable ignore file. Create a new object to see changed files.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class IgnoreRules:
         self._known: dict[Path, DirectoryRules] = {}
 
     def ignored(self, path: Path, is_dir: bool) -> bool:
-        """True when `path` (absolute) is left out; never for the root itself or what is outside."""
+        """True when `path` (absolute) is ignored; never for the root or paths outside it."""
         located = path if path.is_relative_to(self.root) else path.parent.resolve() / path.name
         if located == self.root or not located.is_relative_to(self.root):
             return False
@@ -311,7 +311,7 @@ class IgnoreRules:
     def layers(
         self, directory: str, inherited: list[tuple[str, IgnoreFile]]
     ) -> list[tuple[str, IgnoreFile]]:
-        """The ignore files that count in `directory`, given those that count above it."""
+        """The ignore files that apply in `directory`, given those of its parent."""
         if not self.git:
             return []
         if os.path.lexists(f"{directory}/{_GIT}"):
@@ -348,7 +348,7 @@ class IgnoreRules:
         return found
 
     def _read(self, file: Path, *, follow: bool) -> IgnoreFile | None:
-        # git follows no symlink to a .gitignore inside the work tree, and neither does this.
+        # Like git, do not follow a symlink to a .gitignore inside the work tree.
         try:
             if not follow and file.is_symlink():
                 return None

@@ -1,14 +1,14 @@
-"""Which encoding a text has that is not Unicode: told by what its characters would be.
+"""Detects the encoding of text that is not Unicode by the characters it would contain.
 
-One of seven bits tells of itself: ISO-2022-JP, the Japanese of mail, by its escape sequences.
+The seven-bit ISO-2022-JP, for Japanese mail, is detected by its escape sequences.
 
-A multi-byte encoding is believed when the bytes are valid in it and nearly all characters are
-among those in everyday use; an alphabet when most letters are among its frequent ones, in words
-that have no others; other accents than the Western ones when they make a language. Anything else
-is Western European: what cannot be told is not guessed.
+A multi-byte encoding is accepted when the bytes are valid in it and nearly all characters are in
+everyday use; another alphabet when most letters are frequent ones, in words without other letters;
+non-Western accents when they fit a language. Everything else is Western European: doubtful cases
+are not guessed.
 
-A general detector was weighed against this and is right less often: it wants more than the line or
-two that are not ASCII in source files, and takes Western text for many other things.
+A general detection library was compared and is right less often: it needs more than the line or two
+of non-ASCII text in source files, and misdetects Western text.
 """
 
 import codecs
@@ -19,7 +19,7 @@ _EXCERPT = 1 << 13
 _ENOUGH = 0.8
 _MARGIN = 0.03
 _FEWEST = 2
-"""Characters of a multi-byte encoding that are no accident."""
+"""Minimum characters of a multi-byte encoding that are no coincidence."""
 
 _HIGH_WORD = re.compile(rb"[A-Za-z]*[\x80-\xff][A-Za-z\x80-\xff]*")
 
@@ -28,12 +28,13 @@ _COMMON: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = (
     ("cp949", ((0xB0, 0xC8), (0xA1, 0xA3))),
     ("big5", ((0xA4, 0xC6), (0xA1, 0xA2))),
 )
-"""Encodings in which the lead byte tells how frequent a character is: in which ranges it is."""
+"""Encodings whose lead byte shows the frequency of a character, with the ranges of frequent
+ones."""
 
 _KANA = ("\u3040", "\u30ff")
 _HALF_WIDTH = ("\uff61", "\uff9f")
 _JAPANESE = (("cp932", (0x88, 0x97)), ("euc_jp", (0xB0, 0xCF)))
-"""With the lead bytes of the frequent kanji (JIS level 1)."""
+"""With the lead bytes of frequent kanji (JIS level 1)."""
 
 _ALPHABETS = (
     ("cp1251", "оеаинтсрвлкмдпуяыьгзбчё"),
@@ -43,7 +44,7 @@ _ALPHABETS = (
     ("cp1253", "αοιετσνηυρπκλμάόίέήςύθώγδ"),
     ("cp1255", "יוהלאמרתבשנםחדקעפ"),
 )
-"""Single-byte encodings of other alphabets, with their frequent letters in lower case."""
+"""Single-byte encodings of other alphabets, with their frequent lower-case letters."""
 
 _SHORT_WORD = 2
 _RARE = 0.4
@@ -51,15 +52,16 @@ _CAPITALS = 0.84
 _VOWELS = frozenset("аеёиоуыэюяіїєαεηιουωάέήίόύώϊϋ") | frozenset(
     chr(code) for code in range(0x5D0, 0x5EB)
 )
-"""Without any there is no longer word; Hebrew writes none."""
+"""Longer words need one of these; Hebrew does not write vowels, so all its letters count."""
 _ONLY_LAST = frozenset("ςםןץףך")
 _NEVER_LAST = frozenset("βγδζθκλμπστφχ")
 _NEVER_FIRST = frozenset("ьъы")
 _FEW_LETTERS = 8
-"""Up to so many may be a list of accented letters, as it stands in a pattern."""
+"""Up to this number, the letters may be a list of accented letters, as in a pattern."""
 
 _QUOTES = b"\x82\x84\x85\x91\x92\x93\x94\x95\x96\x97\xab\xbb"
-"""Quotation marks, dashes and the like, which tell nothing: they are the same everywhere."""
+"""Quotation marks, dashes and similar characters, the same in all encodings and so without
+evidence."""
 
 _WESTERN = (
     "äöüß",
@@ -78,7 +80,7 @@ _ACCENTS = (
     ("cp1250", "áéíóöőúüű"),
     ("cp1254", "çğıöşüİâîû"),
 )
-"""Letters beyond ASCII of languages that Windows-1252 has, and of some that it has not."""
+"""Non-ASCII letters of languages inside and outside Windows-1252."""
 
 
 _TO_KANJI = (b"\x1b$B", b"\x1b$@")
@@ -86,7 +88,7 @@ _ISO_2022_JP = "iso2022_jp"
 
 
 def seven_bit_encoding(data: bytes, *, whole: bool) -> str | None:
-    """The name of the encoding of an ASCII text that switches to another script; else None."""
+    """The encoding of an ASCII text that switches to another script; else None."""
     if b"\x1b" not in data or not any(mark in data for mark in _TO_KANJI):
         return None
     try:
@@ -97,7 +99,7 @@ def seven_bit_encoding(data: bytes, *, whole: bool) -> str | None:
 
 
 def legacy_encoding(data: bytes) -> str | None:
-    """Python's name of the encoding; None for Western European text and what cannot be told."""
+    """Python's name of the encoding; None for Western European and doubtful text."""
     excerpt = _telling(data)
     if not excerpt:
         return None
@@ -110,14 +112,14 @@ def legacy_encoding(data: bytes) -> str | None:
     foreign = sum(len(word) for word in words if len(word) > 1 and not _has_ascii(word))
     if foreign * 2 < sum(map(len, words)) or _is_accent_list(words):
         return _accents(words)
-    # Of equals the first: it is the one in widest use.
+    # Among equals the first: the most widely used.
     scores = [(_by_letters(words, *entry), entry[0]) for entry in _ALPHABETS]
     best, encoding = max(scores, key=itemgetter(0))
     return encoding if best >= _ENOUGH else None
 
 
 def _telling(data: bytes) -> bytes:
-    """The lines that are not ASCII, as many as say enough."""
+    """The non-ASCII lines, as many as suffice."""
     if data.isascii():
         return b""
     lines: list[bytes] = []
@@ -152,7 +154,7 @@ def _japanese(excerpt: bytes, encoding: str, kanji: tuple[int, int]) -> float:
             kana += _KANA[0] <= char <= _KANA[1]
         elif kanji[0] <= char.encode(encoding)[0] <= kanji[1]:
             common += 1
-    # Japanese sentences have kana; without, these may as well be Chinese or Korean.
+    # Japanese sentences contain kana; without any, the text may be Chinese or Korean.
     return (common / total + (0.1 if kana * 8 >= total else -0.25)) if total else 0.0
 
 
@@ -163,12 +165,12 @@ def _by_lead_byte(excerpt: bytes, encoding: str, ranges: tuple[tuple[int, int], 
     high = [char.encode(encoding) for char in text if char > "\x7f"]
     paired = sum(char[-1] >= 0xA1 for char in high)
     if len(high) < _FEWEST or paired * 4 < len(high):
-        return 0.0  # as when accents stand before ASCII letters
+        return 0.0  # as when accents precede ASCII letters
     least = 0x40 if encoding == "big5" else 0xA1
     common = sum(
         char[-1] >= least and any(low <= char[0] <= last for low, last in ranges) for char in high
     )
-    spread = 0.02 if encoding == "cp949" else 0.0  # its frequent characters are the fewest
+    spread = 0.02 if encoding == "cp949" else 0.0  # it has the fewest frequent characters
     return common / len(high) + spread
 
 
@@ -188,7 +190,7 @@ def _is_accent_list(words: list[bytes]) -> bool:
 
 
 def _share(words: list[bytes], encoding: str, letters: str) -> float:
-    """The number of characters beyond ASCII that are among these letters."""
+    """The share of non-ASCII characters that are among these letters."""
     text = b"".join(words).translate(None, _QUOTES).decode(encoding, "replace")
     high = [char for char in text if char > "\x7f"]
     good = sum(char in letters or char.lower() in letters for char in high)
@@ -200,8 +202,8 @@ def _has_ascii(word: bytes) -> bool:
 
 
 def _by_letters(words: list[bytes], encoding: str, frequent: str) -> float:
-    """How much of the words is letters in lower case, or a capital at the beginning, or capitals
-    only; the frequent ones count most. What no word of the language has counts against it."""
+    """Score of the words: lower-case letters, a leading capital, or all capitals count, frequent
+    letters most. Characters impossible in words of the language count against it."""
     good = 0.0
     for word in words:
         text = word.decode(encoding, "replace")

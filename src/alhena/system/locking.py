@@ -1,4 +1,4 @@
-"""One holder at a time, across processes: a lock file that is there only while it is held."""
+"""Mutual exclusion across processes, by a lock file that exists only while it is held."""
 
 import errno
 import os
@@ -20,10 +20,10 @@ _STEP_S = 0.01
 def exclusive(
     path: Path, *, cancellation: threading.Event | None = None, patience_s: float = 10.0
 ) -> Generator[None]:
-    """Holds the lock file at `path`, whose directory exists, for the length of a block.
+    """Holds the lock file at `path`, in an existing directory, for a block.
 
-    The system ends the lock of a process that dies. On a file system without locks the block runs
-    unlocked. Blocks its thread. Raises FileError: LockHeldError when the lock is not to be had
+    The system releases the lock of a process that dies. On a file system without locks the block
+    runs unlocked. Blocks its thread. Raises FileError: LockHeldError when the lock is not available
     within `patience_s` seconds, WriteFailureError when `cancellation` is set before that.
     """
     try:
@@ -34,7 +34,7 @@ def exclusive(
         yield
     finally:
         if held is not None:
-            # Before the lock ends: whoever waits finds that its file is gone, and makes a new one.
+            # Before the lock ends: a waiting process finds its file gone and creates a new one.
             with suppress(OSError):
                 path.unlink()
             os.close(held)
@@ -48,10 +48,10 @@ def alone_in(
     cancellation: threading.Event | None = None,
     patience_s: float = 10.0,
 ) -> Generator[None]:
-    """Holds an open directory for the last step of a write to `path` in it, so that of two
-    processes that read the same content only one writes. Raises WriteFailureError when it is not
-    to be had within `patience_s` seconds or before `cancellation` is set."""
-    # An open file of its own: locks of one descriptor would not keep its copies apart.
+    """Locks an open directory for the last step of a write to `path` in it, so that only one of two
+    processes that read the same content writes. Raises WriteFailureError when the lock is not
+    available within `patience_s` seconds, or `cancellation` is set."""
+    # Own descriptor: copies of one descriptor share their locks.
     own = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
     try:
         _wait(own, f"the directory of {printable(path)}", cancellation, patience_s)
@@ -68,15 +68,15 @@ def alone_on(
     cancellation: threading.Event | None = None,
     patience_s: float = 10.0,
 ) -> Generator[None]:
-    """As `alone_in`, for an open file that is written in place: it keeps apart those who come to it
-    by names in different directories. The descriptor has to be of an opening of its own."""
+    """Like `alone_in`, for an open file written in place: it excludes writers that use names in
+    different directories. The descriptor must come from its own open call."""
     import fcntl
 
     _wait(descriptor, printable(path), cancellation, patience_s)
     try:
         yield
     finally:
-        with suppress(OSError):  # there are no locks, or it ends when the file is closed
+        with suppress(OSError):  # without locks, or closing the file releases it
             fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
@@ -125,7 +125,7 @@ def _acquired(path: Path, cancellation: threading.Event, patience_s: float) -> i
 
 
 def _lock(descriptor: int) -> bool | None:
-    """True when the lock was free; None where there are no locks."""
+    """Tries to lock; None when locks are unsupported."""
     import fcntl
 
     try:
@@ -140,7 +140,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 def _is_still_there(descriptor: int, path: Path) -> bool:
-    """True when the locked file is the one that others will find."""
+    """True when the locked file is still the one at `path`."""
     mine = os.fstat(descriptor)
     try:
         found = os.stat(path, follow_symlinks=False)

@@ -1,5 +1,5 @@
-"""Small files that only their owner may read, such as credentials: never half written, never open
-to others, not even for a moment."""
+"""Small files readable only by their owner, such as credentials: never half written, never
+accessible to others."""
 
 import os
 import threading
@@ -25,24 +25,24 @@ from alhena.system.files import (
 from alhena.system.locking import exclusive
 
 LIMIT = 1024 * 1024
-"""Bytes of a file of which nothing else is said."""
+"""Default limit of bytes of a file."""
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class PrivateFiles:
-    """The files of one directory, by name. Files have mode 0600, the directory 0700 where it is
-    made here. A name that is a symlink stays one: what it leads to is written."""
+    """The files of one directory, by name. Files have mode 0600, a directory created here 0700. A
+    name that is a symlink stays one: its target is written."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def path(self, name: str) -> Path:
-        """Where a file is, or would be."""
+        """Path of a file, which need not exist."""
         return self._directory / name
 
     def read(self, name: str, limit: int = LIMIT) -> bytes | None:
-        """The bytes of a file of at most `limit` bytes, None when it is not there. Raises
-        FileError: FileTooLargeError for a larger one."""
+        """The bytes of a file of at most `limit` bytes, None if missing. Raises FileError:
+        FileTooLargeError for a larger one."""
         path = self.path(name)
         try:
             return read_limited(path, limit)
@@ -56,8 +56,8 @@ class PrivateFiles:
             raise from_os_error(error, path) from error
 
     def write(self, name: str, data: bytes, limit: int = LIMIT) -> None:
-        """Puts a file in its place in one step: it holds the old bytes or the new ones, whatever
-        happens. Raises FileError: FileTooLargeError for what `read` would not take."""
+        """Writes a file atomically: it has the old or the new bytes, whatever happens. Raises
+        FileError: FileTooLargeError if `read` would reject it."""
         path = self.path(name)
         if len(data) > limit:
             raise FileTooLargeError(
@@ -71,7 +71,7 @@ class PrivateFiles:
             raise from_os_error(error, path, writing=True) from error
 
     def remove(self, name: str) -> bool:
-        """Takes a file away; whether there was one. Raises FileError."""
+        """Deletes a file; False if it was missing. Raises FileError."""
         path = self.path(name)
         try:
             path.unlink()
@@ -82,8 +82,7 @@ class PrivateFiles:
         return True
 
     def set_aside(self, name: str) -> Path:
-        """Gives a file another name, beside the one it has; returns its new path. Raises
-        FileError."""
+        """Renames a file within the directory; returns its new path. Raises FileError."""
         path = self.path(name)
         number = 1
         while os.path.lexists(aside := path.with_name(f"{name}.damaged-{number}")):
@@ -96,9 +95,9 @@ class PrivateFiles:
 
     @contextmanager
     def hold(self, name: str, patience_s: float = 0) -> Generator[bool]:
-        """Holds the lock of a file for the length of a block, across processes. False when another
-        program has held it for so many seconds, in which the thread waits; the block then runs
-        without. Raises FileError when there can be no lock."""
+        """Locks a file for a block, across processes. Yields False when another program held the
+        lock for the whole wait, which blocks the thread; the block then runs unlocked. Raises
+        FileError when locking fails."""
         try:
             self._make_directory()
         except OSError as error:

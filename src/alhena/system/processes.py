@@ -1,9 +1,9 @@
-"""Children in sessions of their own: started, watched, bounded, ended.
+"""Runs children in their own sessions: starts, watches, limits and kills them.
 
-What a child writes goes to a `sink` of bytes as it comes; memory is the sink's business. The end
-of the child, not of its pipe, ends the wait: a background process that holds the pipe open is not
-waited for. Who belongs to a child is decided by its session and, for a command that is followed, by
-its mark (see `descent`), which stays on what makes a session of its own (`setsid`, a daemon).
+Output goes to a `sink` of bytes as it arrives; the sink limits memory. The wait ends with the
+child, not with its pipe: background processes that keep the pipe open are not waited for. Members
+of a child are found by its session and, for a tracked command, by its mark (see `child`), which new
+sessions (`setsid`, daemons) inherit.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ QUIET = 0.05
 """Seconds without output after which the pipe of an ended child counts as drained."""
 
 DRAIN = 0.5
-"""Seconds after which reading ends even when background processes keep on writing."""
+"""Seconds after which reading ends even if background processes keep writing."""
 
 MAX_ENDED = 50
-"""How many background commands that have ended are still told of."""
+"""Maximum number of ended background commands still reported."""
 
 _FIRST_STEP = 0.002
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start. Without `merge_stderr` the child's stderr is discarded, or goes to a sink of
-    its own. `stdin` is what it can read from its standard input. Of one that `leaves_nothing`, what
-    it leaves running is ended. One with a `label`, which is what people know it by, is followed:
-    what makes a session of its own still belongs to it."""
+    """A command to run. Without `merge_stderr` stderr is discarded, or goes to its own sink.
+    `stdin` is the content of its standard input. With `leaves_nothing`, processes it leaves running
+    are killed. A `label`, its name for people, makes it tracked: processes that start their own
+    session still belong to it."""
 
     argv: tuple[str | bytes, ...]
     cwd: str
@@ -48,7 +48,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """When to stop a child: seconds without output, seconds in all, bytes of output; 0 is never."""
+    """Limits of a child: seconds without output, seconds in total, bytes of output; 0 means no
+    limit."""
 
     inactivity: float = 300.0
     total: float = 0.0
@@ -56,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(StrEnum):
-    """Which limit stopped a child."""
+    """The limit that stopped a child."""
 
     INACTIVITY = "inactivity"
     TOTAL = "total"
@@ -64,7 +65,7 @@ class Stop(StrEnum):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a child ended: an exit code or a signal's number, and what is still alive of it.
+    """The end of a child: an exit code or a signal number, and its living members.
 
     `pgid` is its process group and session, `background` the ids of living members, `stopped` the
     limit that ended it.
@@ -78,11 +79,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessGroups:
-    """What commands left running: kept until it ends by itself or `close` ends it.
+    """Processes left running by commands, until they end or `close` kills them.
 
-    The output of what a command left behind is read and dropped, so that a server neither blocks
-    nor dies of a closed pipe; that of a background command goes to its capture. When this process
-    is killed, a watchdog ends all of them, and the commands at work.
+    Output of left processes is read and dropped, so that a server neither blocks nor dies of a
+    closed pipe; that of a background command goes to its capture. If this process is killed, a
+    watchdog kills all of them, and running commands.
     """
 
     def __init__(self) -> None:
@@ -100,18 +101,18 @@ class ProcessGroups:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The living processes of all that is kept."""
+        """The living processes of all kept groups."""
         return tuple(pid for child in tuple(self._kept.values()) for pid in child.members())
 
     @property
     def background(self) -> tuple[BackgroundCommand, ...]:
-        """The background commands of the session in the order they were started."""
+        """The background commands of the session in start order."""
         return tuple(self._background.values())
 
     @property
     def left(self) -> tuple[LeftProcess, ...]:
-        """The living processes that are on their own: what ended commands have left running, and
-        what has left the group of a background command."""
+        """The living processes outside groups of running commands: left by ended commands, or
+        detached from a background command."""
         found: list[LeftProcess] = []
         for child in tuple(self._kept.values()):
             owner = child.pid if child.pid in self._background else None
@@ -124,8 +125,8 @@ class ProcessGroups:
         return tuple(found)
 
     async def end(self, pid: int) -> bool:
-        """Ends a background command with all that came from it, or one of `left`: SIGTERM, then
-        SIGKILL. False when there is no such process alive."""
+        """Kills the process tree of a background command, or one of `left`: SIGTERM, then SIGKILL.
+        False when there is no such living process."""
         for child in tuple(self._kept.values()):
             if child.pid == pid and pid in self._background:
                 await stop(child)
@@ -138,13 +139,13 @@ class ProcessGroups:
         return False
 
     def watch(self, pgid: int) -> None:
-        """A group has started. Raises ProcessStartError."""
+        """Registers a started group with the watchdog. Raises ProcessStartError."""
         for child in tuple(self._kept.values()):
-            self._when_ended(child)  # what has ended meanwhile is not watched any longer
+            self._when_ended(child)  # stop watching groups that have ended
         self.watchdog.add(pgid)
 
     def unwatch(self, pgid: int) -> None:
-        """A group has ended. If it was kept, and nothing of it lives, it is kept no longer."""
+        """Unregisters an ended group. If it was kept and has no living members, it is dropped."""
         kept = self._kept.get(pgid)
         if kept is None:
             self.watchdog.remove(pgid)
@@ -158,7 +159,7 @@ class ProcessGroups:
         self._labels[child.pid] = label
 
     def keep_background(self, background: BackgroundCommand) -> None:
-        """Takes over a command that goes on, and remembers it when it has ended."""
+        """Takes over a background command, and still reports it after its end."""
         child = background.child
         self._kept[child.pid] = child
         self._labels[child.pid] = background.command
@@ -172,7 +173,7 @@ class ProcessGroups:
         child.eof.add_done_callback(lambda _eof: loop.call_later(QUIET, self._when_ended, child))
 
     async def close(self, grace: float = GRACE) -> None:
-        """Ends every group: SIGTERM, then SIGKILL after `grace` seconds. Can be called again."""
+        """Kills every group: SIGTERM, then SIGKILL after `grace` seconds. Can be called again."""
         children = [self._kept[pgid] for pgid in self.pgids]
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -182,8 +183,8 @@ class ProcessGroups:
             self.kill()
 
     def kill(self) -> None:
-        """Ends every group with SIGKILL, at once, and what commands and hooks at work have put into
-        sessions of its own; for an exit where no event loop runs any more."""
+        """Kills every group with SIGKILL at once, and detached processes of running commands and
+        hooks; for an exit without an event loop."""
         for child in tuple(self._kept.values()):
             child.signal(signal.SIGKILL)
             self._forget(child)
@@ -195,13 +196,13 @@ class ProcessGroups:
             self._afterwards.pop()()
 
     def when_ended(self, action: Callable[[], None]) -> None:
-        """`action` is called once, when everything has been ended by `close` or `kill`."""
+        """Registers `action`, called once after `close` or `kill` has ended everything."""
         self._afterwards.append(action)
 
     def _when_ended(self, child: Child) -> None:
         if self._kept.get(child.pid) is not child:
             return
-        # One whose end the loop has not heard of yet could not be said to have ended, nor how.
+        # If the loop has not yet noticed the end, the exit status is unknown.
         if child.exited.done() and not child.members():
             self._forget(child)
 
@@ -224,11 +225,11 @@ async def run_process(
     started: Callable[[int], None] = lambda _pid: None,
     errors: Callable[[bytes], None] | None = None,
 ) -> Ending:
-    """Runs `command` to its end, with stdout and stderr joined in order, or stderr to `errors`.
+    """Runs `command` to its end, with stdout and stderr merged in order, or stderr to `errors`.
 
-    When it ends by itself, members of its session that live on are handed to `groups`, or are
-    killed where there is none. On a limit and on cancellation everything is killed: SIGTERM, a
-    grace of 0.2 s, SIGKILL; CancelledError is raised when that is done. Raises ProcessStartError.
+    When it ends by itself, living members of its session are handed to `groups`, or killed without
+    `groups`. A limit or cancellation kills everything: SIGTERM, a grace of 0.2 s, SIGKILL;
+    CancelledError is raised after that. Raises ProcessStartError.
     """
     child = _start(command, groups, sink, errors)
     settled = False
@@ -266,8 +267,8 @@ async def run_in_background(
 ) -> BackgroundCommand:
     """Starts `command`, watches it for `delay` seconds, and hands it to `groups`.
 
-    Output goes to `output`; more than `output_limit` bytes end it. It may have ended by the time
-    this returns. Cancelled while it waits, it ends what it has started. Raises ProcessStartError.
+    Output goes to `output`; more than `output_limit` bytes kill it. It may have ended when this
+    returns. Cancellation during the wait kills it. Raises ProcessStartError.
     """
     child = _start(command, groups, output.capture.feed)
     child.output_limit = output_limit
@@ -304,7 +305,7 @@ def _start(
     if groups is None:
         child.start(sink, errors, mark=Marks().next() if command.label else 0)
         return child
-    groups.watchdog.expect()  # this process may be killed before it can tell of the child
+    groups.watchdog.expect()  # this process may be killed before it registers the child
     try:
         child.start(sink, errors, mark=groups.marks.next() if command.label else 0)
     except BaseException:
@@ -336,7 +337,7 @@ async def _end_or_limit(child: Child, limits: Limits) -> Stop | None:
 
 
 async def _drain(child: Child) -> None:
-    """Reads what an ended child has written, for a quiet moment and no longer than `DRAIN`."""
+    """Reads the remaining output of an ended child until it pauses, at most `DRAIN` seconds."""
     child.read_available()
     end = child.now() + DRAIN
     while not child.eof.done():
@@ -347,7 +348,7 @@ async def _drain(child: Child) -> None:
 
 
 async def _background(child: Child) -> tuple[int, ...]:
-    """Who lives on, not counting those that are about to end with the pipe they just closed."""
+    """The remaining members, without those about to end because of the closed pipe."""
     members = child.members()
     wait, waited = _FIRST_STEP, 0.0
     while members and waited < QUIET:
@@ -384,19 +385,19 @@ def _ending(child: Child, stopped: Stop | None, background: tuple[int, ...]) -> 
 
 
 def shell_path(env: dict[str, str]) -> str | None:
-    """Where bash is on the PATH of `env`."""
+    """Path of bash on the PATH of `env`."""
     import shutil
 
     return shutil.which("bash", path=env.get("PATH", os.defpath))
 
 
 IDLE_S = 0.3
-"""A process that has slept for so long, and not worked in between, waits."""
+"""Seconds of uninterrupted sleep after which a process counts as idle."""
 
 _ASLEEP = (b"S", b"Z")
 _OPENS_A_FIFO = b"wait_for_partner"
 _READS_A_PIPE = b"pipe_read"
-"""Where the kernel keeps a thread until somebody writes; before some names stands a word more."""
+"""Kernel functions in which a thread waits for pipe input; some names have a suffix."""
 
 
 class _Thread(NamedTuple):
@@ -404,36 +405,36 @@ class _Thread(NamedTuple):
     thread: str
     state: bytes
     worked: tuple[bytes, ...]
-    """How long for itself, and in the system, in the clock's ticks."""
+    """CPU time in user and kernel mode, in clock ticks."""
     place: bytes
-    """The kernel's function it sleeps in; empty when it does not, or the system does not tell."""
+    """The kernel function in which it sleeps; empty when it runs, or the system does not tell."""
 
     def at_a_pipe(self) -> bool:
         return self.place == _OPENS_A_FIFO or self.place.endswith(_READS_A_PIPE)
 
 
 class Idle:
-    """Looks at a process now and then. One that waits for a disk, or for its turn, is not idle;
-    where the system tells nothing of processes, none is."""
+    """Samples a process from time to time. A process that waits for a disk or for CPU is not idle;
+    on systems without this information, none is."""
 
     def __init__(self, pid: int) -> None:
         self._pid = str(pid)
         self.restart()
 
     def restart(self) -> None:
-        """Forgets what was seen: there was a sign of life."""
+        """Resets the samples after a sign of life."""
         self._asleep: dict[tuple[_Thread, ...], float] = {}
 
     def seen(self, now: float) -> bool:
-        """Looks, at the time `now` in seconds of any clock; true when it has slept, with all that
-        it has started, since it was first seen so, `IDLE_S` ago or longer.
+        """Samples at the time `now`, in seconds of any clock; True when the process and its
+        descendants have slept in all samples for at least `IDLE_S`.
 
-        So it is when one of its threads waits at a pipe though it has started nothing that could
-        write to it: the others may look again and again whether that one has left them work.
+        Also True when one of its threads waits at a pipe without a child that could write to it:
+        the other threads may keep polling for work from that one.
         """
         try:
             threads = tuple(_threads(self._pid))
-        except OSError:  # it is gone, or a part of it, or the system does not tell
+        except OSError:  # it has ended, even in part, or the system does not tell
             self.restart()
             return False
         waiting: list[tuple[_Thread, ...]] = []
@@ -446,7 +447,7 @@ class Idle:
 
 
 def _threads(pid: str) -> Iterator[_Thread]:
-    """The threads of a process and of those below it."""
+    """The threads of a process and of its descendants."""
     tasks = f"/proc/{pid}/task"
     for name in os.listdir(tasks):
         with open(f"{tasks}/{name}/stat", "rb") as file:
@@ -462,5 +463,5 @@ def _place(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read().strip(b"\0\n")
-    except OSError:  # not every kernel tells it, nor of every process
+    except OSError:  # not available on every kernel, nor for every process
         return b""

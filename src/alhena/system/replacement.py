@@ -1,7 +1,7 @@
-"""Puts new bytes in a file's place, all of them or none, whatever names it has.
+"""Replaces the content of a file completely or not at all, for all its names.
 
-A writer holds the lock of its temporary file until the file has its place. The lock ends with the
-process, so one that is free tells of a writer that is gone; where there are no locks nothing tells.
+A writer locks its temporary file until it is renamed. The lock ends with the process, so an
+unlocked one belongs to a dead writer; without lock support this is unknown.
 """
 
 import errno
@@ -50,17 +50,17 @@ def overwrite(
     limit: int,
     cancellation: threading.Event,
 ) -> int:
-    """Makes `data` the content of the file at `path`, in the open `directory`, under all its names.
+    """Overwrites the file at `path`, in the open `directory`, under all its names.
 
-    The old content, which has to be the `expected`, is on the disk beside the file before a byte of
-    it changes, and goes when all is written or all is as it was; if neither can be had, the error
-    names where it stands. Returns the number of further names. Raises FileError and OSError.
+    The old content, which must be `expected`, is saved to disk beside the file before any change,
+    and deleted when everything is written or restored; if both fail, the error names the saved
+    copy. Returns the number of further names. Raises FileError and OSError.
     """
     descriptor = os.open(path.name, _OPEN, dir_fd=directory)
     try:
         status = os.fstat(descriptor)
         require_regular(status, path)
-        # Others may come by a name in another directory, while only this directory is held.
+        # Others may use a name in another directory; only this directory is locked.
         with alone_on(descriptor, path, cancellation=cancellation):
             old = read_bytes(descriptor, limit + 1)
             if snapshot_of(status, old).digest != expected.digest:
@@ -104,7 +104,7 @@ def _put_aside(directory: int, name: str, content: bytes, cancellation: threadin
 
 
 def _fill(descriptor: int, content: bytes) -> None:
-    """Cut to its length last, so that until then the file keeps the room that it has."""
+    """Truncates last, so that until then the file keeps its disk space."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     write_all(descriptor, content, threading.Event())
     os.ftruncate(descriptor, len(content))
@@ -123,7 +123,8 @@ def _put_back(descriptor: int, old: bytes, path: Path, aside: Path, cause: BaseE
 
 
 def _keep_mode(descriptor: int, old: os.stat_result) -> None:
-    """The system takes set-user-ID away when another than root writes; the owner may keep it."""
+    """The system clears set-user-ID when a user other than root writes; the owner may restore
+    it."""
     mode = stat.S_IMODE(old.st_mode)
     if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode and old.st_uid == os.geteuid():
         os.fchmod(descriptor, mode)
@@ -131,23 +132,23 @@ def _keep_mode(descriptor: int, old: os.stat_result) -> None:
 
 TEMPORARY = re.compile(r"\.alhena-[0-9a-f]{16}\.tmp")
 _AGE_S = 60.0
-"""How old one has to be: a new file is there for a moment before its lock is held."""
+"""Minimum age: a new file exists briefly before its lock is held."""
 
 _OPEN_LEFTOVERS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def temporary_name() -> str:
-    """A name for a file that will have another one."""
+    """A name for a temporary file that will be renamed."""
     return f".alhena-{os.urandom(8).hex()}.tmp"
 
 
 def is_temporary(name: str) -> bool:
-    """True when a file of this name is one on its way, which concerns nobody else."""
+    """True for the name of a temporary file."""
     return name.startswith(".alhena-") and TEMPORARY.fullmatch(name) is not None
 
 
 def hold(descriptor: int) -> None:
-    """Shows for as long as the file is open that its writer lives, where there are locks."""
+    """Locks an open file to show that its writer lives, if locks are supported."""
     import fcntl
 
     with suppress(OSError):
@@ -155,10 +156,10 @@ def hold(descriptor: int) -> None:
 
 
 def remove_leftovers(directory: int) -> None:
-    """Takes away this user's temporary files in an open directory whose writers are gone. What
-    cannot be looked at or removed stays."""
+    """Deletes this user's temporary files of dead writers in an open directory. Inaccessible ones
+    stay."""
     with suppress(OSError):
-        # By "." and not by the descriptor, which may be for going through only.
+        # By "." and not by the descriptor, which may be opened for traversal only.
         listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
         try:
             names = [name for name in os.listdir(listed) if is_temporary(name)]
@@ -194,23 +195,22 @@ def replace_file(
     limit: int,
     cancellation: threading.Event | None = None,
 ) -> int:
-    """Makes `data` the content of the file at a real path, in one step that a crash cannot split.
+    """Replaces the content of the file at a real path atomically, even across a crash.
 
-    `expected` is what was read before (None: there was no file). If the file is something else
-    by now it is left alone (ChangedFileError), as it is when writing fails or `cancellation` is
-    set before the last step. Mode, owner and extended attributes stay where the system permits;
-    missing parent directories are made, and taken away again on failure. Raises FileError.
+    `expected` is the content read before (None: there was no file). If the file has changed
+    meanwhile it is left unchanged (ChangedFileError), as after a failed write or a `cancellation`
+    before the last step. Mode, owner and extended attributes are kept if the system permits;
+    missing parent directories are created, and removed again on failure. Raises FileError.
 
-    A file with further hard links keeps them: it is written in place, so that all its names show
-    the new content. So is one that is mounted on its own, which nothing can replace. That is no one
-    step, so the old content is put aside first, beside the file (`.alhena-*.old`). It is put back
-    when writing fails; a crash in between leaves it to be found. Temporary files (`.alhena-*.tmp`)
-    of processes that were killed are removed by the next write in the directory.
-    Returns how many further names there are.
+    A file with further hard links is written in place, so that all its names show the new content;
+    so is a file that is a mount point and cannot be replaced. That is not atomic, so the old
+    content is first saved beside the file (`.alhena-*.old`). It is restored when writing fails; a
+    crash in between leaves the saved copy. Temporary files (`.alhena-*.tmp`) of killed processes
+    are removed by the next write in the directory. Returns the number of further names.
 
-    Of two processes that come here with the same content, by whatever names, one writes and the
-    other finds the file changed, where the file system has locks. Programs that take no part in
-    that are noticed until the last look before the step.
+    Of two processes that start from the same content, by whatever names, one writes and the other
+    finds the file changed, if the file system has locks. Changes by other programs are noticed up
+    to the last check before the step.
     """
     made: list[Path] = []
     try:
@@ -238,7 +238,7 @@ def _write_error(error: OSError, path: Path) -> Exception:
 
 
 def open_made(parent: Path, made: list[Path]) -> int:
-    """As `open_directory`; directories that are missing are made, through no symlink, and added to
+    """Like `open_directory`; creates missing directories, never through a symlink, and adds them to
     `made`. Raises OSError."""
     missing: list[Path] = []
     current = parent
@@ -260,10 +260,10 @@ def open_made(parent: Path, made: list[Path]) -> int:
 
 
 def remove_directory(path: Path) -> None:
-    """Takes an empty directory away, if nobody uses it."""
+    """Removes an empty directory that nobody uses."""
     try:
         path.rmdir()
-    except OSError:  # somebody else uses it by now: it is theirs
+    except OSError:  # another process uses it
         return
 
 
@@ -289,7 +289,7 @@ def _replace_in(
         return _write_in_place(directory, path, data, expected, limit, cancellation)
     remove_leftovers(directory)
     temporary = temporary_name()
-    # A new file gets the mode that the umask and the directory's default ACL make of 0666.
+    # A new file gets mode 0666 reduced by the umask or the directory's default ACL.
     descriptor = os.open(temporary, CREATE, 0o600 if old else 0o666, dir_fd=directory)
     try:
         try:
@@ -306,7 +306,7 @@ def _replace_in(
             os.close(descriptor)
     except BaseException as error:
         remove_name(directory, temporary)
-        # What is mounted on its own, as containers do with single files, cannot be replaced.
+        # A mount point, such as a single file in a container, cannot be replaced.
         if expected is None or not isinstance(error, OSError) or error.errno != errno.EBUSY:
             raise
         return _write_in_place(directory, path, data, expected, limit, cancellation)
@@ -339,7 +339,7 @@ def _status(directory: int, path: Path) -> os.stat_result | None:
 
 
 def _keep_attributes(descriptor: int, directory: int, path: Path, old: os.stat_result) -> None:
-    """Owner first, since changing it clears mode bits. Only root may keep all of them."""
+    """Owner first, since changing it clears mode bits. Only root can keep everything."""
     mine = os.fstat(descriptor)
     if (mine.st_uid, mine.st_gid) != (old.st_uid, old.st_gid):
         for uid, gid in ((old.st_uid, old.st_gid), (-1, old.st_gid)):
@@ -352,7 +352,7 @@ def _keep_attributes(descriptor: int, directory: int, path: Path, old: os.stat_r
     kept = os.fstat(descriptor)
     mode = stat.S_IMODE(old.st_mode)
     if (kept.st_uid, kept.st_gid) != (old.st_uid, old.st_gid):
-        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # never a privilege of somebody else's choosing
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # never grant privileges of another owner
     os.fchmod(descriptor, mode)
 
 
@@ -361,15 +361,15 @@ def _keep_extended_attributes(descriptor: int, directory: int, path: Path) -> No
         return
     try:
         source = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    except OSError:  # not readable, so neither are its attributes
+    except OSError:  # unreadable, and so are its attributes
         return
     try:
         for name in os.listxattr(source):
             try:
                 os.setxattr(descriptor, name, os.getxattr(source, name))
-            except OSError:  # of a namespace this user may not write: best effort
+            except OSError:  # a namespace this user may not write: best effort
                 continue
-    except OSError:  # the file system has no such attributes
+    except OSError:  # no extended attributes on this file system
         return
     finally:
         os.close(source)
@@ -378,7 +378,7 @@ def _keep_extended_attributes(descriptor: int, directory: int, path: Path) -> No
 def _put(directory: int, temporary: str, path: Path, *, new: bool) -> None:
     if new:
         try:
-            # A link, unlike a rename, never takes the place of a file made in the meantime.
+            # A link, unlike a rename, never replaces a file created meanwhile.
             os.link(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except FileExistsError as error:
             raise ChangedFileError(

@@ -1,7 +1,7 @@
-"""A child that is talked to while it runs: its standard input stays open.
+"""A child with an open standard input, for interactive protocols.
 
-It belongs to the session's process groups from its first moment: it ends with them, and with this
-process, whatever becomes of who talks to it.
+It belongs to the session's process groups from the start: it ends with them, and with this process,
+whatever happens to its client.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from alhena.system.processes import Command, ProcessGroups
 
 
 class ServedProcess(Child):
-    """A child with a pipe to its standard input. What it writes goes to the sink it was started
-    with until the end; `pause` leaves it in the pipe for a while, so that it has to wait."""
+    """A child with a pipe to its standard input. Its output goes to the sink it was started with;
+    `pause` leaves it in the pipe, so that the child has to wait."""
 
     _input_end: int | None = None
     _output_end: int | None = None
@@ -27,7 +27,7 @@ class ServedProcess(Child):
 
     @property
     def output_ended(self) -> bool:
-        """True when nothing more can come from its standard output."""
+        """True when its standard output is closed."""
         return self._output_end not in self._pipes
 
     def start(
@@ -43,7 +43,7 @@ class ServedProcess(Child):
 
     async def write(self, data: bytes) -> None:
         """Returns when the pipe has taken all of `data`. Raises OSError (BrokenPipeError) when the
-        child reads no more. Not to be called by two tasks at once."""
+        child has closed its input. Must not be called by two tasks at once."""
         left = memoryview(data)
         while left:
             if self._input_end is None:
@@ -54,32 +54,31 @@ class ServedProcess(Child):
                 await self._writable(self._input_end)
 
     def close_input(self) -> None:
-        """Lets the child see the end of its input. Can be called again."""
+        """Closes the child's input. Can be called again."""
         pipe, self._input_end = self._input_end, None
         if pipe is not None:
             self._loop.remove_writer(pipe)
             os.close(pipe)
 
     def pause(self, *, errors: bool = False) -> None:
-        """Reads nothing more of its output, or of its stderr, for now."""
+        """Stops reading its output, or its stderr, for now."""
         pipe = self._errors_end if errors else self._output_end
         if pipe in self._pipes and pipe not in self._paused:
             self._paused |= {pipe}
             self._loop.remove_reader(pipe)
 
     def resume(self, *, errors: bool = False) -> None:
-        """Reads its output, or its stderr, again."""
+        """Resumes reading its output, or its stderr."""
         pipe = self._errors_end if errors else self._output_end
         if pipe in self._pipes and pipe in self._paused:
             self._paused -= {pipe}
             self._loop.add_reader(pipe, self._read, pipe)
 
     def drop_output(self) -> None:
-        """Its output stays with whoever talks to it."""
+        """Does nothing: the client still needs its output."""
 
     def release(self) -> None:
-        """Takes what its pipes still hold and closes them all; the process is reaped now or when it
-        ends."""
+        """Reads the rest of its pipes and closes them; the process is reaped now or at its end."""
         if not self._loop.is_closed():
             self.close_input()
         super().release()
@@ -121,7 +120,7 @@ def start_served(
     sink: Callable[[bytes], None],
     errors: Callable[[bytes], None],
 ) -> ServedProcess:
-    """Starts `command`, of which `stdin` counts for nothing; its stderr goes to `errors`. Raises
+    """Starts `command`, ignoring its `stdin`; its stderr goes to `errors`. Raises
     ProcessStartError."""
     child = ServedProcess(command.argv, command.cwd, command.env, merge_stderr=False)
     groups.watchdog.expect()
@@ -142,8 +141,8 @@ def start_served(
 
 
 async def end_served(child: ServedProcess, groups: ProcessGroups, patience_s: float) -> None:
-    """Ends it with all that came from it: the end of its input first, and so many seconds to go by
-    itself, then SIGTERM and SIGKILL."""
+    """Ends it with its process tree: closes its input, waits `patience_s` seconds, then sends
+    SIGTERM and SIGKILL."""
     child.close_input()
     try:
         with suppress(TimeoutError):

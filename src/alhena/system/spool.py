@@ -1,4 +1,4 @@
-"""A text of any length, kept whole: in memory while it is short, in a file from then on."""
+"""Stores a text of any length: in memory while it is short, then in a file."""
 
 import os
 from collections.abc import Callable
@@ -17,12 +17,12 @@ class CreatedFile(msgspec.Struct, frozen=True):
 
 
 class TextSpool:
-    """Takes a text piece by piece. Past `keep` characters it moves to the file that `create` makes
-    (UTF-8), beginning with `prefix`, which does not count.
+    """Collects a text piece by piece. Beyond `keep` characters it moves to the UTF-8 file created
+    by `create`, beginning with `prefix`, which does not count.
 
-    With `most` the file ends after so many bytes, and `full` says so once something is missing in
-    it. When that file cannot be made or written, `problem` says why, what is on disk stays, and the
-    rest is dropped: whoever writes the text is not to fail for it. `saved` counts the characters on
+    With `most` the file ends after so many bytes, and `full` is True once text is missing. When
+    that file cannot be created or written, `problem` has the reason, the file keeps its content,
+    and the rest is dropped: the writer of the text must not fail. `saved` counts the characters on
     disk.
     """
 
@@ -45,11 +45,11 @@ class TextSpool:
 
     @property
     def spilled(self) -> bool:
-        """True when the text became longer than memory keeps."""
+        """True when the text has exceeded the memory limit."""
         return self.length > self._keep
 
     def add(self, text: str) -> None:
-        """Takes the next piece."""
+        """Adds a piece."""
         if self._closed:
             return
         self.length += len(text)
@@ -63,9 +63,9 @@ class TextSpool:
             self._write_most(text)
 
     def finish(self, suffix: str = "", *, tail: str = "") -> None:
-        """Writes what stands behind the text, if it went to a file, and closes that. What comes
-        later is not taken. A full file gets `tail`, the end of the text, behind a line that says
-        how much is missing before it."""
+        """Writes `suffix` after the text, if it is in a file, and closes that. Later pieces are
+        ignored. A full file gets `tail`, the end of the text, after a line with the amount of
+        missing text."""
         if self.full:
             missing = self.length - (self.saved - self._before)
             lost = missing - len(tail)

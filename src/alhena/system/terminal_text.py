@@ -1,8 +1,8 @@
-"""What a command wrote, as text: decoded, without terminal control, of bounded length.
+"""Converts the output of a command to text: decoded, without terminal control, bounded.
 
-Escape sequences (colours, cursor movement, titles) and control characters are left out; CR LF, a
-lone CR and NUL become line breaks, so that a redrawn progress line and `find -print0` stay legible.
-The text does not depend on how the bytes were cut into chunks.
+Escape sequences (colours, cursor movement, titles) and control characters are removed; CR LF, a
+lone CR and NUL become line breaks, so that redrawn progress lines and `find -print0` stay legible.
+The text does not depend on the division of the bytes into chunks.
 """
 
 import codecs
@@ -26,10 +26,10 @@ _UNFINISHED_ESCAPE = re.compile(
     r"|[ -/]{0,16})\Z"
 )
 _STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
-"""What begins a sequence that may hold any text."""
+"""Starts of sequences that may contain any text."""
 
 _DELICATE = (*_STRINGS, "\r\x1b")
-"""Where an escape character that begins nothing keeps its neighbours apart."""
+"""Contexts in which an escape character without a sequence separates its neighbours."""
 
 _RUNS = ("\x1b" * 256, "\x1b" * 16, "\x1b" * 2)
 _DENSE = 8
@@ -37,18 +37,18 @@ _MOST_KINDS = 4
 _SAMPLED = 4096
 _CONTROLS = [chr(code) for code in (*range(1, 9), 11, 12, *range(14, 32), *range(0x7F, 0xA0))]
 _CONTROL_BYTES = bytes([*range(9), *range(11, 32), 127])
-_C1_LEAD = 0xC2  # UTF-8 has U+0080 to U+009F behind this byte
+_C1_LEAD = 0xC2  # UTF-8 encodes U+0080 to U+009F after this byte
 _C1_TRAILS = frozenset(bytes([trail]) for trail in range(0x80, 0xA0))
 
 SNIFFED_BYTES = 4096
-# Control characters that text does not have: all of C0 but NUL (counted apart) and BEL..CR, ESC.
+# Control characters outside text: all of C0 except NUL (counted apart), BEL..CR and ESC.
 _UNTEXTUAL = bytes([*range(1, 7), *range(14, 27), *range(28, 32), 127])
 
 
 def looks_binary(sample: bytes) -> bool:
-    """True when these first bytes are no text in any ASCII-based encoding.
+    """True when these first bytes are not text in any ASCII-based encoding.
 
-    A few NULs are separators, many are binary data; other control characters hardly occur in text.
+    A few NULs are separators, many are binary data; other control characters are rare in text.
     """
     controls = len(sample) - len(sample.translate(None, _UNTEXTUAL))
     nulls = sample.count(0)
@@ -61,7 +61,7 @@ def _may_have_controls(data: bytes) -> bool:
 
 
 class TerminalText:
-    """Turns the bytes of a terminal into plain text, piece by piece."""
+    """Converts terminal output to plain text, piece by piece."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -69,7 +69,7 @@ class TerminalText:
         self._after_escapes = ""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
-        """The text that is certain after these bytes; `final` gives out what was held back."""
+        """Returns the text known after these bytes; `final` also returns pending text."""
         held, self._held = self._held, ""
         text = held + self._decoder.decode(data, final)
         if not (held or self._after_escapes or _may_have_controls(data)):
@@ -89,29 +89,29 @@ class TerminalText:
 
 
 def _unfinished(text: str) -> int:
-    """The length of the escape sequence that the text ends in the middle of, 0 if it does not."""
+    """Length of an incomplete escape sequence at the end of the text, 0 without one."""
     last = text.rfind("\x1b")
     if last < 0:
         return 0
-    # One that is ended by an escape character has another one at its beginning.
+    # One that is ended by an escape character starts another.
     found = _UNFINISHED_ESCAPE.search(text, max(0, text.rfind("\x1b", 0, last)))
     return len(text) - found.start() if found else 0
 
 
 def _without_escapes(text: str) -> str:
-    """The text without escape sequences. A flood has few kinds of them, and taking those away one
-    kind after the other is faster than looking at each."""
+    """The text without escape sequences. A flood has few distinct sequences, and removing them one
+    by one is faster than examining each occurrence."""
     count = text.count("\x1b")
     if not count:
         return text
     kinds = {kind for kind in _ESCAPES.findall(text, 0, _SAMPLED) if _is_simple(kind)}
-    # No simple one begins like another, so that equal numbers mean that there is nothing else.
+    # No simple one is a prefix of another, so equal counts mean that there are no other sequences.
     if len(kinds) <= _MOST_KINDS and count == sum(map(text.count, kinds)):
         for kind in kinds:
             text = text.replace(kind, "")
         return text
     if count * _DENSE > len(text) and not any(map(text.__contains__, _DELICATE)):
-        # Nothing begins with these, and the escape character itself goes with the other controls.
+        # These start no sequence; the escape character is removed with other controls.
         text = text.replace("\x1b\n", "\n")
         for run in _RUNS:
             while run in text:
@@ -124,7 +124,7 @@ def _is_simple(sequence: str) -> bool:
 
 
 class CapturedText(msgspec.Struct, frozen=True, kw_only=True):
-    """Output as it was kept. `omitted` counts the characters left out between `head` and `tail`."""
+    """Captured output. `omitted` counts the characters dropped between `head` and `tail`."""
 
     head: str
     tail: str
@@ -134,7 +134,7 @@ class CapturedText(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """All of it, or its two ends around the exact count of what is missing."""
+        """The whole text, or its two ends around the number of omitted characters."""
         if self.binary:
             return f"[binary output, {self.total_bytes:,} bytes, not shown]"
         if not self.omitted:
@@ -145,7 +145,7 @@ class CapturedText(msgspec.Struct, frozen=True, kw_only=True):
 class OutputCapture:
     """Keeps the first `head` and the last `tail` characters of an output of any length.
 
-    `on_text` receives the text as it comes, until the output turns out to be binary. `characters`
+    `on_text` receives the text as it arrives, until the output turns out to be binary. `characters`
     counts it.
     """
 
@@ -169,7 +169,7 @@ class OutputCapture:
         self.characters = 0
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes of the output."""
+        """Adds bytes of the output."""
         if len(self._sample) < SNIFFED_BYTES and not self.binary:
             self._sample += data[: SNIFFED_BYTES - len(self._sample)]
             self.binary = looks_binary(self._sample)
@@ -178,13 +178,13 @@ class OutputCapture:
             self._take(self._terminal.feed(data))
 
     def captured(self) -> CapturedText:
-        """What was kept, once the output has ended."""
+        """Finishes the capture after the end of the output."""
         if not self.binary:
             self._take(self._terminal.feed(b"", final=True))
         return self.so_far()
 
     def so_far(self) -> CapturedText:
-        """What is kept of an output that goes on."""
+        """The captured part of an output that continues."""
         tail = "".join(self._tail)
         tail = tail[max(0, len(tail) - self._tail_size) :]
         return CapturedText(
@@ -213,18 +213,18 @@ class OutputCapture:
 
 
 class Timer(Protocol):
-    """What `call_later` gives."""
+    """The handle returned by `call_later`."""
 
     def cancel(self) -> object:
-        """Takes the call back."""
+        """Cancels the call."""
         ...
 
 
 class LiveOutput:
-    """Hands text on at once when nothing was handed on for `interval` seconds, else gathered.
+    """Passes text on at once if nothing was passed on for `interval` seconds, else collects it.
 
     `clock` and `call_later` are an event loop's `time` and `call_later`. At most `limit` characters
-    wait; of more the last are kept, and the next text says how many it lacks.
+    wait; of more the last are kept, and the next text reports the number of dropped ones.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class LiveOutput:
         self._lost = 0
 
     def add(self, text: str) -> None:
-        """Takes text for the next hand-over."""
+        """Adds text for the next update."""
         self._waiting += text
         over = len(self._waiting) - self._limit
         if over > 0:
@@ -261,7 +261,7 @@ class LiveOutput:
                 self._timer = self._call_later(self._interval - elapsed, self.flush)
 
     def flush(self) -> None:
-        """Hands on what waits, now."""
+        """Passes on waiting text now."""
         self.stop()
         if self._waiting:
             lost = f"... [{self._lost:,} characters omitted] ...\n" if self._lost else ""
@@ -270,7 +270,7 @@ class LiveOutput:
             self._emit(text)
 
     def stop(self) -> None:
-        """Ends the timer; what waits is not handed on."""
+        """Stops the timer; waiting text is dropped."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

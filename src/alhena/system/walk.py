@@ -1,4 +1,4 @@
-"""Goes through the files below a directory, all or those that match patterns."""
+"""Walks the files below a directory, all or those that match patterns."""
 
 import os
 import re
@@ -22,8 +22,8 @@ _ENTRIES_BETWEEN_CHECKS = 512
 
 
 class WalkTally:
-    """What a walk left out, by full path: ignored files and directories, special files (FIFOs,
-    sockets, devices, broken links); and a sentence for every directory that cannot be read."""
+    """Entries left out by a walk, by full path: ignored files and directories, special files
+    (FIFOs, sockets, devices, broken links); and a sentence for every unreadable directory."""
 
     def __init__(self) -> None:
         self.ignored_files: list[str] = []
@@ -33,10 +33,10 @@ class WalkTally:
 
 
 class WalkLimits:
-    """Where a walk may go.
+    """Limits of a walk.
 
-    `enter(relative_path)` says whether to descend into a directory; `cancellation` ends the walk
-    early when it is set.
+    `enter(relative_path)` returns True to descend into a directory; `cancellation` stops the walk
+    early.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ def walk(
 ) -> Iterator[os.DirEntry[str]]:
     """The regular files below `root`, a directory's own files first, each level in name order.
 
-    Files that are being written under a temporary name are passed over. Symlinks to files count as
-    files; symlinks to directories are not followed, so there are no loops. FIFOs, sockets, devices,
-    broken links, what `rules` ignore and directories that cannot be read go into the tally.
-    `entry.path` begins with `root` as it was given. When `limits.cancellation` is set the walk
-    ends; the caller checks it.
+    Temporary files of a running write are skipped. Symlinks to files count as files; symlinks to
+    directories are not followed, so there are no loops. FIFOs, sockets, devices, broken links,
+    entries ignored by `rules` and unreadable directories are recorded in the tally. `entry.path`
+    begins with `root` as given. When `limits.cancellation` is set the walk ends; the caller checks
+    it.
     """
     tally = tally or WalkTally()
     limits = limits or WalkLimits()
@@ -78,7 +78,7 @@ def walk(
             try:
                 directory = entry.is_dir(follow_symlinks=False)
                 regular = not directory and entry.is_file()
-            except OSError:  # it went away, or leads where nobody may look
+            except OSError:  # it has been deleted, or its target is inaccessible
                 directory = regular = False
             if regular:
                 if here is not None and here.ignores(name, False):
@@ -120,7 +120,7 @@ _WILDCARDS = re.compile(r"([*?\[\]{}\\])")
 
 
 class GlobMatch(msgspec.Struct, frozen=True):
-    """A file found, with the time it was last changed in seconds since the epoch."""
+    """A file found, with its modification time in seconds since the epoch."""
 
     path: str
     modified: float
@@ -140,7 +140,7 @@ class GlobPattern:
         return self._path.fullmatch(relative) is not None
 
     def may_enter(self, relative: str) -> bool:
-        """True when something below this directory can match."""
+        """True when a path below this directory can match."""
         return any(leading.allows(relative) for leading in self._leading)
 
 
@@ -164,13 +164,13 @@ class _Leading:
 
 
 def literal(path: str) -> str:
-    """The pattern that matches this very path."""
+    """Escapes a path to a pattern that matches exactly it."""
     return _WILDCARDS.sub(r"\\\1", path)
 
 
 def options_of(pattern: str) -> list[str]:
-    """The patterns without braces that a pattern stands for, and those with its brackets taken
-    literally: directories of web routes have such names. Raises BadPatternError."""
+    """Expands the braces of a pattern, also with its brackets taken literally: directories of web
+    routes have such names. Raises BadPatternError."""
     options = expand_braces(pattern)
     return options + [_BRACKETS.sub(_quoted, option) for option in options if "[" in option]
 
@@ -183,9 +183,9 @@ def _quoted(found: re.Match[str]) -> str:
 def glob_files(
     base: Path, pattern: GlobPattern, rules: IgnoreRules, tally: WalkTally, limits: WalkLimits
 ) -> list[GlobMatch]:
-    """The regular files below `base` whose path relative to it matches.
+    """The regular files below `base` whose relative path matches.
 
-    In the tally, only ignored files that match are kept.
+    The tally keeps only ignored files that match.
     """
     start = len(f"{str(base).rstrip('/')}/")
     limits.enter = pattern.may_enter
@@ -202,5 +202,5 @@ def glob_files(
 def _modified(entry: os.DirEntry[str]) -> float | None:
     try:
         return entry.stat().st_mtime
-    except OSError:  # deleted since it was listed
+    except OSError:  # deleted meanwhile
         return None

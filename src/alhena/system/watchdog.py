@@ -1,10 +1,9 @@
-"""What ends a session's processes when the session itself is killed and cannot.
+"""Kills a session's processes when the session itself is killed.
 
-A small shell process of its own session holds one end of a pipe and is told over it which process
-groups there are. The pipe closes with the last moment of this process, whatever ended it; then the
-shell ends the groups it knows and all that has the session's mark: SIGTERM, 0.2 s, SIGKILL. A
-parent-death signal would reach only the commands' shells and not what those have started, and needs
-code between fork and exec.
+A small shell process in its own session holds one end of a pipe and receives the process groups
+over it. The pipe closes when this process ends, for whatever reason; then the shell kills the known
+groups and all processes with the session's mark: SIGTERM, 0.2 s, SIGKILL. A parent-death signal
+would reach only the commands' shells, not their descendants, and needs code between fork and exec.
 """
 
 import os
@@ -47,8 +46,8 @@ done
 
 
 class Watchdog:
-    """Starts with the first group it is told of. `mark` is what the marks of the commands begin
-    with (see `descent`), "" for none. Raises ProcessStartError where there is no sh."""
+    """Starts with the first group. `mark` is the prefix of the commands' marks (see `child`), ""
+    for none. Raises ProcessStartError without sh."""
 
     def __init__(self, mark: str = "") -> None:
         self._mark = mark
@@ -58,28 +57,28 @@ class Watchdog:
         self._starting = False
 
     def expect(self) -> None:
-        """A command is about to start: until `add`, or `forget`, what has the mark ends with this
-        process, for nobody may have been told of its group by then."""
+        """Announces a command: until `add` or `forget`, all marked processes are killed if this
+        process ends, because its group may not have been registered."""
         self._starting = True
         if self._pipe is None or not self._tell(self._pipe, "s 0\n"):
             self._restart()
 
     def forget(self) -> None:
-        """Nothing is about to start any more."""
+        """Withdraws the announcement."""
         if self._starting:
             self._starting = False
             if self._pipe is not None and not self._tell(self._pipe, "e 0\n"):
                 self._restart()
 
     def add(self, group: int) -> None:
-        """From now on the group (and session) of this number ends with this process."""
+        """Registers a group (and session) to be killed if this process ends."""
         self._groups.add(group)
         if self._pipe is None or not self._tell(self._pipe, f"+ {group}\n"):
             self._restart()
         self.forget()
 
     def remove(self, group: int) -> None:
-        """The group has ended: its number may be somebody else's from now on."""
+        """Unregisters an ended group: its id may be reused."""
         if group not in self._groups:
             return
         self._groups.remove(group)
@@ -87,7 +86,7 @@ class Watchdog:
             self._restart()
 
     def close(self) -> None:
-        """Ends the watching; nothing is killed."""
+        """Stops the watchdog; nothing is killed."""
         for group in tuple(self._groups):
             self.remove(group)
         self._stop()
@@ -98,7 +97,7 @@ class Watchdog:
     def _tell(self, pipe: int, line: str) -> bool:
         try:
             os.write(pipe, line.encode("ascii"))
-        except BrokenPipeError:  # somebody has killed it
+        except BrokenPipeError:  # it was killed
             return False
         return True
 

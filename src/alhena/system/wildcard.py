@@ -1,9 +1,9 @@
-"""Wildcard patterns as regular expressions: what .gitignore files and glob patterns share.
+"""Converts wildcard patterns to regular expressions, for .gitignore files and glob patterns.
 
 The rules are those of git's wildmatch on paths: `*` and `?` stop at a slash, `**` as a whole
 segment spans directories, `[...]` with ranges and POSIX classes, a backslash quotes. The result
-matches in time linear in the path for each star: a middle piece is matched where it first fits and
-never tried again (atomic groups), so no pattern can make matching explode.
+matches in linear time for each star: a middle piece is matched at its first fit without
+backtracking (atomic groups), so no pattern can explode.
 """
 
 import re
@@ -29,11 +29,11 @@ _ANYTHING = r"(?s:.)"
 
 
 class BadPatternError(ValueError):
-    """A pattern that can match nothing: an unclosed bracket or a backslash at its end."""
+    """A pattern that matches nothing: an unclosed bracket or a trailing backslash."""
 
 
 class _Bracket:
-    """Reads one bracket expression of `pattern`, whose "[" stands at `start`."""
+    """Parses one bracket expression of `pattern`, with its "[" at `start`."""
 
     def __init__(self, pattern: str, start: int) -> None:
         self._pattern = pattern
@@ -42,7 +42,7 @@ class _Bracket:
         self._previous = ""
 
     def read(self) -> tuple[str, int]:
-        """The expression as a regular expression for one character, and where it ends."""
+        """The expression as a regular expression for one character, and its end."""
         negated = self._peek() in ("!", "^")
         if negated:
             self._at += 1
@@ -182,10 +182,9 @@ def name_regex(pattern: str) -> str:
 
 
 def leading_regexes(pattern: str) -> tuple[tuple[str, ...], bool]:
-    """One expression for each directory level before the first `**`, and whether there is a `**`.
+    """One expression for each directory level before the first `**`, and True if there is a `**`.
 
-    What lets a walk enter only directories below which something can match. Raises
-    BadPatternError.
+    Lets a walk enter only directories below which a path can match. Raises BadPatternError.
     """
     leading: list[str] = []
     segments = _segments(pattern)
@@ -197,7 +196,7 @@ def leading_regexes(pattern: str) -> tuple[tuple[str, ...], bool]:
 
 
 def expand_braces(pattern: str, limit: int = 1_000) -> list[str]:
-    """`a.{b,c}` as `a.b` and `a.c`, nested ones too; unbalanced braces stand for themselves.
+    """Expands `a.{b,c}` to `a.b` and `a.c`, nested ones too; unbalanced braces are literal.
 
     Raises BadPatternError for more than `limit` alternatives.
     """

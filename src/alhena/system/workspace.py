@@ -1,4 +1,4 @@
-"""The directories a session may touch, and how paths given by a model map onto them."""
+"""The directories accessible to a session, and the resolution of paths from a model."""
 
 import os
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ def current_directory() -> Path:
 class Workspace:
     """A working directory plus further roots. All roots are real paths (symlinks resolved).
 
-    `readable` are directories of the session itself, which need not exist: what is in them may be
-    read by its path, and nothing else.
+    `readable` are directories of the session itself, which need not exist: their files may be read
+    by path.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Workspace:
         self.readable: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable)
 
     def resolve(self, path: str) -> Path:
-        """The absolute, normalised form of a path a model gave; relative ones start at `cwd`.
+        """The absolute, normalised form of a path from a model; relative ones start at `cwd`.
 
-        A leading "@" (as in "@src/a.py") is dropped when no file has that very name. Symlinks are
+        A leading "@" (as in "@src/a.py") is dropped unless a file has that exact name. Symlinks are
         not followed here; `contains` follows them.
         """
         cwd = str(self.cwd)
@@ -53,21 +53,21 @@ class Workspace:
         return Path(joined)
 
     def contains(self, path: Path, *, reading: bool = False) -> bool:
-        """True when the real location of `path` (which need not exist) lies inside a root, or for
-        `reading` in a directory that may be read."""
+        """True when the real location of `path` (which need not exist) is inside a root, or for
+        `reading` in a readable directory."""
         real = os.path.realpath(path)
         tops = (*self.roots, *self.readable) if reading else self.roots
         return any(is_within(real, str(top)) for top in tops)
 
     def relative(self, path: Path) -> str:
-        """`path` for people: relative to the working directory when inside it."""
+        """`path` for people: relative if inside the working directory."""
         shown, top = str(path), str(self.cwd)
         if not is_within(shown, top):
             return shown
         return shown[len(top) :].lstrip(os.sep) or "."
 
     def refusal(self, path: str) -> str:
-        """The sentence that refuses `path` for lying outside the workspace."""
+        """The message for a path outside the workspace."""
         roots = ", ".join(str(root) for root in self.roots)
         return (
             f'Path not in workspace: Attempted path "{self.resolve(path)}" resolves outside the '
@@ -77,5 +77,5 @@ class Workspace:
 
 
 def is_within(path: str, top: str) -> bool:
-    """True when a normalised path is `top` or lies below it; nothing is looked up."""
+    """True when a normalised path is `top` or below it; purely lexical."""
     return path == top or path.startswith(top if top.endswith(os.sep) else top + os.sep)

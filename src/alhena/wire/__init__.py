@@ -1,1 +1,1 @@
-"""Gemini's vocabulary, its bytes and the rules of a conversation. Pure: no I/O, no clock."""
+"""Gemini's data types, their encoding, and the rules of a conversation. Pure: no I/O, no clock."""

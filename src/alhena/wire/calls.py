@@ -1,4 +1,4 @@
-"""Function calls as the scheduler takes them (WIRE-10)."""
+"""Function calls in the form of the scheduler (WIRE-10)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from alhena.wire.content import FunctionCall
 
 
 class ToolCallRequestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One call to schedule. `call_id` is the model's id, or one of `CallIds` when it gave none."""
+    """A call to schedule. `call_id` is the model's id, or one from `CallIds`."""
 
     call_id: str
     name: str
@@ -22,7 +22,7 @@ class ToolCallRequestInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallIds:
-    """Ids for calls that came without one: unique in and across sessions, never from a clock."""
+    """Generates ids for calls without one: unique in and across sessions, never from a clock."""
 
     def __init__(self, token: str) -> None:
         """`token` is random text, new for each process that adds to a session."""

@@ -1,8 +1,8 @@
-"""Contents and their parts, media and thought signatures among them, as the Gemini API documents
-them.
+"""Contents and their parts, including media and thought signatures, as documented by the Gemini
+API.
 
-Every type ignores fields it does not know when decoding and never emits them, so what is sent back
-holds documented keys only (conformance C4).
+Every type ignores unknown fields when decoding and never emits them, so requests contain documented
+keys only (conformance C4).
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from alhena.values import Value
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Base of all wire types: camelCase on the wire, absent when default."""
+    """Base of all wire types: camelCase on the wire, defaults omitted."""
 
 
 class Blob(Wire, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Blob(Wire, frozen=True, kw_only=True):
 
 
 class FileData(Wire, frozen=True, kw_only=True):
-    """A file the API holds or can fetch, by URI."""
+    """A file the API stores or can fetch, by URI."""
 
     file_uri: str
     mime_type: str | None = None
@@ -51,7 +51,7 @@ class FunctionResponsePart(Wire, frozen=True, kw_only=True):
 
 
 class FunctionResponse(Wire, Value, frozen=True, kw_only=True):
-    """The answer to one call. `response` holds `output` on success, `error` on failure."""
+    """The response to a call. `response` has `output` on success, `error` on failure."""
 
     id: str | None = None
     name: str = ""
@@ -70,7 +70,7 @@ class ExecutableCode(Wire, frozen=True, kw_only=True):
 
 
 class CodeExecutionResult(Wire, frozen=True, kw_only=True):
-    """What that code printed."""
+    """The output of executed code."""
 
     outcome: str = ""
     output: str | None = None
@@ -78,7 +78,7 @@ class CodeExecutionResult(Wire, frozen=True, kw_only=True):
 
 
 class ServerToolCall(Wire, frozen=True, kw_only=True):
-    """A call that the server itself carries out."""
+    """A call executed by the server itself."""
 
     id: str | None = None
     tool_type: str | None = None
@@ -94,7 +94,7 @@ class ServerToolResponse(Wire, frozen=True, kw_only=True):
 
 
 class VideoMetadata(Wire, frozen=True, kw_only=True):
-    """Which stretch of a video a part means; offsets like "12.5s"."""
+    """A range of a video; offsets like "12.5s"."""
 
     start_offset: str | None = None
     end_offset: str | None = None
@@ -104,7 +104,7 @@ class VideoMetadata(Wire, frozen=True, kw_only=True):
 class Part(Wire, frozen=True, kw_only=True):
     """One piece of a content: exactly one data field (`DATA_FIELDS`), plus metadata.
 
-    `thought_signature` is opaque base64 and goes back verbatim on its own part (conformance S2).
+    `thought_signature` is opaque base64 and is returned verbatim on its own part (conformance S2).
     """
 
     text: str | None = None
@@ -143,21 +143,21 @@ def holds_data(part: Part) -> bool:
 
 
 class Content(Wire, Value, frozen=True, kw_only=True):
-    """A turn's worth of parts; `role` is "user" or "model"."""
+    """The parts of one turn; `role` is "user" or "model"."""
 
     parts: tuple[Part, ...] = ()
     role: str | None = None
 
 
 SIGNATURE_SENTINEL = "skip_thought_signature_validator"
-"""The documented stand-in for a signature that a call never had (conformance S4)."""
+"""The documented placeholder for a signature that a call never had (conformance S4)."""
 
 USER = "user"
 MODEL = "model"
 
 
 def text_content(role: str, *texts: str) -> Content:
-    """A content of text parts."""
+    """Builds a content of text parts."""
     return Content(role=role, parts=tuple(Part(text=text) for text in texts))
 
 
@@ -174,20 +174,20 @@ MEDIA_TYPES = frozenset(
 
 
 def takes_media(mime_type: str) -> bool:
-    """True when a result of a call may hold data of this type (conformance F13)."""
+    """True when a call's result may contain data of this type (conformance F13)."""
     kind = mime_type.partition(";")[0].strip().lower()
     return kind in MEDIA_TYPES or kind.startswith("text/")
 
 
 def without_thoughts(parts: Iterable[Part]) -> list[Part]:
-    """The parts that are no thoughts. A thought takes its signature with it: no other part may go
-    back with it (conformance S2)."""
+    """The parts without thoughts. A thought's signature is dropped with it: no other part may carry
+    it (conformance S2)."""
     return [part for part in parts if not part.thought]
 
 
 def sign_first_call(parts: list[Part]) -> bool:
-    """Gives the first function call the documented stand-in when it has no signature; whether it
-    did (conformance S4)."""
+    """Adds the documented placeholder to the first function call if it has no signature; True if
+    added (conformance S4)."""
     for index, part in enumerate(parts):
         if part.function_call is not None:
             if part.thought_signature:

@@ -1,7 +1,7 @@
-"""From payloads to typed values. What does not fit is a DecodeError, never a half-read value.
+"""Decodes payloads to typed values. Invalid values raise DecodeError and are never half-read.
 
-Keys that are not known are ignored. null stands for an absent field and a number may come as a
-string, as in every JSON form of a protocol buffer.
+Unknown keys are ignored. null means an absent field and a number may be a string, as in every JSON
+form of a protocol buffer.
 """
 
 from functools import cache
@@ -23,18 +23,18 @@ T = TypeVar("T")
 
 _MAX_NESTING = 4
 _OPAQUE_KEYS = frozenset({"args", "response", "partialArgs", "partMetadata"})
-"""Fields whose values belong to a tool: a null in them means null."""
+"""Fields with a tool's own values, in which null is kept."""
 
 
 class _Envelope(Wire, frozen=True, kw_only=True):
-    """Code Assist wraps each answer (reference: `{response, traceId}`)."""
+    """The envelope of Code Assist's answers (reference: `{response, traceId}`)."""
 
     response: GenerateContentResponse | None = None
     trace_id: str | None = None
 
 
 class _Embeddings(Wire, frozen=True, kw_only=True):
-    """embedContent answers with one `embedding`, batchEmbedContents with `embeddings`."""
+    """embedContent returns one `embedding`, batchEmbedContents `embeddings`."""
 
     embedding: Embedding | None = None
     embeddings: tuple[Embedding, ...] | None = None
@@ -42,12 +42,12 @@ class _Embeddings(Wire, frozen=True, kw_only=True):
 
 @cache
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Made at the first answer, for it takes a while that start-up does not have."""
+    """Built for the first answer, because it takes too long at start-up."""
     return msgspec.json.Decoder(kind)
 
 
 def decode_response(payload: bytes) -> GenerateContentResponse:
-    """A whole answer or one streamed chunk.
+    """Decodes a whole answer or one streamed chunk.
 
     Raises DecodeError, also for an API error object, which `decode_error` reads.
     """
@@ -56,7 +56,7 @@ def decode_response(payload: bytes) -> GenerateContentResponse:
 
 
 def decode_enveloped(payload: bytes) -> GenerateContentResponse:
-    """The same from `{"response": {…}, "traceId": …}` (WIRE-06).
+    """Decodes `{"response": {…}, "traceId": …}` (WIRE-06).
 
     The trace id becomes the response id; without `response` the answer is empty.
     """
@@ -69,13 +69,13 @@ def decode_enveloped(payload: bytes) -> GenerateContentResponse:
 
 
 def decode_count_tokens(payload: bytes) -> CountTokensResponse:
-    """The answer of countTokens; a missing `totalTokens` is 0."""
+    """Decodes the answer of countTokens; a missing `totalTokens` is 0."""
     _refuse_error(payload)
     return _decode(payload, CountTokensResponse)
 
 
 def decode_embed(payload: bytes) -> EmbedContentResponse:
-    """The answer of embedContent or batchEmbedContents."""
+    """Decodes the answer of embedContent or batchEmbedContents."""
     _refuse_error(payload)
     answer = _decode(payload, _Embeddings)
     if answer.embeddings is not None:
@@ -86,12 +86,11 @@ def decode_embed(payload: bytes) -> EmbedContentResponse:
 
 
 def decode_error(body: bytes) -> ApiStatus | None:
-    """The API error in a body, None when there is none.
+    """The API error in a body, None without one.
 
-    Understood are `{"error": {code, message, status, details}}`, an array that holds one,
-    `{"error": "text", "error_description": "text"}`, `{"object": "error", code, message}`, and a
-    whole error object as JSON inside the message of another, as gateways make them: the innermost
-    counts.
+    Accepts `{"error": {code, message, status, details}}`, an array with one, `{"error": "text",
+    "error_description": "text"}`, `{"object": "error", code, message}`, and a complete error object
+    as JSON inside the message of another, as from gateways: the innermost counts.
     """
     return _find_status(_parse(body))
 
@@ -114,8 +113,8 @@ def _decode_leniently(payload: bytes, kind: type[T], refusal: msgspec.Validation
 
 
 def _without_nulls(value: object, opaque: frozenset[str] = _OPAQUE_KEYS) -> Any:
-    """`value` without null fields, but for those below the `opaque` keys. At the top there are
-    none: `response` is Code Assist's there."""
+    """`value` without null fields, except below the `opaque` keys. These do not apply at the top
+    level, where `response` is Code Assist's."""
     if (array := as_array(value)) is not None:
         return [_without_nulls(item) for item in array]
     if (fields := as_object(value)) is not None:
@@ -137,7 +136,7 @@ def _decode_error(payload: bytes, error: Exception) -> DecodeError:
 
 
 def _refuse_error(payload: bytes) -> None:
-    """An error object must not pass for an answer that happens to be empty."""
+    """Raises for an error object, which must not pass for an empty answer."""
     if b'"error"' not in payload:
         return
     status = decode_error(payload)

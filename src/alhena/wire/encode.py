@@ -1,4 +1,4 @@
-"""Request bodies for the Gemini API, joined from contents that are encoded already."""
+"""Request bodies for the Gemini API, joined from encoded contents."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -26,12 +26,12 @@ __all__ = [
 
 
 PIECE = 96 * 1024
-"""Bytes from which on a body is sent in pieces: large enough for few of them, and small enough that
-each takes the memory that the one before it gave back."""
+"""Bytes above which a body is sent in pieces: large enough for few of them, and small enough that
+each reuses the memory of the previous one."""
 
 
 class _OfSession(GenerateContentConfig, frozen=True, kw_only=True):
-    """What Code Assist takes beside contents."""
+    """Fields of Code Assist beside contents."""
 
     session_id: str = msgspec.field(name="session_id")
 
@@ -50,8 +50,8 @@ class _EmbedAll(Wire, frozen=True, kw_only=True):
 
 
 class RequestBody:
-    """The JSON of a request, joined piece by piece as it is sent: a long history then takes its
-    memory once. It can be gone through any number of times, for requests are sent again."""
+    """The JSON of a request, joined piece by piece while it is sent: a long history then uses its
+    memory once. It can be iterated repeatedly, for retries."""
 
     __slots__ = ("_contents", "_head", "_size", "_tail")
 
@@ -67,7 +67,7 @@ class RequestBody:
         return self._size
 
     def __iter__(self) -> Iterator[bytes]:
-        """The bytes, some contents at a time."""
+        """Yields the bytes, some contents at a time."""
         pieces, size = [self._head], len(self._head)
         comma = b""
         for content in self._contents:
@@ -87,11 +87,11 @@ class RequestBody:
 def request_body(
     request: GenerateContentRequest, *, within: tuple[bytes, bytes] = (b"", b""), session: str = ""
 ) -> RequestBody:
-    """The body of generateContent and streamGenerateContent; what is None is absent. It stands
-    between the two of `within`, and names `session` unless that is "".
+    """The body of generateContent and streamGenerateContent, without None values. It is enclosed by
+    the two parts of `within`, and names `session` unless that is "".
 
-    Lone surrogates in the config become U+FFFD. Raises EncodeError for a generation setting that
-    is no finite number and for values without a JSON form.
+    Lone surrogates in the config become U+FFFD. Raises EncodeError for a generation setting that is
+    not a finite number and for values without a JSON form.
     """
     config = request.config
     if config.generation_config is not None:
@@ -112,7 +112,7 @@ def request_body(
 
 
 def encode_request(request: GenerateContentRequest) -> bytes:
-    """The bytes of `request_body`; raises as it does."""
+    """The bytes of `request_body`; raises the same errors."""
     return bytes(request_body(request))
 
 
@@ -122,7 +122,7 @@ def encode_count_tokens(contents: Sequence[EncodedContent]) -> bytes:
 
 
 def encode_embed(contents: Sequence[EncodedContent], model: str) -> bytes:
-    """The body of batchEmbedContents, one request per content; each names the model again."""
+    """The body of batchEmbedContents, one request per content; each repeats the model."""
     name = resource_name(model)
     return encode_value(
         _EmbedAll(requests=tuple(_EmbedOne(model=name, content=one.raw) for one in contents))
@@ -130,7 +130,7 @@ def encode_embed(contents: Sequence[EncodedContent], model: str) -> bytes:
 
 
 def resource_name(model: str) -> str:
-    """A model as the API names it: "models/…", unless the name says its collection itself."""
+    """The API's name of a model: "models/…", unless the name includes its collection."""
     return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
 
 

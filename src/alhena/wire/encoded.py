@@ -1,9 +1,9 @@
-"""A content beside its bytes: encoded once, when it is made, and joined into requests from then on.
+"""Contents with their bytes: encoded once at creation, and joined into requests.
 
-What JSON or UTF-8 cannot carry is put right here, so that what is kept is what is sent: lone
-surrogates become U+FFFD; numbers that are not finite become the strings "NaN", "Infinity" and
-"-Infinity", as protocol buffers write them (JSON has no form for them, and null would say something
-else; conformance F8).
+Values that JSON or UTF-8 cannot represent are replaced here, so that the stored content equals the
+sent one: lone surrogates become U+FFFD; non-finite numbers become the strings "NaN", "Infinity" and
+"-Infinity", as in protocol buffers (JSON has no form for them, and null would have another meaning;
+conformance F8).
 """
 
 import math
@@ -22,16 +22,16 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_value(value: Any) -> bytes:
-    """The JSON bytes of a wire value; UnicodeEncodeError when it holds a lone surrogate.
+    """The JSON bytes of a wire value; UnicodeEncodeError for a lone surrogate.
 
-    Raises EncodeError for what has no JSON form: unknown types, cycles, endless nesting.
+    Raises EncodeError for values without a JSON form: unknown types, cycles, endless nesting.
     """
     return _encoded(_encoder.encode, value)
 
 
 def many_encoder() -> Callable[[Any], bytes]:
-    """An `encode_value` for many values one after another, in one thread: all are written in the
-    same place first, so that none takes fresh memory while it grows."""
+    """An `encode_value` for many values in one thread: all are first written to the same buffer, so
+    that none allocates memory as it grows."""
     place = bytearray()
 
     def encode(value: Any) -> bytes:
@@ -51,9 +51,9 @@ def _encoded(encode: Callable[[Any], bytes], value: Any) -> bytes:
 
 
 class EncodedContent:
-    """A content beside its JSON bytes. Equal when the bytes are. `content` is what they say.
+    """A content with its JSON bytes. Equal if the bytes are. `content` is their decoded form.
 
-    Raises EncodeError when a value in it has no JSON form.
+    Raises EncodeError for a value without a JSON form.
     """
 
     __slots__ = ("content", "raw", "size")
@@ -85,7 +85,7 @@ class EncodedContent:
 
 
 def mend(value: T) -> T:
-    """A wire value with its strings scrubbed and its non-finite numbers as strings."""
+    """A wire value with scrubbed strings and non-finite numbers as strings."""
     try:
         plain = msgspec.to_builtins(value, str_keys=True)
         return msgspec.convert(_mend_plain(plain), type(value))
@@ -108,8 +108,8 @@ def _mend_plain(value: object) -> Any:
 
 
 def _holds_texts_alone(content: Content) -> bool:
-    """True when nothing in a content can need mending but its texts. That is soon said of most, and
-    this runs for a whole history before its first send."""
+    """True when only texts of a content can need repair. That is quickly decided for most, and this
+    runs for a whole history before its first send."""
     for part in content.parts:
         if part.part_metadata is not None:
             return False
@@ -130,7 +130,7 @@ def _holds_texts_alone(content: Content) -> bool:
 
 
 def _holds_what_needs_mending(content: Content) -> bool:
-    """Looks at the values in a content whose shape the API leaves open: numbers can be in them."""
+    """Checks the free-form values in a content: they may contain numbers."""
     for part in content.parts:
         call, response = part.function_call, part.function_response
         if call is not None:
@@ -148,7 +148,7 @@ def _holds_what_needs_mending(content: Content) -> bool:
 
 def needs_mending(value: Any) -> bool:
     """True when the encoder would write null for a number in `value`. Types that only msgspec can
-    look into count as yes."""
+    traverse count as True."""
     if not value:
         return False
     waiting: list[Any] = [value]
@@ -173,4 +173,4 @@ def needs_mending(value: Any) -> bool:
 
 
 _MANY = 1_000_000
-"""So many values are left to `mend`, which notices a value that holds itself."""
+"""Values above this number are left to `mend`, which detects cycles."""

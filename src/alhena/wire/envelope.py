@@ -1,4 +1,4 @@
-"""Bodies of Code Assist, a request inside an envelope (WIRE-05), and of Vertex's embeddings."""
+"""Bodies of Code Assist, a request in an envelope (WIRE-05), and of Vertex's embeddings."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from alhena.wire.response import EmbedContentResponse, Embedding
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What stands before the request; the order of the fields is that of the keys."""
+    """The fields before the request, in the order of the keys."""
 
     model: str
     project: str = ""
@@ -32,8 +32,8 @@ class _CountEnvelope(msgspec.Struct, frozen=True, kw_only=True):
 def enveloped_body(request: GenerateContentRequest, project: str) -> RequestBody:
     """The body of Code Assist's generateContent and streamGenerateContent.
 
-    What is empty is absent: `project`, and the request's prompt and session. Raises EncodeError, as
-    `request_body` does.
+    Empty values are omitted: `project`, and the request's prompt and session. Raises EncodeError,
+    like `request_body`.
     """
     plain = msgspec.structs.replace(
         request, contents=tuple(map(_without_thoughts, request.contents))
@@ -57,9 +57,9 @@ def enveloped_count_tokens(contents: Sequence[EncodedContent], model: str) -> by
 
 
 def _without_thoughts(content: EncodedContent) -> EncodedContent:
-    """A content as Code Assist takes it, which knows no field `thought`: a call or a file keeps its
-    part without the mark, a thought in words is left out. Where it is all that a content holds, it
-    stays as a text that says what it is."""
+    """A content for Code Assist, which has no field `thought`: a call or a file keeps its part
+    without the mark, a thought in words is dropped. If a content has nothing else, a text that
+    explains this remains."""
     parts = content.content.parts
     if not any(part.thought for part in parts):
         return content
@@ -69,7 +69,7 @@ def _without_thoughts(content: EncodedContent) -> EncodedContent:
 
 
 def _holds_more(part: Part) -> bool:
-    """True when a thought part is something else than words."""
+    """True when a thought part is not text."""
     return part.text is None
 
 
@@ -108,14 +108,14 @@ class _Predictions(Wire, frozen=True, kw_only=True):
 
 
 def encode_predict(contents: Sequence[EncodedContent]) -> bytes:
-    """The body of predict: the text of each content, for it takes nothing else."""
+    """The body of predict: only the text of each content."""
     texts = ("".join(part.text or "" for part in one.content.parts) for one in contents)
     return encode_value(_Instances(instances=tuple(_Instance(content=text) for text in texts)))
 
 
 def encode_embed_contents(contents: Sequence[EncodedContent]) -> bytes:
-    """The body of embedContent for one content, of batchEmbedContents for any other number. The
-    model is in the URL."""
+    """The body of embedContent for one content, of batchEmbedContents otherwise. The model is in
+    the URL."""
     ones = tuple(_One(content=one.raw) for one in contents)
     return encode_value(ones[0] if len(ones) == 1 else _Many(requests=ones))
 

@@ -9,14 +9,14 @@ from alhena.values import Value
 
 
 class Level(StrEnum):
-    """`ERROR` keeps a request from being sent; `WARNING` is reported or repaired."""
+    """`ERROR` prevents sending a request; `WARNING` is reported or repaired."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Violation(Value, frozen=True):
-    """Rule (such as "F1"), level, where (such as "contents[3].parts[0]") and what is wrong."""
+    """Rule (such as "F1"), level, path (such as "contents[3].parts[0]") and message."""
 
     rule: str
     level: Level
@@ -25,16 +25,16 @@ class Violation(Value, frozen=True):
 
 
 class WireError(AlhenaError):
-    """Something on the wire is not what the protocol says."""
+    """A violation of the wire protocol."""
 
     kind = "wire"
 
 
 class SseError(WireError):
-    """The bytes are no server-sent events, or an event exceeds the size cap.
+    """The bytes are not server-sent events, or an event exceeds the size limit.
 
-    `body` is the start of what came instead of events, empty otherwise: it may hold an API error
-    (`wire.decode.decode_error`).
+    `body` is the start of the data received instead of events, empty otherwise: it may contain an
+    API error (`wire.decode.decode_error`).
     """
 
     kind = "bad_stream"
@@ -45,13 +45,13 @@ class SseError(WireError):
 
 
 class DecodeError(WireError):
-    """A JSON value is not of the documented shape."""
+    """A JSON value violates the documented shape."""
 
     kind = "bad_response"
 
 
 class EncodeError(WireError):
-    """A value that JSON cannot carry."""
+    """A value has no JSON form."""
 
     kind = "bad_value"
 
@@ -72,12 +72,12 @@ class ConformanceError(WireError):
 
 
 class ApiStatus(Value, frozen=True, kw_only=True):
-    """What a service says went wrong.
+    """An error reported by a service.
 
-    `code` is the HTTP status (0 when the body names none), `status` the canonical name such as
+    `code` is the HTTP status (0 if missing), `status` the canonical name such as
     "RESOURCE_EXHAUSTED", `details` the typed detail objects (`@type` ErrorInfo, RetryInfo, …).
-    `words` are what services of other dialects say instead of these: the `code` and the `type` of
-    an OpenAI error, the `type` of an Anthropic one ("insufficient_quota", "overloaded_error").
+    `words` are the error codes of other dialects: the `code` and the `type` of an OpenAI error, the
+    `type` of an Anthropic one ("insufficient_quota", "overloaded_error").
     """
 
     code: int = 0

@@ -1,4 +1,4 @@
-"""Plain JSON values and texts, fit to be sent and shown."""
+"""Plain JSON values and texts, safe to send and display."""
 
 from typing import Any, cast
 
@@ -20,8 +20,8 @@ def as_array(value: object) -> list[Any] | None:
 def scrub(text: str) -> str:
     """`text` with each lone surrogate as U+FFFD, so that it encodes as UTF-8.
 
-    Lone surrogates come from file names that are no UTF-8 (PEP 383) and from JSON escapes. Two
-    that form a pair become the character they stand for.
+    Lone surrogates come from file names that are not UTF-8 (PEP 383) and from JSON escapes. Two
+    that form a pair become the character they encode.
     """
     if text.isascii():
         return text
@@ -35,8 +35,8 @@ def scrub(text: str) -> str:
 def excerpt(data: bytes | str, limit: int = 160) -> str:
     """The start of `data` on one line for an error message: at most `limit` characters.
 
-    Runs of white space become one space, what cannot be seen is escaped, bytes that are no
-    UTF-8 become U+FFFD; a cut is marked by an ellipsis.
+    Runs of white space become one space, invisible characters are escaped, invalid UTF-8 becomes
+    U+FFFD; an ellipsis marks a truncation.
     """
     window = data[: 4 * limit]
     text = window.decode("utf-8", "replace") if isinstance(window, bytes) else scrub(window)
@@ -47,14 +47,13 @@ def excerpt(data: bytes | str, limit: int = 160) -> str:
 
 
 def is_token(text: str) -> bool:
-    """True when a header or a form can carry `text` as a credential: visible ASCII without a blank,
-    and not empty."""
+    """True when `text` can be sent as a credential in a header or a form: visible ASCII without
+    blanks, not empty."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def carried_text(value: object) -> str:
-    """A text that a header or a form can carry, without the blanks around it; "" for anything
-    else."""
+    """A stripped text for a header or a form; "" for anything else."""
     if not isinstance(value, str) or not (value.isascii() and value.isprintable()):
         return ""
     return value.strip()

@@ -1,4 +1,4 @@
-"""Requests: model, contents and config (WIRE-01), the same for streaming and not."""
+"""Requests: model, contents and config (WIRE-01), the same with and without streaming."""
 
 from enum import StrEnum
 from typing import Any
@@ -11,8 +11,8 @@ from alhena.wire.encoded import EncodedContent
 
 
 class ThinkingConfig(Wire, frozen=True, kw_only=True):
-    """How much the model may think: `thinking_budget` in tokens (-1: its own choice) for the 2.5
-    series, `thinking_level` for the 3 series."""
+    """Thinking settings: `thinking_budget` in tokens (-1: the model's choice) for the 2.5 series,
+    `thinking_level` for the 3 series."""
 
     thinking_budget: int | None = None
     thinking_level: str | None = None
@@ -20,7 +20,7 @@ class ThinkingConfig(Wire, frozen=True, kw_only=True):
 
 
 class GenerationConfig(Wire, Value, frozen=True, kw_only=True):
-    """Sampling and output settings; what is None is left to the server."""
+    """Sampling and output settings; None leaves a value to the server."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -49,7 +49,8 @@ class GenerationConfig(Wire, Value, frozen=True, kw_only=True):
 
 
 class FunctionDeclaration(Wire, frozen=True, kw_only=True):
-    """A tool as the model sees it; `parameters_json_schema` and `parameters` exclude each other."""
+    """A tool as declared to the model; `parameters_json_schema` and `parameters` exclude each
+    other."""
 
     name: str
     description: str = ""
@@ -76,7 +77,7 @@ class Tool(Wire, Value, frozen=True, kw_only=True):
 
 
 class FunctionCallingMode(StrEnum):
-    """True when the model may, must or must not call a function."""
+    """The mode of function calling: the model may, must or must not call a function."""
 
     AUTO = "AUTO"
     ANY = "ANY"
@@ -85,7 +86,7 @@ class FunctionCallingMode(StrEnum):
 
 
 class FunctionCallingConfig(Wire, Value, frozen=True, kw_only=True):
-    """`allowed_function_names` only together with mode ANY (conformance T13)."""
+    """`allowed_function_names` requires mode ANY (conformance T13)."""
 
     mode: FunctionCallingMode | None = None
     allowed_function_names: tuple[str, ...] | None = None
@@ -101,8 +102,7 @@ class ToolConfig(Wire, frozen=True, kw_only=True):
 
 
 class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
-    """Everything of a request but its model and contents; its keys go out in the order of the
-    fields."""
+    """All of a request except its model and contents; keys are sent in the order of the fields."""
 
     system_instruction: Content | None = None
     tools: tuple[Tool, ...] | None = None
@@ -124,7 +124,7 @@ class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
         )
 
     def with_settings(self, settings: "GenerateContentConfig") -> "GenerateContentConfig":
-        """The same instruction and tools, under other settings."""
+        """The same instruction and tools with other settings."""
         return msgspec.structs.replace(
             settings,
             system_instruction=self.system_instruction,
@@ -135,10 +135,10 @@ class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
 
 
 class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
-    """One question to a model. `contents` are encoded already: a request is their join.
+    """A request to a model. `contents` are already encoded: the body joins them.
 
-    `prompt_id` and `session_id` name the prompt and the session this request belongs to; only
-    transports whose envelope has fields for them send them.
+    `prompt_id` and `session_id` identify the prompt and the session; only transports whose envelope
+    has fields for them send them.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""Responses, usage and finish reasons; streaming yields the same type chunk by chunk."""
+"""Responses, usage and finish reasons; streaming yields chunks of the same type."""
 
 from enum import StrEnum
 from typing import Any
@@ -19,7 +19,7 @@ _COUNTS = (
 
 
 class FinishReason(StrEnum):
-    """The reason why a candidate ended. Unknown reasons stay strings: the field is typed `str`."""
+    """The finish reason of a candidate. Unknown reasons stay strings: the field is typed `str`."""
 
     STOP = "STOP"
     MAX_TOKENS = "MAX_TOKENS"
@@ -38,14 +38,14 @@ class FinishReason(StrEnum):
 
 
 CUT_CALL = "the output limit cut off a call to "
-"""How the finish message begins, at MAX_TOKENS, where a call that had begun did not become whole;
-the name of its tool follows. Such a call is no part of the answer."""
+"""Prefix of the finish message, at MAX_TOKENS, for an incomplete call; the tool's name follows.
+Such a call is not part of the answer."""
 NO_REASON = "the stream ended without a finish reason"
-"""The finish message, at STOP, of words of which nothing said that they are whole."""
+"""The finish message, at STOP, of a text without a finish reason."""
 
 
 class UsageMetadata(Wire, frozen=True, kw_only=True):
-    """Token counts as the server gives them (WIRE-08). One below 0 counts nothing and is 0."""
+    """Token counts from the server (WIRE-08). Negative ones become 0."""
 
     prompt_token_count: int = 0
     candidates_token_count: int = 0
@@ -74,7 +74,7 @@ class PromptFeedback(Wire, frozen=True, kw_only=True):
 
 
 class Candidate(Wire, frozen=True, kw_only=True):
-    """One answer. A chunk's `content` holds the parts that are new in it."""
+    """An answer. A chunk's `content` has only its new parts."""
 
     content: Content | None = None
     finish_reason: str | None = None

@@ -1,8 +1,8 @@
-"""Server-sent events, incrementally, from bytes to payloads (WIRE-07).
+"""Decodes server-sent events incrementally, from bytes to payloads (WIRE-07).
 
-Line ends and fields follow the HTML standard's event stream format, with two differences. A last
-event without its blank line is delivered. Bytes that are plainly something else (an HTML page, a
-JSON error body) are a typed error, where the standard would ignore them line by line.
+Line endings and fields follow the HTML standard's event stream format, with two differences. A last
+event without its blank line is delivered. Other content (an HTML page, a JSON error body) raises a
+typed error, where the standard would ignore it line by line.
 """
 
 from alhena.wire.errors import SseError
@@ -10,7 +10,7 @@ from alhena.wire.plain import excerpt
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 BODY_LIMIT = 64 * 1024
-"""How much of a body that is no event stream is kept for the error, in bytes."""
+"""Bytes of a body that is not an event stream kept for the error."""
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_PREFIX = len(b"data: ")
@@ -21,32 +21,32 @@ _REMEDY = "Check the address of the service, and that no proxy rewrites its answ
 
 
 class SseDecoder:
-    """Takes bytes in any chunking, gives the payloads of complete events, each once.
+    """Takes bytes in any chunking, returns the payloads of complete events, each once.
 
     A payload is an event's `data` lines joined with LF. Comments, other fields and events without
-    data are skipped. Time is linear in the bytes fed.
+    data are skipped. Time is linear in the input.
 
-    `feed` and `finish` raise SseError when an event exceeds `max_event_bytes` or the bytes are no
-    event stream; payloads of events before that point are returned first.
+    `feed` and `finish` raise SseError when an event exceeds `max_event_bytes` or the bytes are not
+    an event stream; payloads of events before that point are returned first.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._line: list[bytes] = []  # the pieces of a line whose end has not come yet
+        self._line: list[bytes] = []  # the pieces of an incomplete line
         self._line_bytes = 0
         self._line_judged = False
-        self._data: list[bytes] = []  # the data lines of the event that is being read
+        self._data: list[bytes] = []  # the data lines of the current event
         self._data_bytes = 0
         self._events: list[bytes] = []
         self._after_cr = False
         self._at_start = True
-        self._recognised = False  # a comment or a field of the standard has been seen
-        self._foreign = False  # a line has been seen that no event stream holds
-        self._strange = bytearray()  # what may turn out to be no event stream
+        self._recognised = False  # a comment or a standard field has been seen
+        self._foreign = False  # a line impossible in an event stream has been seen
+        self._strange = bytearray()  # possibly not an event stream
         self._failure: SseError | None = None
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The payloads of the events that `data` completes."""
+        """The payloads of events completed by `data`."""
         sole = self._sole_event(data)
         if sole:
             return [sole]
@@ -54,7 +54,7 @@ class SseDecoder:
             self._after_cr = False
             if data.startswith(b"\n"):
                 data = data[1:]
-        # bytes.splitlines ends lines at LF, CR and CRLF only, unlike str.splitlines.
+        # bytes.splitlines splits at LF, CR and CRLF only, unlike str.splitlines.
         for piece in data.splitlines(keepends=True):
             if self._failure is not None:
                 break
@@ -66,7 +66,7 @@ class SseDecoder:
         return self._take_events()
 
     def finish(self) -> list[bytes]:
-        """The payload of a last event that no blank line ended. The bytes end here."""
+        """The payload of a last event without a blank line. The input ends here."""
         if self._line:
             self._end_line(b"")
         self._end_event()
@@ -75,8 +75,8 @@ class SseDecoder:
         return self._take_events()
 
     def _sole_event(self, data: bytes) -> bytes:
-        """The payload of bytes that are one event of one line and nothing else, as they mostly
-        arrive; the rest of this class does the same in more steps. b"" for any other."""
+        """The payload of bytes that are exactly one single-line event, the usual case; a fast path.
+        b"" for other input."""
         if not data.startswith(b"data: ") or not data.endswith(b"\n"):
             return b""
         if self._line or self._data or self._after_cr or self._foreign or self._failure is not None:
@@ -106,7 +106,8 @@ class SseDecoder:
             self._end_line(b"")
 
     def _judge_start(self) -> None:
-        """Sees by its first byte that an unfinished line is foreign, however the bytes arrive."""
+        """Detects foreign content by the first byte of an unfinished line, whatever the
+        chunking."""
         head = b"".join(self._line)
         if self._at_start:
             if len(head) < len(_BOM) and _BOM.startswith(head):

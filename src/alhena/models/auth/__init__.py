@@ -1,1 +1,1 @@
-"""Who we are to a service: access tokens, where they come from and how they are renewed."""
+"""Authentication with model services: access tokens, their sources and renewal."""

@@ -1,8 +1,8 @@
-"""Application Default Credentials: files of Google's tools, user and service accounts, the
-metadata server.
+"""Application Default Credentials: files of Google's tools, user and service accounts, the metadata
+server.
 
-Looked for are, in this order, the file that GOOGLE_APPLICATION_CREDENTIALS names, the one that
-`gcloud auth application-default login` writes, and on Google's machines the metadata server.
+Searched in this order: the file named by GOOGLE_APPLICATION_CREDENTIALS, the one that `gcloud auth
+application-default login` writes, and on Google's machines the metadata server.
 """
 
 import asyncio
@@ -42,8 +42,7 @@ _SERVERLESS = ("K_SERVICE", "CLOUD_RUN_JOB")
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens, the project that is charged for them when it is not their own, and where they come
-    from, for people."""
+    """Tokens, the quota project if it differs from their own, and their origin in words."""
 
     tokens: TokenSource
     source: str
@@ -59,11 +58,11 @@ def default_credentials(
     metadata: bool = False,
     product: Callable[[], str] | None = None,
 ) -> Credentials:
-    """The credentials of this machine. Nothing is sent before the first token is asked for.
+    """Finds the credentials of this machine. Sends nothing before the first token is requested.
 
-    With `metadata` the metadata server is asked when there is no file, otherwise only where
-    `product` (the machine's product name) or the environment says that this is Google's machine.
-    Raises CredentialsError, which says where was looked, and never quotes a file.
+    With `metadata` the metadata server is used when there is no file, otherwise only if `product`
+    (the machine's product name) or the environment identifies a Google machine. Raises
+    CredentialsError, which lists the places searched and never quotes a file.
     """
     named = environ.get(_VARIABLE, "").strip()
     if named:
@@ -85,7 +84,7 @@ def default_credentials(
 
 
 def gcloud_file(environ: Mapping[str, str]) -> Path | None:
-    """Where gcloud keeps the credentials for programs; None when there is no home directory."""
+    """Path of gcloud's application credentials; None without a home directory."""
     if given := environ.get("CLOUDSDK_CONFIG"):
         return Path(given) / _GCLOUD_FILE
     if os.name == "nt":
@@ -109,7 +108,7 @@ def _from_file(path: Path, environ: Mapping[str, str], source: str) -> Credentia
 
 
 def _tokens(info: Mapping[str, Any], environ: Mapping[str, str], source: str) -> TokenSource:
-    """The tokens of credentials that stand for themselves."""
+    """The tokens of credentials that need no other credentials."""
     kind = info.get("type")
     if kind == "authorized_user":
         return user_tokens(info, environ, source)
@@ -164,7 +163,7 @@ def _product_name() -> str:
 _ENDPOINT = "https://oauth2.googleapis.com/token"
 _ASSERTION = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 LIFETIME = 3600
-"""Seconds for which a service account's assertion asks."""
+"""Lifetime in seconds requested by a service account's assertion."""
 
 
 def user_tokens(
@@ -174,8 +173,8 @@ def user_tokens(
     *,
     now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
-    """Tokens of a user who signed in by gcloud ("authorized_user"). Raises CredentialsError for
-    fields that are missing, ConfigError for an address that cannot be used."""
+    """Tokens of a user who signed in through gcloud ("authorized_user"). Raises CredentialsError
+    for missing fields, ConfigError for an invalid address."""
     form = {
         "grant_type": "refresh_token",
         "client_id": _field(info, "client_id", source),
@@ -200,7 +199,7 @@ def account_tokens(
     *,
     now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
-    """Tokens of a service account, by its key. Raises as `user_tokens` does."""
+    """Tokens of a service account from its key. Raises the same errors as `user_tokens`."""
     email, key = _field(info, "client_email", source), _field(info, "private_key", source)
     key_id = info.get("private_key_id")
     address = _address(info)
@@ -215,7 +214,7 @@ def account_tokens(
             "iat": issued,
             "exp": issued + LIFETIME,
         }
-        # In a thread: what signs takes a tenth of a second to load.
+        # In a thread: loading the signing library takes a tenth of a second.
         assertion = await asyncio.to_thread(_signed, claims, key, key_id, source)
         asked = await ask_grant(
             endpoint,
@@ -259,7 +258,7 @@ def _field(info: Mapping[str, Any], name: str, source: str) -> str:
 
 
 ADDRESS = "169.254.169.254"
-"""By number: a name could be answered by whoever answers for names here."""
+"""A numeric address: a name could be spoofed by local DNS."""
 
 LIMITS = Timeouts(connect=1.0, idle=5.0)
 _PATH = "/computeMetadata/v1/instance/service-accounts/default/token"
@@ -269,10 +268,10 @@ _REMEDY = "Attach a service account with the scope cloud-platform to this machin
 def metadata_tokens(
     environ: Mapping[str, str], *, now: Callable[[], float] = time.time, limits: Timeouts = LIMITS
 ) -> RenewedTokens:
-    """Tokens of the account that is attached to this machine; GCE_METADATA_HOST may say where.
+    """Tokens of the account attached to this machine; GCE_METADATA_HOST overrides the address.
 
-    The server is asked directly, never through a proxy. Raises ConfigError for an address that
-    cannot be used.
+    The server is contacted directly, never through a proxy. Raises ConfigError for an invalid
+    address.
     """
     host = environ.get("GCE_METADATA_HOST", "").strip() or ADDRESS
     endpoint = parse_endpoint(f"http://{host}", "GCE_METADATA_HOST")

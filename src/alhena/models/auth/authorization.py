@@ -1,5 +1,5 @@
-"""One OAuth authorization request (RFC 6749, PKCE): the browser, and the loopback address it
-comes back to."""
+"""An OAuth authorization request (RFC 6749, PKCE): opens the browser and receives the redirect on a
+loopback address."""
 
 import asyncio
 import secrets
@@ -22,7 +22,7 @@ _REMEDY = "Sign in again: alhena auth login."
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """What one login is known by. Neither the state nor the verifier shows in the repr."""
+    """The secrets of one login. The repr shows neither state nor verifier."""
 
     redirect_uri: str
     state: str
@@ -33,11 +33,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StrayAnswerError(CredentialsError):
-    """What came back belongs to another login, or to none."""
+    """The redirect belongs to another login, or to none."""
 
 
 def new_attempt(redirect_uri: str) -> Attempt:
-    """A login that comes back to `redirect_uri`, with 256 bits of chance in each of its words."""
+    """A login that redirects to `redirect_uri`, with 256 random bits in each secret."""
     return Attempt(
         redirect_uri=redirect_uri,
         state=secrets.token_hex(32),
@@ -46,7 +46,7 @@ def new_attempt(redirect_uri: str) -> Attempt:
 
 
 def authorization_url(page: str, client: OAuthClient, attempt: Attempt) -> str:
-    """Where a person consents."""
+    """URL of the consent page."""
     from hashlib import sha256
 
     digest = sha256(attempt.verifier.encode("ascii")).digest()
@@ -64,10 +64,10 @@ def authorization_url(page: str, client: OAuthClient, attempt: Attempt) -> str:
 
 
 def answered_code(query: str, attempt: Attempt) -> str:
-    """The code in the query of the redirect.
+    """Extracts the code from the query of the redirect.
 
-    Raises StrayAnswerError when the state is not this login's, CredentialsError when the person or
-    the service refused. No message quotes a code or a state.
+    Raises StrayAnswerError when the state does not match, CredentialsError when the person or the
+    service refused. No message quotes a code or a state.
     """
     try:
         fields = parse_qs(query, max_num_fields=32)
@@ -88,8 +88,8 @@ def answered_code(query: str, attempt: Attempt) -> str:
 
 
 def pasted_code(text: str, attempt: Attempt) -> str:
-    """The code in what a person pasted: the code itself, or the whole address that the browser
-    ended at. Raises CredentialsError, as `answered_code` does."""
+    """Extracts the code from a person's input: the code itself, or the browser's final address.
+    Raises CredentialsError, like `answered_code`."""
     given = text.strip()
     if given.startswith(("http://", "https://")):
         return answered_code(given.partition("?")[2].partition("#")[0], attempt)
@@ -107,12 +107,12 @@ def _bytes(text: str) -> bytes:
 PATH = "/oauth2callback"
 HOST = "127.0.0.1"
 Read = Callable[[str], str]
-"""What is made of the query that the browser brings. Raises StrayAnswerError for that of another
-login, CredentialsError for a refusal."""
+"""Parses the query of the redirect. Raises StrayAnswerError for another login, CredentialsError for
+a refusal."""
 
 _HEAD_LIMIT = 16 * 1024
 _PATIENCE = 10.0
-"""Seconds that one connection has to send its request."""
+"""Seconds that a connection has to send its request."""
 
 _VERDICT_LIMIT = 60.0
 
@@ -123,9 +123,8 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Al
 
 
 class Callback:
-    """Waits for the browser. The page it gets is held back until `conclude` says how the login
-    ended; nothing of the request is on it. Requests that belong to another login are turned away,
-    and this one goes on waiting."""
+    """Waits for the browser. Its page is sent after `conclude` reports the result of the login, and
+    quotes nothing of the request. Requests of other logins are rejected without ending the wait."""
 
     def __init__(self, attempt: Attempt, read: Read | None = None, path: str = PATH) -> None:
         self.attempt = attempt
@@ -137,18 +136,18 @@ class Callback:
         self._asked: set[asyncio.Task[None]] = set()
 
     async def code(self) -> str:
-        """The authorization code, or what `read` made of the answer. Raises CredentialsError when
+        """Waits for the authorization code, or the result of `read`. Raises CredentialsError when
         the person or the service refused."""
         return await self._code
 
     def conclude(self, *, done: bool) -> None:
-        """Lets the waiting page say how it ended."""
+        """Sends the result page to the browser."""
         if not self._verdict.done():
             self._verdict.set_result(done)
 
     async def aclose(self) -> None:
-        """Waits until the page is delivered. Connections on which nothing was asked, as browsers
-        keep some open in advance, are not waited for."""
+        """Waits until the page is delivered. Idle connections, which browsers open in advance, are
+        dropped."""
         self.conclude(done=False)
         for task in self._serving - self._asked:
             task.cancel()
@@ -157,10 +156,10 @@ class Callback:
         for task in self._serving:
             task.cancel()
         if self._code.done() and not self._code.cancelled():
-            self._code.exception()  # seen: a refusal that nobody waited for is no defect
+            self._code.exception()  # retrieved: an unawaited refusal must not be logged
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers one connection."""
+        """Handles one connection."""
         task = asyncio.current_task()
         if task is not None:
             self._serving.add(task)
@@ -175,7 +174,7 @@ class Callback:
             writer.write(_page(status, text))
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            # A browser that opens connections in advance, a port scanner: nothing to answer.
+            # A connection opened in advance, or a port scanner: nothing to answer.
             return
         finally:
             writer.close()
@@ -213,9 +212,9 @@ async def listening(
     path: str = PATH,
     read: Read | None = None,
 ) -> AsyncGenerator[Callback]:
-    """A callback at a port of this machine, 0 for any that is free. The redirect address names
-    `named` whatever `host` the server listens at; `read` takes the place of the check of a Google
-    login. Raises ConfigError when it cannot."""
+    """Opens a callback server on this machine, port 0 for any free one. The redirect address uses
+    `named` whatever `host` the server listens on; `read` replaces the check of a Google login.
+    Raises ConfigError when it cannot listen."""
     made: list[Callback] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -262,8 +261,8 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "MIR_SOCKET")
 def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> bool:
     """True when a page can be shown to the person at this terminal.
 
-    Not with NO_BROWSER, in CI, with a browser that would take the terminal over, without a display
-    on Linux, or at the far end of an ssh session elsewhere.
+    False with NO_BROWSER, in CI, with a text browser, without a display on Linux, or in an ssh
+    session on other systems.
     """
     if environ.get("NO_BROWSER") or environ.get("CI"):
         return False
@@ -277,10 +276,10 @@ def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> boo
 
 
 async def open_browser(url: str) -> bool:
-    """Shows a page; false when no browser could be started.
+    """Opens a page; False when no browser could be started.
 
-    Some browsers keep their starter until they are closed: it is waited for on a thread that does
-    not keep the program from ending.
+    Some browsers keep their starter process until they are closed: a thread that does not block
+    exit waits for it.
     """
     loop = asyncio.get_running_loop()
     started: asyncio.Future[bool] = loop.create_future()
@@ -291,7 +290,7 @@ async def open_browser(url: str) -> bool:
 
     def start() -> None:
         opened = _open(url)
-        with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop may be closed: nobody waits any more
             loop.call_soon_threadsafe(partial(settle, opened=opened))
 
     Thread(target=start, daemon=True).start()

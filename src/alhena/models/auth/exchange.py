@@ -1,4 +1,4 @@
-"""Codes and refresh tokens for access tokens, with the OAuth client that signs a user in."""
+"""Exchanges codes and refresh tokens for access tokens, with the OAuth client for user sign-in."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from alhena.wire.errors import DecodeError
 from alhena.wire.plain import is_token
 
 PASTE_PAGE = "https://codeassist.google.com/authcode"
-"""Shows the code to be pasted, where no browser can reach this machine."""
+"""Shows the code to be pasted when no browser can reach this machine."""
 
 SCOPES = (
     "https://www.googleapis.com/auth/cloud-platform",
@@ -39,8 +39,8 @@ _USERINFO = "https://www.googleapis.com/oauth2/v2/userinfo"
 
 
 class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
-    """A client that was registered for an installed application. `paste_page` is its redirect
-    address for codes that are pasted. The secret does not show in the repr."""
+    """An OAuth client registered as an installed application. `paste_page` is its redirect address
+    for pasted codes. The repr does not show the secret."""
 
     id: str
     secret: str
@@ -51,8 +51,7 @@ class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OAuthAddresses(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a person consents, where codes and refresh tokens are exchanged, and who tells whose
-    they are."""
+    """Endpoints for consent, token exchange, and the user's identity."""
 
     authorization: str
     exchange: Endpoint
@@ -60,10 +59,10 @@ class OAuthAddresses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_client(environ: Mapping[str, str], settings: OAuthSettings) -> OAuthClient | None:
-    """The client of ALHENA_OAUTH_CLIENT_ID and ALHENA_OAUTH_CLIENT_SECRET, or else of the settings;
-    None when there is none. An id may do without a secret.
+    """The client from ALHENA_OAUTH_CLIENT_ID and ALHENA_OAUTH_CLIENT_SECRET, else from the
+    settings; None without one. The secret is optional.
 
-    Raises ConfigError when an id or secret holds blanks or what is no ASCII.
+    Raises ConfigError when an id or secret contains blanks or non-ASCII characters.
     """
     identity = environ.get("ALHENA_OAUTH_CLIENT_ID", "").strip()
     secret = environ.get("ALHENA_OAUTH_CLIENT_SECRET", "").strip()
@@ -85,7 +84,7 @@ def find_client(environ: Mapping[str, str], settings: OAuthSettings) -> OAuthCli
 
 
 def require_client(client: OAuthClient | None) -> OAuthClient:
-    """The client. Raises CredentialsError, which says how to set one, when there is none."""
+    """Returns the client. Raises CredentialsError with instructions when there is none."""
     if client is not None:
         return client
     raise CredentialsError(
@@ -99,9 +98,9 @@ def require_client(client: OAuthClient | None) -> OAuthClient:
 
 
 def find_addresses(environ: Mapping[str, str]) -> OAuthAddresses:
-    """Google's addresses, or those that ALHENA_OAUTH_AUTHORIZATION_URL, ALHENA_OAUTH_TOKEN_URL and
-    ALHENA_OAUTH_USERINFO_URL name instead. Raises ConfigError, also for one that would send
-    credentials unencrypted to another machine."""
+    """Google's endpoints, or those in ALHENA_OAUTH_AUTHORIZATION_URL, ALHENA_OAUTH_TOKEN_URL and
+    ALHENA_OAUTH_USERINFO_URL. Raises ConfigError, also for one that would send credentials
+    unencrypted to another machine."""
     pages = environ.get("ALHENA_OAUTH_AUTHORIZATION_URL", "").strip() or _AUTHORIZATION
     exchange = environ.get("ALHENA_OAUTH_TOKEN_URL", "").strip() or _EXCHANGE
     userinfo = environ.get("ALHENA_OAUTH_USERINFO_URL", "").strip() or _USERINFO
@@ -126,20 +125,20 @@ _CODE_REMEDY = (
 
 
 class ExpiredLoginError(CredentialsError):
-    """The refresh token is of no use here: it has expired, was revoked or is another client's."""
+    """The refresh token is invalid: expired, revoked, or issued to another client."""
 
     kind = "login_expired"
 
 
 class _Person(msgspec.Struct, frozen=True):
-    """The part of userinfo that is of use here."""
+    """The used fields of the userinfo answer."""
 
     email: str = ""
 
 
 class TokenEndpoint:
-    """Asks for tokens in a client's name. `environ` is read for proxies and certificates; `now`
-    gives seconds since the epoch."""
+    """Requests tokens for a client. `environ` supplies proxies and certificates; `now` gives
+    seconds since the epoch."""
 
     def __init__(
         self,
@@ -155,7 +154,7 @@ class TokenEndpoint:
     async def redeem(
         self, client: OAuthClient, code: str, *, redirect_uri: str, verifier: str
     ) -> OAuthCredentials:
-        """The tokens for the code that a login ended with. Raises ModelError."""
+        """Exchanges the code of a login for tokens. Raises ModelError."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -165,13 +164,13 @@ class TokenEndpoint:
         try:
             return _credentials(await self._ask(client, form), {CLIENT_KEY: client.id})
         except GrantRefusedError as error:
-            if error.code == "invalid_grant":  # it is about the code, not about the client
+            if error.code == "invalid_grant":  # refers to the code, not the client
                 error.remedy = _CODE_REMEDY
             raise
 
     async def refresh(self, client: OAuthClient, old: OAuthCredentials) -> OAuthCredentials:
-        """`old` with a new access token. Raises ExpiredLoginError when the refresh token is of no
-        use to this client, another ModelError when it may still be."""
+        """Returns `old` with a new access token. Raises ExpiredLoginError when the refresh token is
+        invalid for this client, another ModelError when it may still be valid."""
         form = {"grant_type": "refresh_token", "refresh_token": old.refresh_token}
         try:
             new = _credentials(await self._ask(client, form), old.other | {CLIENT_KEY: client.id})
@@ -191,8 +190,7 @@ class TokenEndpoint:
         )
 
     async def address_of(self, credentials: OAuthCredentials) -> str | None:
-        """The mail address of the account; None when the service does not tell. Raises
-        ModelError."""
+        """The account's email address; None if the service does not tell. Raises ModelError."""
         service = HttpService(
             self.addresses.userinfo,
             BearerAccess(FixedToken(credentials.access_token), remedy=_CLIENT_REMEDY),
@@ -224,7 +222,7 @@ def _credentials(timed: Timed, other: dict[str, Any]) -> OAuthCredentials:
     return OAuthCredentials(
         access_token=grant.access_token,
         refresh_token=grant.refresh_token or "",
-        # Google's tokens hold for an hour; an answer need not say so.
+        # Google's tokens are valid for an hour, the default if unspecified.
         expires_at=timed.at + (grant.expires_in or _DEFAULT_LIFE),
         scope=grant.scope or "",
         id_token=grant.id_token or "",

@@ -1,8 +1,8 @@
-"""Tokens for identities of other providers, and of service accounts they may act as.
+"""Tokens for identities of other providers, and for service accounts they may impersonate.
 
-google-auth knows the protocols; its requests go over the transports of this package, so that
-proxies and certificates hold for them as well. It waits in a thread, and loads when the first token
-is wanted. Where a provider says who this is by the environment, the process's own counts.
+google-auth implements the protocols; its requests use this package's transports, so that proxies
+and certificates apply. It runs in a thread and is loaded for the first token. Providers that
+identify the caller by environment variables read the process's own.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response as google-auth reads it."""
+    """A response in google-auth's form."""
 
     status: int
     headers: dict[str, str]
@@ -49,7 +49,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Bridge:
-    """Sends what google-auth asks for in its thread over the event loop `loop`."""
+    """Sends google-auth's requests from its thread through the event loop `loop`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, environ: Mapping[str, str]) -> None:
         self._loop = loop
@@ -57,7 +57,7 @@ class Bridge:
         self._asked: Future[Answer] | None = None
         self._stopped = False
         self.secrets: set[str] = set()
-        """What was sent and must not show in any message: form fields, tokens in headers."""
+        """Sent secrets to redact from messages: form fields, tokens in headers."""
 
     def __call__(
         self,
@@ -67,8 +67,8 @@ class Bridge:
         headers: Mapping[str, str] | None = None,
         **_others: object,
     ) -> Answer:
-        """The whole answer. Raises NetworkError, ConfigError for an address that is none, and
-        CancelledError once `stop` was called."""
+        """Returns the whole answer. Raises NetworkError, ConfigError for an invalid address, and
+        CancelledError after `stop`."""
         data = body.encode("utf-8") if isinstance(body, str) else body or b""
         given = dict(headers or {})
         self.secrets |= {value.split()[-1] for value in given.values() if value.strip()}
@@ -80,7 +80,7 @@ class Bridge:
         return asked.result()
 
     def stop(self) -> None:
-        """Ends what is under way, so that no thread waits for an answer that nobody wants."""
+        """Cancels running requests, so that no thread waits for an unwanted answer."""
         self._stopped = True
         if self._asked is not None:
             self._asked.cancel()
@@ -108,7 +108,7 @@ def federated_tokens(
     *,
     now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
-    """Tokens for the credentials of a file of one of google-auth's further types."""
+    """Tokens for a credentials file of one of google-auth's other types."""
 
     async def renew() -> AccessToken:
         bridge = Bridge(asyncio.get_running_loop(), environ)
@@ -126,8 +126,8 @@ def _refreshed(info: dict[str, Any], bridge: Bridge, source: str) -> AccessToken
         credentials = _credentials(info)
         credentials.refresh(bridge)
     except (google_error, ValueError, TypeError, LookupError, AttributeError) as error:
-        # google-auth takes the fields of the file as they are, whatever their types. Not chained:
-        # what it quotes is the server's, and may hold anything.
+        # google-auth does not check field types of the file. Not chained: the
+        # message quotes the server and may contain anything.
         said = str(error.args[0]) if error.args else type(error).__name__
         said = Asked("", source, filter(_is_long, bridge.secrets)).clean(said, 200)
         if getattr(error, "retryable", False):
@@ -148,7 +148,7 @@ def _is_long(text: str) -> bool:
 
 
 def _credentials(info: dict[str, Any]) -> Any:
-    """google-auth's credentials, which it makes of the file. Raises what it raises."""
+    """Builds google-auth's credentials from the file. Raises its errors."""
     kind = info.get("type")
     if kind == "external_account_authorized_user":
         module = import_module("google.auth.external_account_authorized_user")
@@ -164,8 +164,8 @@ def _credentials(info: dict[str, Any]) -> Any:
 
 
 class IamService(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a token is asked for. `environ` is read for proxies and certificates; `what` and
-    `remedy` are for the error when there is none."""
+    """The IAM service that issues tokens. `environ` supplies proxies and certificates; `what` and
+    `remedy` are used in errors."""
 
     endpoint: Endpoint
     environ: Mapping[str, str]
@@ -173,9 +173,8 @@ class IamService(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
     async def ask(self, path: str, body: bytes, actor: TokenSource) -> bytes:
-        """The answer to a JSON body, for the identity of `actor`, whose token is renewed once when
-        the service refuses it. Raises ModelError when it is no token; no message quotes the one
-        that was sent."""
+        """Posts a JSON body as `actor`, whose token is renewed once after a 401. Raises ModelError
+        on failure; no message quotes the token."""
         token = await actor.token()
         status, answer = await self._answer(path, body, token)
         if status == 401 and (other := await other_token(actor, token)) is not None:
@@ -201,8 +200,8 @@ class IamService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _no_token(status: int, answer: bytes, asked: Asked, what: str) -> ModelError:
-    """The error of a token that is not given. What is missing here is no model, and no quota of
-    one, so the words for those (`status.refusal`) do not fit."""
+    """The error for a refused token. It concerns no model and no model quota, so the messages of
+    `status.refusal` do not fit."""
     api = decode_error(answer)
     said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
     message = f"{asked.place} gives no {what} ({said})."
@@ -229,8 +228,8 @@ def identity_tokens(
     service: str = SERVICE,
     now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
-    """Tokens that say to `audience` that `account` asks, as `actor` may have them. Raises
-    ConfigError for an address of the service that is none."""
+    """Tokens that identify `account` to `audience`, requested by `actor`. Raises ConfigError for an
+    invalid address of the service."""
     endpoint = token_endpoint(service, "address of the IAM service")
     path = f"{endpoint.prefix}/v1/projects/-/serviceAccounts/{quote(account, safe='@')}"
     body = msgspec.json.encode({"audience": audience, "includeEmail": True})
@@ -274,8 +273,8 @@ def impersonated_tokens(
     source: str,
     environ: Mapping[str, str],
 ) -> RenewedTokens:
-    """Tokens of the account at `service_account_impersonation_url`, asked for by `actor`. Raises
-    CredentialsError or ConfigError when the file does not say which account."""
+    """Tokens of the account in `service_account_impersonation_url`, requested by `actor`. Raises
+    CredentialsError or ConfigError when the file does not name the account."""
     url = info.get("service_account_impersonation_url")
     if not isinstance(url, str) or not url:
         raise CredentialsError(

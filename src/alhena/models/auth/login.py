@@ -1,4 +1,4 @@
-"""Signing in with a Google account: by a browser on this machine, or by a code that is pasted."""
+"""Signs in with a Google account: through a browser on this machine, or with a pasted code."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,34 +22,34 @@ from alhena.models.auth.store import LoginStore, OAuthCredentials, alone
 from alhena.models.errors import CredentialsError
 
 TIME_LIMIT = 300.0
-"""Seconds that a person has to consent."""
+"""Seconds a person has to consent."""
 
 PASTE_ATTEMPTS = 2
 
 
 class NoAnswerError(CredentialsError):
-    """Nobody is there to paste a code."""
+    """No person is available to paste a code."""
 
 
 class Person(Protocol):
-    """Who signs in, as the flows talk to them."""
+    """The person who signs in, as a user interface."""
 
     def tell(self, text: str) -> None:
         """Shows a line."""
         ...
 
     async def ask(self, question: str) -> str | None:
-        """A line that they write; None when there is none to be had."""
+        """Asks for a line of input; None when there is none."""
         ...
 
     async def open(self, url: str) -> bool:
-        """Shows a page in their browser; whether one could be started."""
+        """Opens a page in the browser; False if none could be started."""
         ...
 
 
 class LoginWays(msgspec.Struct, frozen=True, kw_only=True):
-    """How a login goes about. `host` and `port` are where the browser comes back to (0: any free
-    port); `limit` is in seconds."""
+    """Options of a login. `host` and `port` receive the redirect (0: any free port); `limit` is in
+    seconds."""
 
     browser: bool = True
     host: str = HOST
@@ -58,8 +58,9 @@ class LoginWays(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ways_from(environ: Mapping[str, str], *, browser: bool = True) -> LoginWays:
-    """The ways that this machine and NO_BROWSER, OAUTH_CALLBACK_PORT and OAUTH_CALLBACK_HOST leave;
-    none with a browser when `browser` is false. Raises ConfigError for a port that is none."""
+    """The options allowed by this machine and NO_BROWSER, OAUTH_CALLBACK_PORT and
+    OAUTH_CALLBACK_HOST; none with a browser if `browser` is false. Raises ConfigError for an
+    invalid port."""
     text = environ.get("OAUTH_CALLBACK_PORT", "").strip()
     if text and not (text.isascii() and text.isdigit() and 0 < int(text) <= 65535):
         raise ConfigError(
@@ -71,7 +72,7 @@ def ways_from(environ: Mapping[str, str], *, browser: bool = True) -> LoginWays:
 
 
 async def answer_from_browser(person: Person, url: str, callback: Callback) -> str:
-    """Shows a page in their browser, and waits for what `Callback.code` gives; raises as that."""
+    """Opens a page in the browser and waits for `Callback.code`; raises its errors."""
 
     async def show() -> None:
         if not await person.open(url):
@@ -87,7 +88,7 @@ async def answer_from_browser(person: Person, url: str, callback: Callback) -> s
 
 
 class Login:
-    """Signs a person in and keeps what came of it."""
+    """Signs a person in and saves the credentials."""
 
     def __init__(
         self, client: OAuthClient, endpoint: TokenEndpoint, store: LoginStore, person: Person
@@ -98,11 +99,11 @@ class Login:
         self._person = person
 
     async def run(self, ways: LoginWays) -> str | None:
-        """Signs in; the address of the account, None when the service does not tell it.
+        """Signs in; returns the account's address, None if the service does not tell.
 
-        Raises CredentialsError when the person refuses, does not answer within the limit or pastes
-        no good code, ConfigError when the browser cannot come back here, another AlhenaError when
-        the token endpoint or the disk fails; what was kept before then stands.
+        Raises CredentialsError when the person refuses, does not respond in time or pastes a wrong
+        code, ConfigError when the browser cannot reach the callback, another AlhenaError when the
+        token endpoint or the disk fails; saved credentials are then kept.
         """
         try:
             async with asyncio.timeout(ways.limit):
@@ -162,12 +163,12 @@ class Login:
             self._store.save(credentials)
 
     async def _named(self, credentials: OAuthCredentials) -> str | None:
-        """The account's address, kept beside the login."""
+        """The account's address, saved beside the credentials."""
         address = None
         try:
             address = await self._endpoint.address_of(credentials)
         except AlhenaError as error:
-            # The login holds without a name to it.
+            # The login is valid without the address.
             self._person.tell(f"Who signed in could not be found out: {error}")
         self._store.remember(address)
         return address

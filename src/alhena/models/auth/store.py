@@ -1,7 +1,7 @@
-"""What a login leaves behind: `oauth_creds.json` and `google_accounts.json`, in the reference's
-format, so that both programs sign in once.
+"""Stores the login in `oauth_creds.json` and `google_accounts.json`, in the reference's format, so
+that one sign-in serves both programs.
 
-Keys of other programs in these files are kept.
+Keys of other programs in these files are preserved.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from alhena.wire.plain import as_array, as_object, carried_text
 CREDENTIALS_FILE = "oauth_creds.json"
 ACCOUNTS_FILE = "google_accounts.json"
 CLIENT_KEY = "client_id"
-"""The key of the file that says which client a login belongs to. The reference writes none."""
+"""The key of the client that a login belongs to. The reference does not write it."""
 
 PATIENCE = 45.0
-"""Seconds to wait for another process that changes the credentials: longer than a request for a
-token may be silent."""
+"""Seconds to wait for another process that changes the credentials: longer than a token request may
+be silent."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -31,29 +31,29 @@ _LOGIN = "Sign in again: alhena auth login."
 
 
 class PrivateFiles(Protocol):
-    """Files that only their owner may read, by name (`system.private_files`). Methods raise
+    """Files readable only by their owner, by name (`system.private_files`). Methods raise
     AlhenaError."""
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of a file, None when it is not there."""
+        """The bytes of a file, None if missing."""
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Puts a file in its place in one step."""
+        """Writes a file atomically."""
         ...
 
     def remove(self, name: str) -> bool:
-        """Takes a file away; whether there was one."""
+        """Deletes a file; False if it was missing."""
         ...
 
     def hold(self, name: str) -> AbstractContextManager[bool]:
-        """Holds a file's lock for a block; false, at once, when another program has it."""
+        """Locks a file for a block; False, at once, when another program holds the lock."""
         ...
 
 
 class OAuthCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    """What the token endpoint gave. `expires_at` is in seconds since the epoch, None when nobody
-    said; `other` are keys of the file that are not known here. No token shows in the repr."""
+    """The answer of the token endpoint. `expires_at` is in seconds since the epoch, None if
+    unknown; `other` are unknown keys of the file. The repr shows no token."""
 
     access_token: str = ""
     refresh_token: str = ""
@@ -67,23 +67,23 @@ class OAuthCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not show in any message."""
+        """The secrets to redact from messages."""
         return (self.access_token, self.refresh_token, self.id_token)
 
 
 class LoginStore:
-    """The credentials and the account of the user who has signed in."""
+    """The credentials and the account of the signed-in user."""
 
     def __init__(self, files: PrivateFiles) -> None:
         self._files = files
 
     def hold(self) -> AbstractContextManager[bool]:
-        """The lock under which credentials are renewed. Raises AlhenaError."""
+        """The lock for renewing credentials. Raises AlhenaError."""
         return self._files.hold(CREDENTIALS_FILE)
 
     def load(self) -> OAuthCredentials | None:
-        """The credentials; None when nobody has signed in. Raises CredentialsError for a file that
-        holds something else, another AlhenaError for one that cannot be read."""
+        """The credentials; None when nobody has signed in. Raises CredentialsError for an invalid
+        file, another AlhenaError for an unreadable one."""
         data = self._files.read(CREDENTIALS_FILE)
         if data is None:
             return None
@@ -96,25 +96,25 @@ class LoginStore:
         return found
 
     def save(self, credentials: OAuthCredentials) -> None:
-        """Writes the credentials. Raises AlhenaError; then the old ones stand."""
+        """Writes the credentials. Raises AlhenaError, and then keeps the old ones."""
         self._files.write(CREDENTIALS_FILE, _written(_fields(credentials)))
 
     def forget(self) -> bool:
-        """Takes the credentials away; whether there were any. The account becomes one of those
-        that were active before. Raises AlhenaError."""
+        """Deletes the credentials; False if there were none. The account is moved to the old
+        accounts. Raises AlhenaError."""
         there = self._files.remove(CREDENTIALS_FILE)
         if self._files.read(ACCOUNTS_FILE) is not None:
             self.remember(None)
         return there
 
     def account(self) -> str | None:
-        """The address of the account that is signed in. Raises AlhenaError."""
+        """The address of the signed-in account. Raises AlhenaError."""
         active = self._accounts().get("active")
         return active if isinstance(active, str) and active else None
 
     def remember(self, address: str | None) -> None:
-        """Makes `address` the account that is signed in, None for one nobody knows the name of; the
-        account before it becomes one of the old. Raises AlhenaError."""
+        """Sets the signed-in account to `address`, None if unknown; the previous one is moved to
+        the old accounts. Raises AlhenaError."""
         accounts = self._accounts()
         before = accounts.get("active")
         old = [one for one in as_array(accounts.get("old")) or () if isinstance(one, str)]
@@ -125,15 +125,14 @@ class LoginStore:
         self._files.write(ACCOUNTS_FILE, _written(accounts))
 
     def _accounts(self) -> dict[str, Any]:
-        """What the file says; as the reference does, a damaged one counts as empty."""
+        """Reads the accounts file; like the reference, treats a damaged one as empty."""
         return as_object(_parsed(self._files.read(ACCOUNTS_FILE) or b"{}")) or {}
 
 
 @asynccontextmanager
 async def alone(store: LoginStore, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[None]:
-    """Holds the lock of the credentials for a block. Where there can be none, or when another
-    process keeps it for longer than `PATIENCE`, the block runs all the same: what is done under it
-    may be done twice, it is only not needed."""
+    """Locks the credentials for a block. Without a lock, or when another process holds it longer
+    than `PATIENCE`, the block runs anyway; doing it twice is harmless."""
     waited = 0.0
     with ExitStack() as stack:
         while True:
@@ -141,7 +140,7 @@ async def alone(store: LoginStore, sleep: Sleep = asyncio.sleep) -> AsyncGenerat
                 try:
                     held = attempt.enter_context(store.hold())
                 except AlhenaError:
-                    break  # a home that cannot be written to: whoever saves will be told
+                    break  # no write access to the home: saving will report it
                 if held:
                     stack.push(attempt.pop_all())
                     break
@@ -169,7 +168,7 @@ _NAMES = frozenset(
 
 
 def credentials_of(fields: dict[str, Any]) -> OAuthCredentials:
-    """Credentials from the keys of the file, or of an answer of the token endpoint."""
+    """Builds credentials from the keys of the file, or of an answer of the token endpoint."""
     return OAuthCredentials(
         access_token=carried_text(fields.get("access_token")),
         refresh_token=carried_text(fields.get("refresh_token")),
@@ -181,7 +180,7 @@ def credentials_of(fields: dict[str, Any]) -> OAuthCredentials:
 
 
 def _seconds(milliseconds: object) -> float | None:
-    """Seconds from a JSON number, None for anything that is no time."""
+    """Converts a JSON number to seconds, None for an invalid time."""
     if not isinstance(milliseconds, (int, float)) or isinstance(milliseconds, bool):
         return None
     return milliseconds / 1000 if milliseconds > 0 else None

@@ -1,8 +1,8 @@
-"""Access tokens: asked for at a token endpoint, held, renewed once for all who wait, shown with
-requests.
+"""Access tokens: requested from a token endpoint, cached, renewed once for all waiting requests,
+and added to requests.
 
-A source is asked before each request. After a 401 the request asks again with `fresh`, but only
-when the source still gives the token that was refused: another request may have renewed it since.
+Each request asks the source first. After a 401 it asks with `fresh`, but only if the source still
+returns the rejected token: another request may have renewed it.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from alhena.version import __version__
 from alhena.wire.plain import excerpt, is_token
 
 EARLY = 225.0
-"""Seconds before its expiry from which a token is renewed. Metadata servers hand out the same token
-until four minutes before its end, so an earlier try would get nothing new."""
+"""Seconds before expiry at which a token is renewed. Metadata servers return the same token until
+four minutes before its end, so an earlier attempt would be useless."""
 
 
 class AccessToken(msgspec.Struct, frozen=True):
-    """A bearer token; `expires_at` in seconds since the epoch, None when nobody said. The value
-    does not show in the repr."""
+    """A bearer token; `expires_at` in seconds since the epoch, None if unknown. The repr does not
+    show the value."""
 
     value: str
     expires_at: float | None = None
@@ -38,22 +38,22 @@ class AccessToken(msgspec.Struct, frozen=True):
         return f"AccessToken(expires_at={self.expires_at!r})"
 
     def holds_for(self, seconds: float, now: float) -> bool:
-        """True when the token is still good so many seconds after `now`."""
+        """True when the token is still valid `seconds` after `now`."""
         return self.expires_at is None or now + seconds < self.expires_at
 
 
 class TokenSource(Protocol):
-    """Where a request gets its bearer token."""
+    """A source of bearer tokens for requests."""
 
     async def token(self, *, fresh: bool = False) -> str:
-        """The token to send now; `fresh`: one that differs from what was given out before, if there
-        can be one. Raises CredentialsError, NetworkError, ServerFaultError."""
+        """Returns a token; `fresh`: one that differs from the previous one, if possible. Raises
+        CredentialsError, NetworkError, ServerFaultError."""
         ...
 
 
 async def other_token(source: TokenSource, refused: str) -> str | None:
-    """A token that was not refused yet, None when there is none. One that was renewed for somebody
-    else meanwhile is taken as it is."""
+    """A token other than the rejected one, None when there is none. Uses one renewed meanwhile by
+    another request."""
     for fresh in (False, True):
         token = await source.token(fresh=fresh)
         if token != refused:
@@ -62,23 +62,22 @@ async def other_token(source: TokenSource, refused: str) -> str | None:
 
 
 class FixedToken:
-    """A token that was given and cannot be renewed."""
+    """A given token that cannot be renewed."""
 
     def __init__(self, value: str) -> None:
         self._value = value
 
     async def token(self, *, fresh: bool = False) -> str:
-        """The token, whatever is asked for."""
+        """Returns the token in any case."""
         del fresh
         return self._value
 
 
 class RenewedTokens:
-    """Keeps a token and has it renewed shortly before it expires, or when a fresh one is wanted.
+    """Caches a token and renews it shortly before expiry, or when a fresh one is requested.
 
-    However many requests ask, `renew` runs once for all of them; when it fails, the next one that
-    waits tries again. A token that still holds goes on being used when the service that renews it
-    is out of reach.
+    `renew` runs once for all waiting requests; when it fails, the next waiting one tries again. A
+    valid token stays in use while the renewing service is unreachable.
     """
 
     def __init__(
@@ -95,13 +94,13 @@ class RenewedTokens:
         self._gate = LoopLock()
 
     async def token(self, *, fresh: bool = False) -> str:
-        """The token that holds, a renewed one where need be. Raises what `renew` raises."""
+        """A valid token, renewed if needed. Raises the errors of `renew`."""
         seen = self._renewals
         if not fresh and (kept := self._kept(EARLY)) is not None:
             return kept
         async with self._gate.here():
             if seen != self._renewals and (kept := self._kept(0)) is not None:
-                return kept  # renewed while this one waited
+                return kept  # renewed while this request waited
             if not fresh and (kept := self._kept(EARLY)) is not None:
                 return kept
             return await self._renewed(fresh=fresh)
@@ -119,7 +118,7 @@ class RenewedTokens:
         return token.value
 
     def _kept(self, seconds: float) -> str | None:
-        """The token at hand if it holds for that long."""
+        """The cached token if it is valid for that long."""
         token = self._current
         if token is None or not token.holds_for(seconds, self._now()):
             return None
@@ -127,10 +126,10 @@ class RenewedTokens:
 
 
 def checked_token(text: str, source: str) -> str:
-    """`text` as a bearer token, without the blanks around it.
+    """`text` as a bearer token, stripped.
 
-    Raises CredentialsError, which names `source` and does not quote the token, when no header can
-    carry it.
+    Raises CredentialsError, which names `source` and does not quote the token, when it does not fit
+    in a header.
     """
     value = text.strip()
     if not is_token(value):
@@ -143,7 +142,7 @@ def checked_token(text: str, source: str) -> str:
 
 
 class LoopLock:
-    """Gives each event loop a lock of its own, for one of another loop cannot be waited for."""
+    """A separate lock for each event loop: a lock cannot be shared between loops."""
 
     def __init__(self) -> None:
         self._last: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
@@ -162,8 +161,8 @@ _LONGEST = 1e9
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token endpoint gives out; `expires_in` in seconds, a time of decades being as good as
-    none. No token shows in the repr."""
+    """An answer of a token endpoint; `expires_in` in seconds, ignored if it is decades. The repr
+    shows no token."""
 
     access_token: str
     expires_in: float | None = None
@@ -180,14 +179,14 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
         return f"Grant(expires_in={self.expires_in!r}, scope={self.scope!r})"
 
     def access(self, now: float) -> AccessToken:
-        """The access token of a grant that was asked for at `now`, in seconds since the epoch."""
+        """The access token of a grant requested at `now`, in seconds since the epoch."""
         expires_at = None if self.expires_in is None else now + self.expires_in
         return AccessToken(self.access_token, expires_at)
 
 
 class GrantRefusedError(CredentialsError):
-    """The server gives no token. `code` is OAuth's word for the reason: "invalid_grant" means that
-    the refresh token, the code or the assertion holds no more."""
+    """The server refuses a token. `code` is the OAuth error code: "invalid_grant" means that the
+    refresh token, the code or the assertion is no longer valid."""
 
     def __init__(self, message: str, *, code: str, remedy: str, status: int) -> None:
         super().__init__(message, remedy=remedy, status=status)
@@ -195,22 +194,22 @@ class GrantRefusedError(CredentialsError):
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """RFC 6749, 5.2."""
+    """Error response (RFC 6749, 5.2)."""
 
     error: str = ""
     error_description: str = ""
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """A grant and when it was asked for, in seconds since the epoch."""
+    """A grant and the time of its request, in seconds since the epoch."""
 
     grant: Grant
     at: float
 
 
 def token_endpoint(url: str, source: str) -> Endpoint:
-    """The endpoint of a URL that secrets are sent to. Raises ConfigError, which names `source`,
-    for what is no URL, and where they would go unencrypted to another machine."""
+    """Parses the URL of a token endpoint. Raises ConfigError, which names `source`, for an invalid
+    URL, and for one that would send secrets unencrypted to another machine."""
     endpoint = parse_endpoint(url, source)
     if not endpoint.secure and not is_loopback(endpoint.host):
         raise ConfigError(
@@ -230,8 +229,8 @@ async def ask_grant(
 ) -> Timed:
     """Posts `form` to the token endpoint, whose whole path is the endpoint's prefix.
 
-    `environ` is read for proxies and certificates; `remedy` is what to do when the server refuses.
-    Raises GrantRefusedError, ServerFaultError, NetworkError; no message quotes a value of the form.
+    `environ` supplies proxies and certificates; `remedy` is the advice after a refusal. Raises
+    GrantRefusedError, ServerFaultError, NetworkError; no message quotes a value of the form.
     """
     at = now()
     status, body = await _post(endpoint, form, environ)
@@ -258,8 +257,8 @@ async def _post(
 async def fetch(
     transport: Transport, method: str, path: str, headers: Headers, body: bytes = b""
 ) -> tuple[Response, bytes]:
-    """One response and its body, with `transport` closed behind it. A body that is too long for
-    what is asked for here is cut off. Raises NetworkError, StreamCutError."""
+    """Returns one response with its body and closes `transport`. Truncates a body that is too long.
+    Raises NetworkError, StreamCutError."""
     try:
         response = await transport.send(method, path, headers, body)
         try:
@@ -274,7 +273,7 @@ async def fetch(
 
 
 def read_grant(body: bytes, endpoint: Endpoint) -> Grant:
-    """The grant in the answer of `endpoint`. Raises ServerFaultError when it holds none."""
+    """Parses the grant in the answer of `endpoint`. Raises ServerFaultError for an invalid one."""
     try:
         grant = msgspec.json.decode(body, type=Grant, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -301,7 +300,7 @@ def _failure(
             said = said.replace(value, "[redacted]").replace(quote_plus(value), "[redacted]")
     said = f"HTTP {status}" + (f": {excerpt(said, 300)}" if said else "")
     if status == 429 or status >= 500:
-        # No QuotaError: that is about models, of which another may be taken.
+        # Not a QuotaError: those concern models, and lead to another model.
         return ServerFaultError(
             f"{endpoint.place} gives no token for now ({said}).", remedy="Run again.", status=status
         )
@@ -317,8 +316,8 @@ _SCHEME = "Bearer "
 
 
 def quota_project(environ: Mapping[str, str], default: object = None) -> str:
-    """The project that is charged: GOOGLE_CLOUD_QUOTA_PROJECT, else `default` if it is one, else
-    "". Raises ConfigError when no header can carry the variable."""
+    """The quota project: GOOGLE_CLOUD_QUOTA_PROJECT, else `default` if valid, else "". Raises
+    ConfigError for a value that does not fit in a header."""
     given = environ.get("GOOGLE_CLOUD_QUOTA_PROJECT", "").strip()
     if not is_header_value(given):
         raise ConfigError(
@@ -330,8 +329,8 @@ def quota_project(environ: Mapping[str, str], default: object = None) -> str:
 
 
 class BearerAccess:
-    """The token of a source, and the project that is charged when that is another than the token's
-    own (`x-goog-user-project`). `remedy` is what messages advise when the service refuses it."""
+    """Adds the token of a source, and the quota project if it differs from the token's own
+    (`x-goog-user-project`). `remedy` is the advice after a refusal."""
 
     def __init__(self, tokens: TokenSource, *, remedy: str, quota_project: str = "") -> None:
         self._tokens = tokens
@@ -340,15 +339,15 @@ class BearerAccess:
 
     @property
     def remedy(self) -> str:
-        """What to do when the token is refused."""
+        """The advice when the token is rejected."""
         return self._remedy
 
     async def headers(self) -> dict[str, str]:
-        """The headers of the next request. Raises what the source raises."""
+        """The headers of the next request. Raises the errors of the source."""
         return self._shown(await self._tokens.token())
 
     async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
-        """The headers with a token that was not refused yet, None when there is none."""
+        """Headers with a token other than the rejected one, None when there is none."""
         old = refused.get("authorization", "").removeprefix(_SCHEME)
         token = await other_token(self._tokens, old)
         return None if token is None else self._shown(token)

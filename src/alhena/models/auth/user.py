@@ -37,12 +37,12 @@ from alhena.models.errors import CredentialsError
 
 
 class UserLogin:
-    """Renews what a login left behind; `renew` is for `RenewedTokens`.
+    """Renews the tokens of a saved login; `renew` is for `RenewedTokens`.
 
-    An access token that holds is taken from the file, whoever put it there, even without an OAuth
-    client; otherwise it is refreshed under a lock, and the file written. A refresh that fails
-    leaves the file as it is, unless the service says that a login of this client has ended.
-    `warn` is told when a new token could not be kept.
+    A valid access token is taken from the file, even without an OAuth client; otherwise it is
+    refreshed under a lock, and the file written. A failed refresh leaves the file unchanged, unless
+    the service reports that a login of this client has ended. `warn` is called when a new token
+    could not be saved.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class UserLogin:
         self._unsaved: OAuthCredentials | None = None
 
     async def renew(self) -> AccessToken:
-        """A token that was not given out before and holds for a while; the one at hand as long as
-        it holds when there is no client to refresh it with. Raises CredentialsError when nobody
-        has signed in or the login is of no use, another AlhenaError when it could not be renewed.
+        """Returns a new token that is valid for a while; without a client to refresh it, the
+        current one while it is valid. Raises CredentialsError when nobody has signed in or the
+        login is invalid, another AlhenaError when the renewal failed.
         """
         found = self._load()
         if (token := self._unused(found)) is not None:
@@ -77,7 +77,7 @@ class UserLogin:
         async with alone(self._store, self._sleep):
             found = self._load()
             if (token := self._unused(found)) is not None:
-                return token  # another process was faster
+                return token  # another process was first
             return self._given_out(await self._refreshed(found))
 
     def _load(self) -> OAuthCredentials:
@@ -89,7 +89,7 @@ class UserLogin:
         return found
 
     def _unused(self, found: OAuthCredentials) -> AccessToken | None:
-        """The token of the file if it is a new one, with some time left."""
+        """The token of the file if it is new and valid for a while."""
         token = AccessToken(found.access_token, found.expires_at)
         new = found.access_token not in self._given
         if not found.access_token or not new or not token.holds_for(EARLY, self._now()):
@@ -125,18 +125,18 @@ class UserLogin:
         except ModelError:
             if old.access_token in self._given or self._holding(old) is None:
                 raise
-            return old  # short of time, and better than none
+            return old  # expires soon, but better than none
         try:
             self._store.save(new)
             self._unsaved = None
         except AlhenaError as error:
-            self._unsaved = new  # for this process; the file still holds the refresh token
+            self._unsaved = new  # for this process; the file still has the refresh token
             self._warn(f"the renewed login could not be kept: {error}")
         return new
 
     def _forget(self, old: OAuthCredentials) -> None:
-        """Takes away what is of no use, unless somebody has signed in anew meanwhile. A login that
-        another program made stays: it may be of use to that program's client."""
+        """Deletes an invalid login, unless it has been replaced meanwhile. A login made by another
+        program stays: it may be valid for that program's client."""
         self._unsaved = None
         if CLIENT_KEY not in old.other:
             return
@@ -149,7 +149,7 @@ class UserLogin:
 
 
 def _say_nothing(_message: str) -> None:
-    """For callers who do not want to be told."""
+    """Ignores warnings."""
 
 
 _GIVEN = "GOOGLE_CLOUD_ACCESS_TOKEN"
@@ -157,8 +157,8 @@ _FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 
 
 class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens, where they come from in words, what to do when they are refused, and the project that
-    is charged for them when it is not their own."""
+    """Tokens, their origin in words, the advice after a refusal, and the quota project if it
+    differs from their own."""
 
     tokens: TokenSource
     source: str
@@ -176,13 +176,12 @@ def signed_in(
     *,
     warn: Callable[[str], None] | None = None,
 ) -> SignedIn:
-    """The user's tokens. Nothing is sent before the first is asked for.
+    """The user's tokens. Sends nothing before the first is requested.
 
-    In this order: GOOGLE_CLOUD_ACCESS_TOKEN, when GOOGLE_GENAI_USE_GCA is set; the login of
-    `alhena auth login` (or of the reference) in `files`, if there are any; the file of
-    GOOGLE_APPLICATION_CREDENTIALS. `warn` is told when a renewed login could not be kept. Raises
-    CredentialsError when there is none of them, ConfigError for a client or an address that cannot
-    be used.
+    In this order: GOOGLE_CLOUD_ACCESS_TOKEN, if GOOGLE_GENAI_USE_GCA is set; the login of `alhena
+    auth login` (or of the reference) in `files`, if given; the file in
+    GOOGLE_APPLICATION_CREDENTIALS. `warn` is called when a renewed login could not be saved. Raises
+    CredentialsError when none exists, ConfigError for an invalid client or address.
     """
     given = environ.get("GOOGLE_CLOUD_ACCESS_TOKEN", "").strip()
     if given and environ.get("GOOGLE_GENAI_USE_GCA", "").strip().lower() in {"true", "1"}:

@@ -1,1 +1,1 @@
-"""Code Assist: the models for a user who signs in with a Google account."""
+"""Code Assist: models for users who sign in with a Google account."""

@@ -1,4 +1,4 @@
-"""What the service says of an account, and what follows from it. Pure."""
+"""Parses the service's account data and derives project and tier. Pure."""
 
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ _SET_PROJECT = "Set GOOGLE_CLOUD_PROJECT to the id of a project of yours."
 
 
 class IneligibleAccountError(CredentialsError):
-    """The service does not take this account, and says why."""
+    """The service rejects this account, with a reason."""
 
     kind = "ineligible_account"
 
@@ -33,18 +33,18 @@ class ProjectRequiredError(CredentialsError):
 
 
 class _Answer(Value, frozen=True, kw_only=True, rename="camel"):
-    """A JSON object of the service; null stands for absent."""
+    """A JSON object of the service; null means absent."""
 
 
 class PrivacyNotice(_Answer, frozen=True, kw_only=True):
-    """What users of a tier should read."""
+    """The privacy notice of a tier."""
 
     show_notice: bool | None = None
     notice_text: str | None = None
 
 
 class Tier(_Answer, frozen=True, kw_only=True):
-    """What an account gets. With `user_defined_cloudaicompanion_project` its user has to name a
+    """A service tier. With `user_defined_cloudaicompanion_project` its user has to name a
     project."""
 
     id: str | None = None
@@ -62,7 +62,7 @@ class Tier(_Answer, frozen=True, kw_only=True):
 
 
 class IneligibleTier(_Answer, frozen=True, kw_only=True):
-    """What an account does not get, and why."""
+    """An unavailable tier, with the reason."""
 
     reason_code: str | None = None
     reason_message: str | None = None
@@ -92,14 +92,14 @@ class _Onboarded(_Answer, frozen=True, kw_only=True):
 
 
 class OperationFault(_Answer, frozen=True, kw_only=True):
-    """The reason why an operation failed."""
+    """The error of a failed operation."""
 
     code: int | None = None
     message: str | None = None
 
 
 class Operation(_Answer, frozen=True, kw_only=True):
-    """A long-running operation: onboardUser's."""
+    """The long-running operation of onboardUser."""
 
     name: str | None = None
     done: bool | None = None
@@ -108,14 +108,14 @@ class Operation(_Answer, frozen=True, kw_only=True):
 
     @property
     def project(self) -> str:
-        """The project it gave, "" for none."""
+        """The resulting project, "" for none."""
         if self.response is None or self.response.cloudaicompanion_project is None:
             return ""
         return self.response.cloudaicompanion_project.id or ""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers for requests: the project they name ("" for none) and the tier they count to."""
+    """The account of requests: their project ("" for none) and tier."""
 
     project: str
     tier: str = ""
@@ -123,7 +123,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_answer(payload: bytes, kind: type[T]) -> T:
-    """An answer of the service. Raises DecodeError, also for an API error object."""
+    """Decodes an answer of the service. Raises DecodeError, also for an API error object."""
     try:
         answer = msgspec.json.decode(payload, type=kind)
         plain = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
@@ -135,8 +135,8 @@ def decode_answer(payload: bytes, kind: type[T]) -> T:
 
 
 def given_project(text: str, source: str) -> str:
-    """A project's id from a variable, "" when it is empty. Raises ConfigError for the number of a
-    project, which the service does not take."""
+    """Reads a project id from a variable, "" when it is empty. Raises ConfigError for a project
+    number, which the service rejects."""
     project = text.strip()
     if project.isdigit():
         raise ConfigError(
@@ -149,7 +149,7 @@ def given_project(text: str, source: str) -> str:
 
 
 def settled(answer: LoadAnswer, project: str) -> Account | None:
-    """The account of a user who has a tier; None for one who has to be signed up first.
+    """The account of a user with a tier; None for a user who must be onboarded first.
 
     Raises ValidationRequiredError, IneligibleAccountError or ProjectRequiredError.
     """
@@ -164,9 +164,9 @@ def settled(answer: LoadAnswer, project: str) -> Account | None:
 
 
 def tier_to_join(answer: LoadAnswer, project: str) -> Tier:
-    """The tier that a new user is signed up for.
+    """The tier for onboarding a new user.
 
-    Raises IneligibleAccountError or ProjectRequiredError when it needs a project and none is set.
+    Raises IneligibleAccountError, or ProjectRequiredError when it needs a project and none is set.
     """
     legacy = Tier(id=LEGACY_TIER, user_defined_cloudaicompanion_project=True)
     allowed = answer.allowed_tiers or ()
@@ -177,7 +177,7 @@ def tier_to_join(answer: LoadAnswer, project: str) -> Tier:
 
 
 def no_project(answer: LoadAnswer) -> CredentialsError:
-    """The reason why there is no project to go on with."""
+    """The error for a missing project."""
     reasons = [tier.reason_message for tier in answer.ineligible_tiers or () if tier.reason_message]
     if reasons:
         return IneligibleAccountError(
@@ -207,7 +207,7 @@ def _require_validated(answer: LoadAnswer) -> None:
 
 
 def _web_address(text: str | None) -> str:
-    """An address to be shown to a person; "" for anything but a plain one of the web."""
+    """A URL to show to a person; "" for anything but a plain web URL."""
     given = text or ""
     usable = given.startswith("https://") and given.isascii() and given.isprintable()
     return given if usable and " " not in given and len(given) <= 2000 else ""

@@ -1,4 +1,4 @@
-"""Answers by Code Assist, for a user who signs in with a Google account."""
+"""Generates answers through Code Assist, for users who sign in with a Google account."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -28,8 +28,8 @@ from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 
 class CodeAssist:
-    """A ContentGenerator. The account is looked up, and a new one signed up, before the first
-    request; who waits for that meanwhile waits once."""
+    """A ContentGenerator. Looks up the account, and onboards a new one, before the first request;
+    concurrent requests share that step."""
 
     def __init__(self, service: CodeAssistService, setup: AccountSetup) -> None:
         self._service = service
@@ -39,12 +39,12 @@ class CodeAssist:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where requests go."""
+        """The endpoint of requests."""
         return self._service.endpoint
 
     async def account(self, model: str = "") -> Account:
-        """The account that answers for requests. Raises ModelError or DecodeError; then the next
-        request tries again."""
+        """The account of requests. Raises ModelError or DecodeError; then the next request tries
+        again."""
         if self._account is None:
             async with self._gate.here():
                 if self._account is None:
@@ -52,12 +52,12 @@ class CodeAssist:
         return self._account
 
     async def quota(self) -> tuple[QuotaBucket, ...]:
-        """What is left of the account's quota. Raises ModelError or DecodeError."""
+        """The remaining quota of the account. Raises ModelError or DecodeError."""
         account = await self.account()
         return await user_quota(self._service, account.project)
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         account = await self.account(request.model)
         body = enveloped_body(request, account.project)
         return await self._service.call("generateContent", request.model, body, decode_enveloped)
@@ -65,7 +65,7 @@ class CodeAssist:
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk; raises as `GeminiApi.stream` does."""
+        """Yields the answer in chunks; raises the same errors as `GeminiApi.stream`."""
         account = await self.account(request.model)
         events = self._service.stream(
             request.model, lambda: enveloped_body(request, account.project), decode_enveloped
@@ -75,7 +75,7 @@ class CodeAssist:
                 yield chunk
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """The number of tokens the contents take in this model's prompt."""
+        """Counts the tokens of the contents for this model."""
         body = enveloped_count_tokens(contents, model)
         return (
             await self._service.call("countTokens", model, body, decode_count_tokens)
@@ -84,7 +84,7 @@ class CodeAssist:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """Always RequestRejectedError: Code Assist has no embeddings."""
+        """Always raises RequestRejectedError: Code Assist has no embeddings."""
         del contents, model
         raise RequestRejectedError(
             "Code Assist computes no embeddings.",
@@ -104,12 +104,12 @@ def code_assist(
     timeouts: Timeouts | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> CodeAssist:
-    """Code Assist where the environment says it is, for the project that it names.
+    """Builds Code Assist for the endpoint and project of the environment.
 
-    Read are CODE_ASSIST_ENDPOINT, CODE_ASSIST_API_VERSION, GEMINI_CLI_CUSTOM_HEADERS,
-    GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_PROJECT_ID, proxies and certificates. `access` shows an
-    access token; `tell` gets what a new user should read. Raises ConfigError. Nothing is sent
-    before the first request.
+    Reads CODE_ASSIST_ENDPOINT, CODE_ASSIST_API_VERSION, GEMINI_CLI_CUSTOM_HEADERS,
+    GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_PROJECT_ID, proxies and certificates. `access` adds the
+    access token; `tell` receives notices for a new user. Raises ConfigError. Sends nothing before
+    the first request.
     """
     address, project = address_from(environ), project_from(environ)
     tip = "" if project else SHARED
@@ -120,7 +120,7 @@ def code_assist(
 
 def project_from(environ: Mapping[str, str]) -> str:
     """The project of GOOGLE_CLOUD_PROJECT or else GOOGLE_CLOUD_PROJECT_ID, "" for none. Raises
-    ConfigError for a project's number."""
+    ConfigError for a project number."""
     project = given_project(environ.get("GOOGLE_CLOUD_PROJECT", ""), "GOOGLE_CLOUD_PROJECT")
     other = environ.get("GOOGLE_CLOUD_PROJECT_ID", "")
     return project or given_project(other, "GOOGLE_CLOUD_PROJECT_ID")
@@ -136,8 +136,8 @@ def for_login(
     *,
     tell: Tell | None = None,
 ) -> CodeAssist:
-    """For the user who signed in with a Google account (oauth-personal). `tell` gets warnings, and
-    what a new user should read. Raises CredentialsError when nobody has signed in, ConfigError."""
+    """Code Assist for a signed-in Google account (oauth-personal). `tell` receives warnings and
+    notices for a new user. Raises CredentialsError when nobody has signed in, ConfigError."""
     from alhena.models.auth.user import signed_in
 
     found = signed_in(environ, files, settings, warn=tell)
@@ -146,8 +146,8 @@ def for_login(
 
 
 def for_machine(environ: Mapping[str, str], *, tell: Tell | None = None) -> CodeAssist:
-    """For the credentials of this machine (compute-default-credentials, cloud-shell): the metadata
-    server is asked where there is no file. Raises CredentialsError, ConfigError."""
+    """Code Assist for this machine's credentials (compute-default-credentials, cloud-shell), by
+    default from the metadata server. Raises CredentialsError, ConfigError."""
     from alhena.models.auth.adc import default_credentials
 
     found = default_credentials(environ, metadata=True)

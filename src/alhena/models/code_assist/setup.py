@@ -1,4 +1,4 @@
-"""The methods of the Code Assist service: loadCodeAssist, onboardUser, the quota of an account."""
+"""Methods of the Code Assist service: loadCodeAssist, onboardUser, and the account's quota."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 
 class CodeAssistAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the service is. `headers` are added to every request, by lower-case name; they do not
-    show in the repr."""
+    """The address of the service. `headers` are added to every request, by lower-case name; the
+    repr does not show them."""
 
     endpoint: Endpoint
     version: str = DEFAULT_VERSION
@@ -49,8 +49,8 @@ class CodeAssistAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def address_from(environ: Mapping[str, str]) -> CodeAssistAddress:
-    """The address that CODE_ASSIST_ENDPOINT and CODE_ASSIST_API_VERSION name, with the headers of
-    GEMINI_CLI_CUSTOM_HEADERS. Raises ConfigError for a value that cannot be used."""
+    """The address from CODE_ASSIST_ENDPOINT and CODE_ASSIST_API_VERSION, with the headers of
+    GEMINI_CLI_CUSTOM_HEADERS. Raises ConfigError for an invalid value."""
     endpoint = environ.get("CODE_ASSIST_ENDPOINT", "").strip() or DEFAULT_ENDPOINT
     version = environ.get("CODE_ASSIST_API_VERSION", "").strip() or DEFAULT_VERSION
     custom = environ.get("GEMINI_CLI_CUSTOM_HEADERS", "")
@@ -62,8 +62,7 @@ def address_from(environ: Mapping[str, str]) -> CodeAssistAddress:
 
 
 class CodeAssistService:
-    """Calls methods. `model` is what the requests say they are for (in User-Agent); `quota_tip` is
-    advised where a quota is the matter."""
+    """Calls methods. `model` is sent in User-Agent; `quota_tip` is added to quota errors."""
 
     def __init__(
         self,
@@ -86,18 +85,19 @@ class CodeAssistService:
         )
 
     async def call(self, method: str, model: str, body: Body, decode: Callable[[bytes], T]) -> T:
-        """The answer of a method, read by `decode`. Raises ModelError, and what `decode` raises."""
+        """Calls a method and decodes the answer by `decode`. Raises ModelError and the errors of
+        `decode`."""
         return await self._http.ask(f"/{self._version}:{method}", model, body, decode)
 
     def stream(
         self, model: str, encode: Callable[[], Body], decode: Callable[[bytes], T]
     ) -> AsyncGenerator[T, None]:
-        """The events of streamGenerateContent, each read by `decode`."""
+        """Yields the events of streamGenerateContent, decoded by `decode`."""
         path = f"/{self._version}:streamGenerateContent?alt=sse"
         return self._http.events(path, model, encode, decode)
 
     async def operation(self, name: str, model: str, decode: Callable[[bytes], T]) -> T:
-        """The state of a long-running operation. Raises as `call` does."""
+        """The state of a long-running operation. Raises the same errors as `call`."""
         path = f"/{self._version}/{quote(name.strip('/'), safe='/-._~')}"
         return await self._http.ask(path, model, None, decode)
 
@@ -117,8 +117,8 @@ _METADATA = {
 
 
 class AccountSetup:
-    """Finds the account's project and tier; a user who has none is signed up for the default tier.
-    `project` is the one the user set, "" for none; `tell` gets what a new user should read."""
+    """Finds the account's project and tier; onboards a new user to the default tier. `project` is
+    set by the user, "" for none; `tell` receives notices for a new user."""
 
     def __init__(
         self,
@@ -134,8 +134,8 @@ class AccountSetup:
         self._sleep = sleep
 
     async def run(self, model: str) -> Account:
-        """The account. Raises ModelError: CredentialsError when it cannot be used as it is,
-        with what the user has to do."""
+        """Returns the account. Raises ModelError: CredentialsError with instructions when the
+        account cannot be used."""
         answer = await self._load(model)
         account = settled(answer, self._project)
         if account is not None:
@@ -161,7 +161,7 @@ class AccountSetup:
             raise
 
     async def _join(self, tier: Tier, answer: LoadAnswer, model: str) -> Account:
-        # The free tier gives a project of its own, and refuses any other.
+        # The free tier creates its own project and rejects any other.
         project = "" if tier.id == FREE_TIER else self._project
         body: dict[str, Any] = {"tierId": tier.id, "metadata": self._metadata(project)}
         if project:
@@ -181,7 +181,7 @@ class AccountSetup:
         polls = 0
         while not operation.done and name:
             if polls == MAX_POLLS:
-                # No fault that a retry of the whole would mend: each would wait as long.
+                # A retry would not help: it would wait as long.
                 raise CredentialsError(
                     f"signing up for Code Assist took longer than {MAX_POLLS * POLL_S:g} s.",
                     remedy="Try again later.",
@@ -202,7 +202,7 @@ class AccountSetup:
         try:
             return await self._service.call(method, model, encode_value(body), decode)
         except ModelNotFoundError as error:
-            # It is the method that is not there, and another model would not help.
+            # The method is missing; another model would not help.
             raise RequestRejectedError(
                 f"{self._service.endpoint.place} has no method {method}.",
                 remedy="Check CODE_ASSIST_ENDPOINT and CODE_ASSIST_API_VERSION.",
@@ -219,8 +219,8 @@ def _reasons(error: ModelError) -> set[str]:
 
 
 class QuotaBucket(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is left for one model: a fraction from 0 to 1, an amount where there is one, and when it
-    is full again (RFC 3339)."""
+    """The remaining quota of one model: a fraction from 0 to 1, an amount if known, and the reset
+    time (RFC 3339)."""
 
     model_id: str | None = None
     token_type: str | None = None
@@ -234,7 +234,7 @@ class _Quota(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def user_quota(service: CodeAssistService, project: str) -> tuple[QuotaBucket, ...]:
-    """The quota of the account with this project. Raises ModelError or DecodeError."""
+    """The quota of the account for this project. Raises ModelError or DecodeError."""
     body = encode_value({"project": project} if project else {})
     answer = await service.call("retrieveUserQuota", "", body, partial(decode_answer, kind=_Quota))
     return answer.buckets or ()

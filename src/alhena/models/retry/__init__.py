@@ -1,1 +1,1 @@
-"""How long and how often a request is sent again, and what speaks against it."""
+"""Retries of failed requests: classification, backoff and limits."""

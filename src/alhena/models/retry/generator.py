@@ -1,4 +1,4 @@
-"""A generator that sends again what failed in passing, within stated limits."""
+"""A generator that retries transient failures within limits."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -17,21 +17,20 @@ if TYPE_CHECKING:
     from alhena.models.retry.manner import Patience
 
 LONGEST_WAIT_S = 300.0
-"""A service that asks for more than these seconds has no quota left for this run."""
+"""Requested waits longer than this many seconds count as an exhausted quota."""
 
 
 class RetryPolicy(Value, frozen=True, kw_only=True):
-    """Times are seconds.
+    """Limits of retries. Times are in seconds.
 
-    A request that the service or the network refuses is sent up to `max_attempts` times, behind
-    waits that double from `initial_s` to `max_s`. An answer that breaks off, cannot be read or says
-    nothing is asked for `broken_attempts` times in all, behind waits that double from `broken_s`. A
-    model without room is first asked again behind `capacity_s`. All waits of a request together
-    take no longer than `max_wait_s`.
+    A refused request is sent up to `max_attempts` times, with backoff that doubles from `initial_s`
+    to `max_s`. A truncated, unreadable or empty answer is requested `broken_attempts` times in
+    total, with backoff that doubles from `broken_s`. An overloaded model is first retried after
+    `capacity_s`. All waits of a request together take at most `max_wait_s`.
 
-    A wait is never shorter than what the service asks for; chance makes it longer by up to
-    `jitter` (a share), so that clients do not come back all at once. `retry_fetch_errors`: also
-    network errors that have no known cause count as passing.
+    A wait is never shorter than the service asks; a random share up to `jitter` is added, so that
+    clients do not retry all at once. `retry_fetch_errors`: unknown network errors also count as
+    transient.
     """
 
     max_attempts: int = 10
@@ -46,11 +45,11 @@ class RetryPolicy(Value, frozen=True, kw_only=True):
 
 
 REPLAY = RetryPolicy(initial_s=0, max_s=0, broken_s=0, capacity_s=(0, 0), jitter=0)
-"""For recorded answers: what was asked for again then is asked for again now, without a wait."""
+"""For recorded answers: recorded retries are repeated without waiting."""
 
 
 def retry_policy(settings: GeneralSettings) -> RetryPolicy:
-    """The policy of a session; fewer than one attempt there cannot be."""
+    """The policy of a session, with at least one attempt."""
     return RetryPolicy(
         max_attempts=max(1, settings.max_attempts), retry_fetch_errors=settings.retry_fetch_errors
     )
@@ -61,16 +60,17 @@ T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
 Tell = Callable[[RetryEvent], None]
 Admits = Callable[[float, AlhenaError], Awaitable[None]]
-"""Returns when so long a wait for such an error may begin; raises what is to end it all instead."""
+"""Returns when a wait of this length after such an error may begin; raises an error to stop
+instead."""
 
 
 class RetryingGenerator:
-    """Passes requests on to `inner`, again and again as `policy` has it.
+    """Sends requests to `inner`, with retries according to `policy`.
 
-    A stream is begun again only before its first chunk: what has been handed out cannot be taken
-    back from here. A `Chat` can (its front ends are told), so it goes to `inner` itself and keeps
-    to the policy. `tell` hears of each wait before it begins, and `admits` is asked before that;
-    cancelled, a wait ends at once.
+    A stream is only restarted before its first chunk: delivered chunks cannot be withdrawn here. A
+    `Chat` can do that (it notifies its front ends), so it calls `inner` directly and applies the
+    policy. `tell` is called before each wait, and `admits` before that; cancellation ends a wait at
+    once.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class RetryingGenerator:
         self.admits: Admits | None = None
 
     def telling(self, tell: Tell) -> "RetryingGenerator":
-        """The same generator for a part of the program that wants to hear of its own waits."""
+        """The same generator with another receiver of retry events."""
         return self._alike(self.inner, tell)
 
     def over(self, inner: ContentGenerator) -> "RetryingGenerator":
-        """The same manner of asking again, of another generator."""
+        """The same retry policy for another generator."""
         return self._alike(inner, self._tell)
 
     def _alike(self, inner: ContentGenerator, tell: Tell | None) -> "RetryingGenerator":
@@ -105,7 +105,7 @@ class RetryingGenerator:
         return alike
 
     async def admit(self, seconds: float, error: AlhenaError) -> None:
-        """Returns when a wait after `error` may begin. Raises LimitError where it does not fit."""
+        """Returns when a wait after `error` may begin. Raises LimitError if it exceeds a limit."""
         if self.admits is not None:
             await self.admits(seconds, error)
 
@@ -116,7 +116,7 @@ class RetryingGenerator:
         await (self._sleep or sleep)(seconds)
 
     def patience(self) -> "Patience":
-        """The account of a request that has failed for the first time."""
+        """A new retry account for a request that failed for the first time."""
         from random import random
 
         from alhena.models.retry.manner import Patience
@@ -124,14 +124,14 @@ class RetryingGenerator:
         return Patience(self.policy, self._chance or random)
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece."""
+        """Returns the whole answer."""
         asked = request.model, request.prompt_id
         return await self._carry(lambda: self.inner.generate(request), asked)
 
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk."""
+        """Yields the answer in chunks."""
         patience: Patience | None = None
         while True:
             begun = False
@@ -153,7 +153,7 @@ class RetryingGenerator:
             await self.pause(wait)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """The number of tokens the contents take in this model's prompt."""
+        """Counts the tokens of the contents for this model."""
         return await self._carry(
             lambda: self.inner.count_tokens(contents, model=model), (model, "")
         )
@@ -161,7 +161,7 @@ class RetryingGenerator:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """One vector per content."""
+        """Returns one vector per content."""
         return await self._carry(lambda: self.inner.embed(contents, model=model), (model, ""))
 
     async def aclose(self) -> None:
@@ -193,7 +193,7 @@ class RetryingGenerator:
 def retry_event(
     error: AlhenaError, patience: "Patience", wait: float, *, model: str, prompt_id: str
 ) -> RetryEvent:
-    """The event of a wait that is about to begin."""
+    """The event of a retry about to wait."""
     return RetryEvent(
         model=model,
         prompt_id=prompt_id,

@@ -1,4 +1,4 @@
-"""The manner in which a failed request is sent again, and how long it may still be waited for."""
+"""Classifies failed requests for retries, and tracks the retry budget of a request."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -15,8 +15,8 @@ TOO_MANY = 429
 
 
 class Manner(StrEnum):
-    """NEVER: another attempt fails as this one did, or may do harm. BACKOFF: the service or the way
-    to it has to recover. BROKEN: an answer came, and was none. CAPACITY: the model has no room."""
+    """NEVER: a retry fails too, or may do harm. BACKOFF: the service or the network has to recover.
+    BROKEN: malformed or truncated answer. CAPACITY: model overloaded."""
 
     NEVER = "never"
     BACKOFF = "backoff"
@@ -25,8 +25,7 @@ class Manner(StrEnum):
 
 
 def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> Manner:
-    """The manner for an error of a generator. `fetch_errors`: network errors of no known cause are
-    taken for passing."""
+    """Classifies a generator's error. `fetch_errors`: unknown network errors count as transient."""
     found = Manner.NEVER
     match error:
         case SpentQuotaError():
@@ -35,7 +34,7 @@ def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> Manner:
             found = Manner.CAPACITY
         case QuotaError():
             found = Manner.BACKOFF
-        case ServerFaultError():  # without a status it came in an answer of status 200
+        case ServerFaultError():  # without a status it came in a response with status 200
             found = Manner.BROKEN if error.status is None else Manner.BACKOFF
         case StreamCutError() | SseError() | DecodeError():
             found = Manner.BROKEN
@@ -49,7 +48,7 @@ def manner_of(error: AlhenaError, *, fetch_errors: bool = True) -> Manner:
 
 
 def hint_of(error: AlhenaError) -> float | None:
-    """The wait in seconds that the service asked for."""
+    """The wait in seconds requested by the service."""
     return error.retry_after_s if isinstance(error, ModelError) else None
 
 
@@ -61,7 +60,7 @@ def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
     if _is_final(error.status):
         return Manner.NEVER
     causes = tuple(_causes(error))
-    passing = fetch_errors or not causes  # without a cause the other side hung up
+    passing = fetch_errors or not causes  # without a cause the peer closed the connection
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return Manner.NEVER
@@ -70,14 +69,14 @@ def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
         if isinstance(cause, ssl.SSLError):
             passing = passing or _passes((cause.reason or "").upper())
         elif isinstance(cause, TimeoutError) and cause.errno is None:
-            return Manner.BROKEN  # silence has taken its time already: few attempts
+            return Manner.BROKEN  # a timeout has taken long already: few attempts
         elif isinstance(cause, OSError):
             passing = passing or _is_passing(cause)
     return Manner.BACKOFF if passing else Manner.NEVER
 
 
 def _is_final(status: int | None) -> bool:
-    """True when a proxy that opens no tunnel says with this status that it never will."""
+    """True when a proxy permanently refuses a tunnel with this status."""
     return status is not None and 400 <= status < 500 and status not in {REQUEST_TIMEOUT, TOO_MANY}
 
 
@@ -96,7 +95,7 @@ def _is_passing(cause: OSError) -> bool:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """What led to an error, nearest first."""
+    """The causes of an error, nearest first."""
     cause = error.__cause__ or error.__context__
     for _ in range(MAX_CAUSES):
         if cause is None:
@@ -106,13 +105,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 class Patience:
-    """The account of one request. `chance` gives numbers from 0 to 1."""
+    """The retry budget of one request. `chance` gives random numbers from 0 to 1."""
 
     def __init__(self, policy: RetryPolicy, chance: Callable[[], float]) -> None:
         self.policy = policy
         self.attempts = 1
         self.waited_s = 0.0
-        self.limit = policy.max_attempts  # attempts in all, if it goes on failing as it last did
+        self.limit = policy.max_attempts  # attempts in all, for the class of the last failure
         self._chance = chance
         self._backoffs = 0
         self._broken = 0
@@ -120,28 +119,28 @@ class Patience:
 
     @property
     def capacity_spent(self) -> bool:
-        """True when a model without room has been asked again as often as pays at once."""
+        """True when an overloaded model should not be retried again at once."""
         return self._crowded >= len(self.policy.capacity_s)
 
     @property
     def broken_spent(self) -> bool:
-        """True when an answer that breaks off now is not asked for again."""
+        """True when another truncated answer is not retried."""
         return (
             self._broken >= self.policy.broken_attempts - 1
             or self.attempts >= self.policy.max_attempts
         )
 
     def is_long(self, error: AlhenaError) -> bool:
-        """True when the service asks for a wait that is longer than any of our own."""
+        """True when the service asks for a longer wait than any of ours."""
         return (hint_of(error) or 0.0) > self.policy.max_s
 
     def manner(self, error: AlhenaError) -> Manner:
-        """In which manner to go on after `error`."""
+        """The retry class of `error` for this request."""
         return manner_of(error, fetch_errors=self.policy.retry_fetch_errors)
 
     def after(self, error: AlhenaError, manner: Manner | None = None) -> float | None:
-        """The seconds to wait before the next attempt, which counts from now; None when there is
-        to be none. `manner` is that of the error's class unless it is given."""
+        """Seconds until the next attempt, which is counted now; None to give up. `manner` defaults
+        to the class of the error."""
         manner = self.manner(error) if manner is None else manner
         wait = None
         if self.attempts < self.policy.max_attempts:
@@ -152,7 +151,7 @@ class Patience:
                 error.attempts = self.attempts
                 error.too_long = wait is not None and (hint_of(error) or 0.0) > left
             return None
-        # Chance makes a wait longer, but never too long.
+        # Jitter lengthens a wait within the limit.
         wait = min(wait * (1 + self.policy.jitter * self._chance()), left)
         self.attempts += 1
         self.waited_s += wait

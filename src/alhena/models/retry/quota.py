@@ -1,5 +1,4 @@
-"""Quota errors: their kind (WIRE-18), when a service may be asked again, and the project they
-count to."""
+"""Classifies quota errors (WIRE-18), reads their retry times, and explains project errors."""
 
 import math
 import re
@@ -20,7 +19,7 @@ from alhena.wire.errors import ApiStatus
 from alhena.wire.plain import as_array, as_object
 
 FAR_S = 366 * 86_400.0
-"""What is later than a year from now is cut to that."""
+"""Upper limit of a retry time: a year."""
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*s\s*")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -38,7 +37,7 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def retry_hint(api: ApiStatus) -> float | None:
-    """The wait that an error asks for: its RetryInfo, else what its message says."""
+    """The wait an error asks for: its RetryInfo, else the time in its message."""
     for detail in details_of(api, "RetryInfo"):
         seconds = duration_s(detail.get("retryDelay"))
         if seconds is not None:
@@ -48,7 +47,7 @@ def retry_hint(api: ApiStatus) -> float | None:
 
 
 def _said_s(length: str) -> float | None:
-    """The seconds of "8s", "7m12.5s", "20 seconds"."""
+    """Parses "8s", "7m12.5s" or "20 seconds" to seconds."""
     seconds = 0.0
     for found in _ONE_LENGTH.finditer(length):
         unit = next(name for name, said in zip(_UNITS, found.groups()[1:], strict=True) if said)
@@ -57,10 +56,10 @@ def _said_s(length: str) -> float | None:
 
 
 def retry_after_s(header: str, date: str, now: float) -> float | None:
-    """The wait that a Retry-After header asks for: seconds, or a date.
+    """The wait of a Retry-After header: seconds, or a date.
 
-    A date is measured from the response's own `date` header, for clocks differ, and from `now`
-    (seconds since the epoch) when there is none. None for what is neither, and for no header.
+    A date is relative to the response's own `date` header, because clocks differ, or to `now`
+    (seconds since the epoch) without one. None for an invalid or missing header.
     """
     header = header.strip()
     if _DIGITS.fullmatch(header):
@@ -73,18 +72,19 @@ def retry_after_s(header: str, date: str, now: float) -> float | None:
 
 
 def retry_after_ms(header: str) -> float | None:
-    """The wait, in seconds, that a header in milliseconds asks for; None for no number."""
+    """The wait in seconds of a header in milliseconds; None if invalid."""
     found = _MILLISECONDS.fullmatch(header.strip())
     return _bounded(float(found[0]) / 1000) if found else None
 
 
 def longest(hints: Iterable[float | None]) -> float | None:
-    """The longest of some waits; None when none is asked for."""
+    """The longest of several waits; None without any."""
     return max((hint for hint in hints if hint is not None), default=None)
 
 
 def duration_s(value: object) -> float | None:
-    """A google.protobuf.Duration in seconds: "2.5s", or an object with seconds and nanos."""
+    """Converts a google.protobuf.Duration to seconds: "2.5s", or an object with seconds and
+    nanos."""
     if isinstance(value, str):
         found = _DURATION.fullmatch(value)
         return _bounded(float(found[1])) if found else None
@@ -96,8 +96,8 @@ def duration_s(value: object) -> float | None:
 
 
 def details_of(api: ApiStatus, kind: str) -> Iterator[dict[str, Any]]:
-    """The details of a type, such as "RetryInfo". Keys may have blanks around them, as some
-    services write " @type"."""
+    """The details of a type, such as "RetryInfo". Keys are stripped, because some services write "
+    @type"."""
     for detail in api.details:
         trimmed = {key.strip(): value for key, value in detail.items()}
         name = trimmed.get("@type")
@@ -112,7 +112,7 @@ def _number(value: object) -> float | None:
 
 
 def _bounded(seconds: float) -> float | None:
-    """`seconds` between none and a year; None for what is no number."""
+    """Limits `seconds` to a year; None for an invalid number."""
     return None if math.isnan(seconds) else min(max(seconds, 0.0), FAR_S)
 
 
@@ -128,7 +128,7 @@ def _epoch_s(date: str) -> float | None:
 
 
 MINUTE_S = 60.0
-"""The wait behind a limit per minute when the service names none."""
+"""Default wait after a per-minute limit."""
 
 _QUOTA_CODES = frozenset({429, 499, 503})
 _ZERO = re.compile(r"limit:\s*0(?!\d|\.\d)")
@@ -141,15 +141,15 @@ _EXHAUSTED = re.compile(r"exhausted your capacity", re.IGNORECASE)
 _NO_ROOM = frozenset({"MODEL_CAPACITY_EXHAUSTED", "MODEL_CAPACITY_EXCEEDED"})
 _SPENT = frozenset({"QUOTA_EXHAUSTED", "INSUFFICIENT_G1_CREDITS_BALANCE"})
 _SPENT_WORDS = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-"""What services of other dialects call a quota that no wait brings back."""
+"""Error codes of other dialects for an exhausted quota that waiting does not restore."""
 _CODE_ASSIST = re.compile(r"(?:staging-|autopush-)?cloudcode-pa\.googleapis\.com")
 _URL = re.compile(r"https://[!-~]{1,2000}")
 _HELP_HOST = "https://support.google.com/"
 
 
 def quota_class(code: int, api: ApiStatus, hint: float | None) -> type[QuotaError] | None:
-    """The error class for a status of 429, 499 or 503 that speaks of quota or capacity; None for
-    one that does not. `hint` is the wait that the service asks for, in seconds."""
+    """The error class for a status 429, 499 or 503 about quota or capacity; None for other errors.
+    `hint` is the requested wait in seconds."""
     if code not in _QUOTA_CODES:
         return None
     if _ZERO.search(api.message):
@@ -163,14 +163,14 @@ def quota_class(code: int, api: ApiStatus, hint: float | None) -> type[QuotaErro
 
 
 def minute_hint(kind: type[QuotaError] | None, hint: float | None) -> float | None:
-    """`hint`, or a minute for a limit per minute without one."""
+    """`hint`, or a minute for a per-minute limit without one."""
     return MINUTE_S if hint is None and kind is RateLimitError else hint
 
 
 def validation(api: ApiStatus, message: str) -> ValidationRequiredError | None:
-    """The error for an account that has to be verified first, None when that is not the matter.
+    """The error for an account that has to be verified first, None for other errors.
 
-    Links are given as they came; they are the service's, and none but https is taken.
+    Links come unchanged from the service; only https is accepted.
     """
     info = next(
         (
@@ -205,7 +205,7 @@ def _explains(link: dict[str, object]) -> bool:
 
 
 def _told(api: ApiStatus, hint: float | None) -> type[QuotaError] | None:
-    """What the details leave no doubt of."""
+    """The class that is certain from the details; None otherwise."""
     if any(_DAILY.search(name) for name in _quota_ids(api)):
         return DailyQuotaError
     reasons = {reason.strip() for reason in api.reasons}
@@ -217,26 +217,26 @@ def _told(api: ApiStatus, hint: float | None) -> type[QuotaError] | None:
         info.get("reason") == "RATE_LIMIT_EXCEEDED" and _is_code_assist(info)
         for info in details_of(api, "ErrorInfo")
     ):
-        return SpentQuotaError  # Code Assist says when to come back, where coming back helps
+        return SpentQuotaError  # Code Assist names a retry time if a retry helps
     return None
 
 
 def _throttled(api: ApiStatus, hint: float | None) -> type[QuotaError]:
-    """A 429 that a wait may help, if it is not too long."""
+    """A 429 that a retry may fix, if the wait is not too long."""
     if hint is not None and hint > LONGEST_WAIT_S:
         return SpentQuotaError
     per_minute = any(_PER_MINUTE.search(name) for name in _quota_ids(api))
     if per_minute or "RATE_LIMIT_EXCEEDED" in api.reasons:
         return RateLimitError
     if hint is None and _EXHAUSTED.search(api.message):
-        return SpentQuotaError  # as the reference reads it
+        return SpentQuotaError  # like the reference
     if _CAPACITY.search(api.message):
         return CapacityError
     return RateLimitError if hint is not None else QuotaError
 
 
 def _quota_ids(api: ApiStatus) -> list[str]:
-    """The names of the limits that were passed."""
+    """The names of the exceeded limits."""
     names: list[object] = [
         violation.get("quotaId")
         for detail in details_of(api, "QuotaFailure")
@@ -266,10 +266,10 @@ SHARED = (
     "shares among many users: set it to a project of your own, or use a key of your own "
     "(GEMINI_API_KEY)."
 )
-"""What to say of a quota where the user named no project."""
+"""The remedy for a quota error without a project of the user's."""
 
 _CLIENTS = frozenset({"764086051850", "32555940559"})
-"""The projects that gcloud signs its users in with. No service can be enabled in them."""
+"""The projects of gcloud's sign-in. No service can be enabled in them."""
 
 _ADDRESS = re.compile(r"https://[!-~]{1,2000}")
 _NO_OWN = (
@@ -280,8 +280,8 @@ _NO_OWN = (
 
 
 def project_remedy(api: ApiStatus, clean: Callable[[str], str]) -> str | None:
-    """What to do about an error that is about a project; None for one that is not. `clean` makes
-    names that the service gave fit to be shown."""
+    """The remedy for a project error; None for other errors. `clean` sanitizes names from the
+    service."""
 
     for info in details_of(api, "ErrorInfo"):
         metadata = as_object(info.get("metadata")) or {}

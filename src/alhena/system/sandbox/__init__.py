@@ -1,1 +1,1 @@
-"""Commands kept to where they may work: bubblewrap or Landlock, or nothing runs."""
+"""Restricts commands by bubblewrap or Landlock; without either, nothing runs."""

@@ -1,8 +1,8 @@
-"""The arguments of bubblewrap for a layout. Pure: what stands at a path is asked of `look`.
+"""Builds bubblewrap's arguments for a layout. Pure: `look` inspects paths.
 
-Everything is read-only but what is bound over it. A mount point can be neither removed nor renamed,
-so a protected path cannot be replaced; the directories between it and the top of what is writable
-are made mount points too, or renaming one of them would take the protection away with it.
+Everything is read-only except bound mounts. A mount point can be neither removed nor renamed, so a
+protected path cannot be replaced; the directories between it and the top of the writable area are
+made mount points too, because renaming one would remove the protection.
 """
 
 import os
@@ -16,7 +16,7 @@ from alhena.system.workspace import is_within
 
 TEMP = os.path.join(os.sep, "tmp")
 PRIVATE = {TEMP: "tmp", os.path.join(os.sep, "var", "tmp"): "var-tmp"}
-"""What commands see at these places: directories of this name in `Layout.temp`."""
+"""Private directories seen by commands at these paths: names in `Layout.temp`."""
 
 _RUNTIME = ("/run", "/var/run")
 _RUNTIME_KEPT = (
@@ -24,11 +24,11 @@ _RUNTIME_KEPT = (
     *("/run/resolvconf", "/run/systemd/resolve/resolv.conf"),
     *("/run/systemd/resolve/stub-resolv.conf", "/run/NetworkManager/resolv.conf"),
 )
-"""Of /run only this: the rest is where the sockets of engines, agents and buses are."""
+"""The visible parts of /run: the rest contains sockets of engines, agents and buses."""
 
 
 class Rank(IntEnum):
-    """Which mount wins where two are asked for at one path: the higher."""
+    """Precedence of mounts at the same path: the highest wins."""
 
     PIN = 0
     SHOWN = 1
@@ -40,7 +40,7 @@ class Rank(IntEnum):
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """Something put at `path`: `source`, or an empty directory where there is none."""
+    """A mount at `path`: of `source`, or of an empty directory without one."""
 
     path: str
     rank: Rank
@@ -53,7 +53,7 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 def mounts(layout: Layout, protected: tuple[Protected, ...], look: Look) -> tuple[Mount, ...]:
-    """What is mounted over the read-only root, outer places before inner ones."""
+    """The mounts over the read-only root, outer paths before inner ones."""
     found: list[Mount] = []
     tops = layout.writable
     for path, name in PRIVATE.items():
@@ -88,7 +88,7 @@ def mounts(layout: Layout, protected: tuple[Protected, ...], look: Look) -> tupl
 
 
 def bwrap_arguments(bwrap: str, layout: Layout, found: tuple[Mount, ...], cwd: str) -> list[str]:
-    """The words before the command. No new session: who belongs to a command is told by that."""
+    """The arguments before the command. No new session: it identifies the members of a command."""
     words = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"]
     if not layout.network:
         words.append("--unshare-net")
@@ -108,7 +108,7 @@ _STANDING = frozenset({Entry.DIRECTORY, Entry.OTHER})
 
 
 def _pins(mount: Mount, tops: tuple[str, ...]) -> list[Mount]:
-    """The directories between a mount and the outermost writable one it lies in."""
+    """Pins for the directories between a mount and the outermost writable directory around it."""
     top = min((top for top in tops if is_within(mount.path, top)), key=len, default=None)
     if top is None or mount.path == top:
         return []

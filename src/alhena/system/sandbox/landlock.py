@@ -1,13 +1,12 @@
-"""Restricts itself by Landlock and seccomp, then becomes a command: `landlock.py ASKED … -- ARGV`.
+"""Restricts itself by Landlock and seccomp, then executes a command: `landlock.py ASKED … -- ARGV`.
 
-Run by the Python that runs the agent, as a program of its own: between fork and exec of a process
-with threads no such code may run. Imports nothing but the standard library for that reason, and
-ends with 125 and a line on stderr where it cannot do all it was asked for.
+Runs as a separate program in the agent's Python: such code is not safe between fork and exec of a
+threaded process. Imports only the standard library for that reason, and exits with 125 and a line
+on stderr when it cannot apply all restrictions.
 
-Landlock only ever adds permissions below a path. What is to be kept out of a tree is kept out by
-permitting its siblings one by one, so nothing new can be made in the directories that lead to it.
-`ASKED` are `no-network`, and a letter, a colon and a path: r readable, h hidden, w writable,
-p protected.
+Landlock can only grant access below a path. Part of a tree is excluded by granting access to its
+siblings one by one, so nothing new can be created in the directories on the way. `ASKED` are
+`no-network`, and a letter, a colon and a path: r readable, h hidden, w writable, p protected.
 """
 
 import ctypes
@@ -19,7 +18,7 @@ from collections.abc import Iterator
 
 FAILED = 125
 MIN_ABI = 3
-"""The first that can refuse to truncate a file: Linux 6.2."""
+"""The first version that can deny truncation: Linux 6.2."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_AND_MAKE = 0b111111111 << 4
@@ -27,7 +26,7 @@ REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 WRITE = WRITE_FILE | REMOVE_AND_MAKE | REFER | TRUNCATE | IOCTL_DEV
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
-SCOPES = 0b11  # abstract sockets and signals stay among the sandboxed
+SCOPES = 0b11  # abstract sockets and signals stay within the sandbox
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 
@@ -39,7 +38,7 @@ _IO_URING_SETUP = 425
 _SIGPIPE, _SIGXFSZ = 13, 25  # importing signal takes longer than all the rest
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 13  # EACCES
 
-# machine: its audit number, socket(); what it also runs: the same, and socketcall().
+# machine: its audit number, socket(); the 32-bit mode: the same, and socketcall().
 _MACHINES = {
     "x86_64": (0xC000003E, 41, (0x40000003, 359, 102)),
     "aarch64": (0xC00000B7, 198, (0x40000028, 281, 102)),
@@ -48,11 +47,11 @@ _MACHINES = {
 
 
 class CannotRestrictError(Exception):
-    """The kernel does not do what was asked of it."""
+    """The kernel does not support the requested restrictions."""
 
 
 def main(argv: list[str]) -> int:
-    """Restricts and replaces this process; returns only when that fails."""
+    """Restricts and replaces this process; returns only on failure."""
     words = [os.fsencode(word) for word in argv]
     end = words.index(b"--")
     asked, command = words[:end], words[end + 1 :]
@@ -72,9 +71,9 @@ def main(argv: list[str]) -> int:
 
 
 def become(command: list[bytes]) -> int:
-    """Replaces this process by the command; returns only when that fails."""
+    """Replaces this process by the command; returns only on failure."""
     libc = ctypes.CDLL(None, use_errno=True)
-    for number in (_SIGPIPE, _SIGXFSZ):  # Python ignores them, commands do not
+    for number in (_SIGPIPE, _SIGXFSZ):  # Python ignores them, commands must not
         libc.signal(number, None)
     libc.execv(command[0], (ctypes.c_char_p * (len(command) + 1))(*command, None))
     reason = os.strerror(ctypes.get_errno())
@@ -83,18 +82,18 @@ def become(command: list[bytes]) -> int:
 
 
 def abi() -> int:
-    """The version of the kernel's Landlock; 0 where there is none."""
+    """The kernel's Landlock version; 0 without Landlock."""
     return max(0, _syscall(_CREATE_RULESET, None, 0, 1))
 
 
 def is_known_machine() -> bool:
-    """True when the system call numbers of this processor are known here."""
+    """True when the system call numbers of this processor are known."""
     return os.uname().machine in _MACHINES and sys.byteorder == "little"
 
 
 class Access:
-    """What may be done where: everything is readable but what is `hidden`, and in that what is
-    `readable` or `writable` again; of the latter `protected` is only read."""
+    """Access rights: everything is readable except `hidden`, within which `readable` and `writable`
+    paths are accessible again; `protected` paths in `writable` ones are read-only."""
 
     def __init__(
         self,
@@ -111,7 +110,7 @@ class Access:
 
 
 def restrict(access: Access, *, network: bool) -> None:
-    """Does it, for this process and all it starts. Raises CannotRestrictError."""
+    """Restricts this process and its descendants. Raises CannotRestrictError."""
     version = abi()
     if version < MIN_ABI:
         raise CannotRestrictError(f"this kernel's Landlock has version {version}, not {MIN_ABI}")
@@ -134,7 +133,7 @@ def restrict(access: Access, *, network: bool) -> None:
 
 
 def permissions(access: Access) -> Iterator[tuple[bytes, int]]:
-    """Paths, and what is permitted at them and below."""
+    """Paths, with the rights granted at and below them."""
     for top in {b"/", *access.readable, *access.writable}:
         for path, whole in spread(top, access.hidden):
             yield path, READ if whole else READ_DIR
@@ -147,8 +146,8 @@ def permissions(access: Access) -> Iterator[tuple[bytes, int]]:
 
 
 def spread(top: bytes, kept_out: set[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The fewest paths that together are `top` without `kept_out`. The flag is false for a
-    directory that leads to something kept out, of which only its list may be permitted."""
+    """The fewest paths that together cover `top` without `kept_out`. The flag is False for a
+    directory on the way to an excluded path, which may only be listed."""
     if top in kept_out:
         return
     leading = top if top.endswith(b"/") else top + b"/"
@@ -158,7 +157,7 @@ def spread(top: bytes, kept_out: set[bytes]) -> Iterator[tuple[bytes, bool]]:
     yield top, False
     try:
         names = os.listdir(top)
-    except OSError:  # not readable: nothing in it can be named, and nothing is permitted
+    except OSError:  # unreadable: grant nothing inside
         return
     for name in names:
         path = leading + name
@@ -169,7 +168,7 @@ def spread(top: bytes, kept_out: set[bytes]) -> Iterator[tuple[bytes, bool]]:
 def _permit(rules: int, path: bytes, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # it has gone since, or cannot be reached: nothing to permit
+    except OSError:  # gone or unreachable: grant nothing
         return
     try:
         mode = os.fstat(descriptor).st_mode
@@ -182,18 +181,17 @@ def _permit(rules: int, path: bytes, rights: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """With no_new_privs, what is dropped now does not come back with the command."""
+    """With no_new_privs, capabilities dropped now cannot be regained by the command."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     libc = ctypes.CDLL(None, use_errno=True)
     _checked(libc.capset(header, bytes(24)), "capset")
 
 
 def socket_filter(machine: str, *, network: bool) -> bytes:
-    """A seccomp program: of sockets only those of the network, or of none, and no io_uring.
+    """A seccomp program that allows only network sockets, or none, and denies io_uring.
 
-    Landlock does not govern by what path a UNIX socket is reached, so there are none: engines,
-    agents and buses that listen on one would act outside for whoever asks. Pairs are no sockets to
-    others and stay.
+    Landlock does not restrict connections to UNIX sockets, so they are denied: engines, agents and
+    buses would act outside for any client. Socket pairs are harmless and stay.
     """
     native, socket, also = _MACHINES[machine]
     families = (_AF_INET, _AF_INET6, _AF_NETLINK) if network else (_AF_NETLINK,)
@@ -240,31 +238,31 @@ class Program:
         self._code.append((0x20, "", "", offset))
 
     def if_equal(self, value: int, label: str) -> None:
-        """Jumps where what was loaded is this."""
+        """Jumps if the loaded value is equal."""
         self._code.append((0x15, label, "", value))
 
     def unless_equal(self, value: int, label: str) -> None:
-        """Jumps where it is not."""
+        """Jumps if the loaded value differs."""
         self._code.append((0x15, "", label, value))
 
     def if_at_least(self, value: int, label: str) -> None:
-        """Jumps where it is this or more."""
+        """Jumps if the loaded value is equal or greater."""
         self._code.append((0x35, label, "", value))
 
     def go(self, label: str) -> None:
-        """Jumps."""
+        """Jumps unconditionally."""
         self._code.append((0x35, label, label, 0))
 
     def give(self, verdict: int) -> None:
-        """Ends with this verdict."""
+        """Returns this verdict."""
         self._code.append((0x06, "", "", verdict))
 
     def mark(self, label: str) -> None:
-        """The place to jump to."""
+        """Marks the target of jumps."""
         self._labels[label] = len(self._code)
 
     def assembled(self) -> bytes:
-        """Its bytes."""
+        """The assembled bytes."""
         out = b""
         for at, (code, yes, no, value) in enumerate(self._code):
             jumps = [self._labels[label] - at - 1 if label else 0 for label in (yes, no)]

@@ -1,8 +1,8 @@
-"""What a sandbox protects and hides, and what stands for protected paths that are absent.
+"""Protected and hidden paths of a sandbox, and placeholders for absent protected paths.
 
-A mount needs something to be put on, so an empty directory (or file) is made in the workspace and
-taken away again with the sandbox. Each one is locked, shared, for as long as a session needs it:
-the last session takes it away, and what a user made stays.
+A mount needs a target, so an empty directory (or file) is created in the workspace and removed with
+the sandbox. Each one has a shared lock for as long as a session needs it: the last session removes
+it; files created by a user stay.
 """
 
 import errno
@@ -28,19 +28,19 @@ SECRETS = (
     *(".config/rclone", ".config/git/credentials", ".config/containers", ".config/google-chrome"),
     *(".config/chromium", ".config/BraveSoftware", ".local/share/keyrings"),
 )
-"""Below a home: credentials, what was typed, and the sockets of container engines."""
+"""Below a home: credentials, histories, and the sockets of container engines."""
 
 OWN_SECRETS = (
     *(".env", "oauth_creds.json", "google_accounts.json", "mcp-oauth-tokens.json"),
     *("mcp-oauth-tokens-v2.json", "a2a-oauth-tokens.json", "gemini-credentials.json"),
 )
-"""Below `~/.gemini`: what the agent signs in with."""
+"""Below `~/.gemini`: the agent's credentials."""
 
 SOCKETS = (
     *("/var/snap/lxd/common/lxd/unix.socket", "/var/lib/lxd/unix.socket"),
     *("/var/lib/incus/unix.socket", "/var/snap/docker/run/docker.sock"),
 )
-"""Doors to services that act for whoever connects, outside of /run."""
+"""Sockets outside /run of services that act for any client."""
 
 _MADE_UP = (".git", ".gemini", ".vscode", ".idea", ".claude", ".codex", ".cursor")
 _STANDING = (
@@ -55,18 +55,18 @@ _GIT_PARTS = (
     ("modules", Filler.DIRECTORY),
     ("worktrees", Filler.DIRECTORY),
 )
-"""Of a repository: what makes git run something, or look for that elsewhere."""
+"""Parts of a git directory that make git run programs, or redirect it."""
 
 
 def secrets(homes: tuple[str, ...], config_home: str) -> tuple[str, ...]:
-    """All paths that may hold credentials; many will be absent."""
+    """All paths that may contain credentials; many will be absent."""
     below = (os.path.join(home, name) for home in homes for name in SECRETS)
     own = (os.path.join(config_home, name) for name in OWN_SECRETS)
     return (*below, *own, *SOCKETS)
 
 
 def require_sound(layout: Layout) -> None:
-    """Raises SandboxError where what may be written holds what must not be."""
+    """Raises SandboxError when a writable directory contains a path that must not be written."""
     for top in layout.writable:
         if top == os.sep:
             raise SandboxError(
@@ -83,7 +83,7 @@ def require_sound(layout: Layout) -> None:
 
 
 def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
-    """What stays unchanged inside the writable directories, in the order of `layout.writable`.
+    """The read-only paths inside the writable directories, in the order of `layout.writable`.
 
     Raises SandboxError for a symbolic link: it leads elsewhere, and can be replaced.
     """
@@ -97,7 +97,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
             continue
         for name in _MADE_UP:
             path = os.path.join(top, name)
-            # Without a HEAD it is no repository, and nothing that is there has to be written.
+            # Without a HEAD it is not a repository, and no existing file needs to be writable.
             if name == ".git" and look(os.path.join(path, "HEAD")) is not Entry.ABSENT:
                 found += _repository(path)
             else:
@@ -116,7 +116,7 @@ def protections(layout: Layout, look: Look) -> tuple[Protected, ...]:
 
 
 def _is_git_directory(directory: str, look: Look) -> bool:
-    """Is it a repository without a worktree, or what one keeps for a linked worktree?"""
+    """True for a bare repository, or the git directory of a linked worktree."""
     inside = (look(os.path.join(directory, name)) for name in ("HEAD", "objects", "commondir"))
     head, objects, common = (entry is not Entry.ABSENT for entry in inside)
     return head and (objects or common)
@@ -127,7 +127,7 @@ def _repository(directory: str) -> list[Protected]:
 
 
 def summary(layout: Layout) -> str:
-    """What commands may do, in a sentence for people and the model."""
+    """Describes the permissions of commands in a sentence for people and the model."""
     network = "" if layout.network else " There is no network."
     if layout.profile is Profile.READ_ONLY:
         return f"Nothing can be written but $TMPDIR.{network}"
@@ -142,15 +142,16 @@ _CONTENT = {Filler.EMPTY_FILE: b"", Filler.SAME_DIRECTORY: b".\n"}
 
 
 class Placeholders:
-    """Those of one session."""
+    """The placeholders of one session."""
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[int, Filler]] = {}
 
     def fill(self, protected: Iterable[Protected]) -> None:
-        """Makes what is absent. Raises SandboxError where that fails and a command might not.
+        """Creates absent paths. Raises SandboxError when that fails although a command might
+        succeed.
 
-        Where permissions forbid it they forbid it to commands too.
+        Missing permissions are no problem: they apply to commands too.
         """
         for item in protected:
             if item.filler is None or self._stands(item.path):
@@ -169,7 +170,7 @@ class Placeholders:
                 self._hold(item.path, item.filler, made=made)
 
     def close(self) -> None:
-        """Takes away what no other session needs."""
+        """Removes the placeholders that no other session needs."""
         for path, (descriptor, filler) in self._held.items():
             if _lock(descriptor, exclusive=True) and _is_same(path, descriptor):
                 _remove(path, filler)
@@ -189,10 +190,10 @@ class Placeholders:
     def _hold(self, path: str, filler: Filler, *, made: bool) -> None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # unreadable, or gone again: not ours to take away
+        except OSError:  # unreadable or already gone
             return
-        # An empty one that nobody has locked is the user's; a file with a dot nobody else makes,
-        # it is left of a session that was killed.
+        # An empty, unlocked directory or file belongs to the user; only this program creates
+        # files with a dot, which a killed session leaves behind.
         ours = made or filler is Filler.SAME_DIRECTORY
         if not ours and _lock(descriptor, exclusive=True):
             os.close(descriptor)
@@ -202,7 +203,7 @@ class Placeholders:
 
 
 def _made(path: str, filler: Filler) -> bool:
-    """Makes it; false when something stands there."""
+    """Creates a placeholder; False when the path exists."""
     try:
         if filler is Filler.DIRECTORY:
             os.mkdir(path)
@@ -218,7 +219,7 @@ def _made(path: str, filler: Filler) -> bool:
 
 
 def _is_empty(path: str, filler: Filler) -> bool:
-    """True when what stands there is what would be made."""
+    """True when the existing entry equals the placeholder."""
     try:
         status = os.lstat(path)
         if filler is Filler.DIRECTORY:
@@ -232,7 +233,7 @@ def _is_empty(path: str, filler: Filler) -> bool:
 
 
 def _remove(path: str, filler: Filler) -> None:
-    with suppress(OSError):  # somebody has put something into it
+    with suppress(OSError):  # it has content now
         if filler is Filler.DIRECTORY:
             os.rmdir(path)
         elif _is_empty(path, filler):
@@ -248,7 +249,7 @@ def _is_same(path: str, descriptor: int) -> bool:
 
 
 def _lock(descriptor: int, *, exclusive: bool) -> bool:
-    """True when it was to be had. A file system without locks has it for everybody."""
+    """True when the lock is available, always so on a file system without locks."""
     import fcntl
 
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH

@@ -1,4 +1,4 @@
-"""A sandbox as values: what is wanted, by settings and environment."""
+"""Values of a sandbox, and the request for one in settings and environment."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,24 +10,25 @@ from alhena.system.errors import SandboxError, printable
 
 
 class Profile(StrEnum):
-    """What commands may write: a temporary directory of their own, and with the second the
-    workspace too."""
+    """The writable area of commands: a private temporary directory, and with the second the
+    workspace."""
 
     READ_ONLY = "read-only"
     WORKSPACE_WRITE = "workspace-write"
 
 
 class Mechanism(StrEnum):
-    """What keeps a command in."""
+    """The mechanism that restricts a command."""
 
     BWRAP = "bwrap"
     LANDLOCK = "landlock"
 
 
 class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, and by what (`origin`, for messages). `mechanism` None: one that works.
+    """The requested sandbox and the source of the request (`origin`, for messages). `mechanism`
+    None: any that works.
 
-    `allowed_paths` are writable as the workspace is; absolute, or beginning with `~`.
+    `allowed_paths` are writable like the workspace; absolute, or beginning with `~`.
     """
 
     origin: str
@@ -38,7 +39,7 @@ class SandboxWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(StrEnum):
-    """What stands at a path; a symbolic link counts as itself."""
+    """The type of an existing path; symbolic links are not followed."""
 
     ABSENT = "absent"
     DIRECTORY = "directory"
@@ -47,28 +48,28 @@ class Entry(StrEnum):
 
 
 class Filler(StrEnum):
-    """What can stand for something absent, so that it cannot be made."""
+    """Placeholders that prevent the creation of an absent path."""
 
     DIRECTORY = "directory"
     EMPTY_FILE = "empty file"
     SAME_DIRECTORY = "same directory"
-    """A file with a dot: to git, a `commondir` that changes nothing."""
+    """A file with a dot: to git, a `commondir` without effect."""
 
 
 class Protected(msgspec.Struct, frozen=True):
-    """A path that stays as it is. Without `filler` it is left alone while it is absent."""
+    """A read-only path. Without `filler` it is ignored while it is absent."""
 
     path: str
     filler: Filler | None = None
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """What commands may do where. All paths are absolute and real.
+    """The paths of a sandbox and their access. All are absolute and real.
 
-    `roots` are the workspace's directories, `allowed` what the user added; both are writable under
-    `Profile.WORKSPACE_WRITE`. `homes` are where the user's files are, `config_home` the agent's
-    own, `program` where its code is: it goes on loading that while commands run. `hidden` is never
-    readable. `temp` is the sandbox's own temporary directory, "" before there is one.
+    `roots` are the workspace's directories, `allowed` the user's additions; both are writable under
+    `Profile.WORKSPACE_WRITE`. `homes` are the user's home directories, `config_home` the agent's
+    configuration, `program` its code, which it still loads while commands run. `hidden` is never
+    readable. `temp` is the sandbox's temporary directory, "" before it exists.
     """
 
     profile: Profile
@@ -83,14 +84,14 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The directories commands may write in, apart from the temporary one."""
+        """The writable directories, apart from the temporary one."""
         if self.profile is Profile.READ_ONLY:
             return ()
         return tuple(dict.fromkeys((*self.roots, *self.allowed)))
 
 
 class SpawnPlan(msgspec.Struct, frozen=True):
-    """What to start instead of a command, and with which environment."""
+    """The process to start instead of a command, with its environment."""
 
     argv: tuple[str | bytes, ...]
     env: dict[str, str]
@@ -105,10 +106,11 @@ _WORDS = "true, false, bwrap, landlock, read-only, workspace-write, no-network"
 def wished(
     settings: ToolSettings, flag: bool | None, environ: Mapping[str, str]
 ) -> SandboxWish | None:
-    """What `GEMINI_SANDBOX`, else the flag, else `tools.sandbox` asks for; None for no sandbox.
+    """The sandbox requested by `GEMINI_SANDBOX`, else the flag, else `tools.sandbox`; None for
+    none.
 
-    Whichever decides, the details the settings give hold as far as it says nothing else. Raises
-    SandboxError for a value that means nothing here, so that it is never taken for "none".
+    Details from the settings apply to all three unless overridden. Raises SandboxError for an
+    unknown value, so that it never disables the sandbox.
     """
     given = environ.get("GEMINI_SANDBOX", "").strip()
     if given:
@@ -119,7 +121,7 @@ def wished(
 
 
 def is_inside(environ: Mapping[str, str]) -> bool:
-    """True when this process says that it is in a sandbox already."""
+    """True when this process reports that it already runs in a sandbox."""
     return bool(environ.get("SANDBOX"))
 
 
@@ -133,7 +135,7 @@ def _configured(settings: ToolSettings) -> SandboxWish | None:
 
 
 def _details(settings: ToolSettings) -> SandboxWish:
-    """What the settings would have, were a sandbox on."""
+    """The request in the settings, as if the sandbox were on."""
     value = settings.sandbox
     if isinstance(value, str):
         return _read(value, "tools.sandbox", _plain(settings)) or _plain(settings)
@@ -162,7 +164,7 @@ def _plain(settings: ToolSettings) -> SandboxWish:
 
 
 def _read(text: str, origin: str, base: SandboxWish) -> SandboxWish | None:
-    """`base` with what the words of `text` change, joined by "+" or ","; None when it says no."""
+    """`base` changed by the words of `text`, joined by "+" or ","; None for a negative word."""
     words = [word.strip().lower() for word in text.replace(",", "+").split("+")]
     if words[0] in _OFF and len(words) == 1:
         return None

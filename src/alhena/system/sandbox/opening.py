@@ -1,4 +1,4 @@
-"""Finds a sandbox that works here, or says why there is none."""
+"""Finds a working sandbox, or reports the reason why there is none."""
 
 import os
 import stat
@@ -37,15 +37,15 @@ _INSTALL = (
 
 
 def program_directories() -> tuple[str, ...]:
-    """Where the code of this process comes from."""
+    """The directories of this process's code."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     found = [os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, package)]
     return tuple(dict.fromkeys([*found, *map(os.path.realpath, found)]))
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """Where commands run: the workspace's directories, the agent's environment, and where its own
-    code is (`program`) and is looked for (`imports`)."""
+    """The environment of commands: the workspace's directories, the agent's environment, its code
+    (`program`) and import paths (`imports`)."""
 
     roots: tuple[str, ...]
     environ: Mapping[str, str]
@@ -56,7 +56,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
-    """The sandbox that was wished for, tried out. Raises SandboxError when it cannot be had."""
+    """Opens and tests the requested sandbox. Raises SandboxError when it is unavailable."""
     if not around.platform.startswith("linux"):
         raise SandboxError(
             f"{wish.origin} asks for a sandbox, and there is none for {around.platform} yet.",
@@ -80,7 +80,7 @@ def open_sandbox(wish: SandboxWish, around: Surroundings) -> Sandbox:
 
 
 def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
-    """What the wish comes to in these surroundings."""
+    """The layout for a request in this environment."""
     environ = around.environ
     own = os.path.realpath(config_home(environ))
     homes = tuple(dict.fromkeys(os.path.realpath(home) for home in _homes(environ)))
@@ -103,7 +103,8 @@ def layout_of(wish: SandboxWish, around: Surroundings) -> Layout:
 
 
 def _tried(mechanism: Mechanism, layout: Layout, around: Surroundings, before: str) -> Sandbox:
-    """A sandbox in which a command has run. `before` is why another was not taken."""
+    """A sandbox in which a test command succeeded. `before` is the reason why another one
+    failed."""
     notes: list[str] = []
     match mechanism:
         case Mechanism.BWRAP:
@@ -119,7 +120,7 @@ def _tried(mechanism: Mechanism, layout: Layout, around: Surroundings, before: s
     try:
         _try_out(sandbox, around)
     finally:
-        sandbox.close()  # nothing is left behind until the first command
+        sandbox.close()  # leave nothing behind until the first command
     return sandbox
 
 
@@ -151,7 +152,7 @@ def _try_out(sandbox: Sandbox, around: Surroundings) -> None:
 
 
 def _bwrap(around: Surroundings) -> str:
-    """Never one that lies in the workspace: what is to be kept in would choose its keeper."""
+    """Never uses a program in the workspace: commands could replace it."""
     path = [
         item for item in around.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(item)
     ]
@@ -165,7 +166,7 @@ def _bwrap(around: Surroundings) -> str:
 
 
 def _import_notes(layout: Layout, around: Surroundings) -> list[str]:
-    """Where modules of this process itself may come from what commands write."""
+    """Warnings about import paths of this process that commands can write."""
     protected = [item.path for item in protections(layout, entry_at)]
     found = [
         real
@@ -189,12 +190,12 @@ def _python() -> str:
         raise SandboxError("this processor's system calls are not known.")
     if getattr(sys, "frozen", False) or not os.path.isabs(sys.executable or ""):
         raise SandboxError("there is no Python interpreter to enter it with.")
-    # Not the link to it that an environment in the workspace would have.
+    # Not the link to it in a virtual environment of the workspace.
     return os.path.realpath(sys.executable)
 
 
 def _homes(environ: Mapping[str, str]) -> list[str]:
-    """HOME, and where the account says it is: a session may have been given another HOME."""
+    """HOME, and the account's home directory: a session may have another HOME."""
     import pwd
 
     found = [environ.get("HOME", "")]
@@ -215,7 +216,7 @@ def _allowed(path: str, homes: tuple[str, ...]) -> str:
 
 
 def _sockets(environ: Mapping[str, str]) -> list[str]:
-    """The sockets that variables name: of agents, engines, terminals."""
+    """The sockets named in variables: of agents, engines, terminals."""
     found: list[str] = []
     for value in environ.values():
         for part in value.split(","):
@@ -224,6 +225,6 @@ def _sockets(environ: Mapping[str, str]) -> list[str]:
             try:
                 if path and "\0" not in path and stat.S_ISSOCK(os.stat(path).st_mode):
                     found.append(path)
-            except OSError:  # no path, or gone
+            except OSError:  # not a path, or gone
                 continue
     return found

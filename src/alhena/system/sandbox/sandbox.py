@@ -1,4 +1,4 @@
-"""The sandbox of a session: wraps commands, and tells a refusal from a failure."""
+"""The sandbox of a session: wraps commands, and detects failures it has caused."""
 
 import os
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alhena.system.processes import Command, ProcessGroups
 
 _LOOKED_AT = 16_000
-"""Characters at the end of the output: what failed last is told last."""
+"""Characters at the end of the output that are searched: the last failure comes last."""
 
 _SHOWN = 160
 _WRITING = r"Read-only file system|\bEROFS\b|Device or resource busy|\bEBUSY\b"
@@ -35,7 +35,7 @@ _FAILED = r"(?m:^bwrap: )|(?m:^alhena: the sandbox could not be entered)"
 
 
 def denied_line(output: str, mechanism: Mechanism, *, network: bool) -> str | None:
-    """The last line of the output that tells of a refusal such as this sandbox's; None if none."""
+    """The last line of the output with an error typical of this sandbox; None without one."""
     found: str | None = None
     for match in _pattern(mechanism, network=network).finditer(
         output, max(0, len(output) - _LOOKED_AT)
@@ -64,10 +64,10 @@ _LAUNCHER = os.path.join(os.path.dirname(__file__), "landlock.py")
 
 
 class Sandbox:
-    """Wraps commands of any kind; `close` when all of them have ended.
+    """Wraps commands of any kind; call `close` when all of them have ended.
 
-    `program` is bubblewrap's path, or that of the Python that enters Landlock. `note` is what a
-    person should know of this sandbox, "" when nothing.
+    `program` is the path of bubblewrap, or of the Python that applies Landlock. `note` is a notice
+    for the person about this sandbox, "" for none.
     """
 
     def __init__(self, mechanism: Mechanism, program: str, layout: Layout, note: str = "") -> None:
@@ -85,7 +85,7 @@ class Sandbox:
 
     @property
     def description(self) -> str:
-        """What a model is to know before it runs something."""
+        """Describes the sandbox to the model."""
         match self.mechanism:
             case Mechanism.BWRAP:
                 own = (
@@ -107,10 +107,10 @@ class Sandbox:
         )
 
     def wrap(self, argv: Sequence[str | bytes], cwd: str, env: dict[str, str]) -> SpawnPlan:
-        """What to start so that `argv` runs inside, in the directory `cwd`, with `env`.
+        """The process to start so that `argv` runs inside, in the directory `cwd`, with `env`.
 
-        Looks at the workspace as it is now and makes what stands for absent protected paths.
-        Raises SandboxError where it cannot protect something; then nothing may be started.
+        Inspects the current workspace and creates placeholders for absent protected paths. Raises
+        SandboxError when a path cannot be protected; then nothing may be started.
         """
         self._prepare_temp()
         protected = protections(self.layout, entry_at)
@@ -129,12 +129,12 @@ class Sandbox:
         return SpawnPlan((*before, *argv), {**env, **changed, MARK: f"alhena-{self.mechanism}"})
 
     def confine(self, command: "Command") -> "Command":
-        """The command that runs `command` inside. Raises SandboxError as `wrap` does."""
+        """Wraps `command` to run inside. Raises SandboxError like `wrap`."""
         plan = self.wrap(command.argv, command.cwd, command.env)
         return msgspec.structs.replace(command, argv=plan.argv, env=plan.env)
 
     def refusal(self, output: str) -> str:
-        """A sentence for the model when a failed command's output looks like a refusal of this
+        """A sentence for the model when the output of a failed command looks like a denial by this
         sandbox, else ""."""
         line = denied_line(output, self.mechanism, network=self.layout.network)
         if line is None:
@@ -146,8 +146,8 @@ class Sandbox:
         )
 
     def trusted(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """`environ` for programs that the agent runs outside, by name, for itself: its PATH names
-        no directory that commands can put a program of that name into."""
+        """`environ` for programs the agent runs outside, by name, for itself: its PATH has no
+        directory in which commands can place programs."""
         directories = environ.get("PATH", os.defpath).split(os.pathsep)
         kept = [
             path
@@ -158,7 +158,7 @@ class Sandbox:
         return {**environ, "PATH": os.pathsep.join(kept)}
 
     def close(self) -> None:
-        """Removes the temporary directory and what stood for absent paths. Can be called again."""
+        """Removes the temporary directory and the placeholders. Can be called again."""
         self._placeholders.close()
         temp, self.layout = self.layout.temp, msgspec.structs.replace(self.layout, temp="")
         if temp:
@@ -198,7 +198,7 @@ class Sandbox:
 
 
 def entry_at(path: str) -> Entry:
-    """What stands at a path now; what cannot be looked at counts as absent."""
+    """The type of a path; an inaccessible one counts as absent."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -213,17 +213,17 @@ _TARGET = re.compile(r"-?[0-9]{1,10}")
 
 
 def ends_own(command: str, groups: "ProcessGroups | None") -> bool:
-    """True when a command line does nothing but end what `groups` has kept of this session."""
+    """True when a command line only kills background processes of this session."""
     if groups is None or not command.lstrip().startswith("kill"):
         return False
     return only_ends(command, frozenset(groups.pgids), frozenset(groups.members))
 
 
 def only_ends(command: str, groups: frozenset[int], members: frozenset[int]) -> bool:
-    """True when a command line is one `kill` of processes of this session and nothing else.
+    """True when a command line is a single `kill` of processes of this session.
 
-    Inside a sandbox the numbers of processes are others (bwrap), or signals stay inside
-    (Landlock). `-N` needs N to be in `groups`, N in `members`. Pure.
+    Inside a sandbox process ids differ (bwrap), or signals stay inside (Landlock). `-N` requires N
+    in `groups`, N in `members`. Pure.
     """
     words = command.split()
     if not words or words[0] != "kill" or not _PLAIN.fullmatch(command):

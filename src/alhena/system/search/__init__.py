@@ -1,1 +1,2 @@
-"""Searches files for a regular expression: ripgrep or git grep to find them, our own lines."""
+"""Searches files for a regular expression: ripgrep or git grep select files, our code matches
+lines."""

@@ -1,9 +1,8 @@
-"""Searches files for a regular expression, with the lines around matches.
+"""Searches files for a regular expression, with context lines.
 
-Which files belong to a search (ignore rules, excluded directories, include patterns, no symlinks,
-no binaries), which lines match and what is shown of them is decided here and in `search_lines`,
-always. ripgrep and `git grep` only save reading: they name the files that hold some text which
-every match must contain.
+This module and `lines` always decide the searched files (ignore rules, excluded directories,
+include patterns, no symlinks, no binaries), the matching lines and their display. ripgrep and `git
+grep` only save reading: they list the files that contain a text required by every match.
 """
 
 import asyncio
@@ -46,15 +45,14 @@ T = TypeVar("T")
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for, and where.
+    """A search query.
 
     `path` is a directory or a file, at or below `root`, the workspace root whose ignore rules
-    count. `pattern` is a regular expression for single lines; lines that match `exclude` are left
-    out. `include` is a glob: without a slash for file names, with one for paths below `path`. A
-    path that git itself would ignore is searched when it is named. With `no_ignore` the whole
-    search goes as if it were: only .geminiignore counts. `max_per_file` is 0 for no limit.
-    `environ` (this process's when None) says where the user's git settings are, and is what search
-    programs get, without secrets.
+    apply. `pattern` is a regular expression for single lines; lines that match `exclude` are
+    dropped. `include` is a glob: without a slash for file names, with one for paths below `path`. A
+    path that git would ignore is searched when it is named. `no_ignore` applies that to the whole
+    search: only .geminiignore counts. `max_per_file` is 0 for no limit. `environ` (default: this
+    process's) locates the user's git settings, and is passed to search programs without secrets.
     """
 
     pattern: str
@@ -70,7 +68,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A line that matches: its file, its number from 1, its text (at most 2,000 characters)."""
+    """A matching line: its file, its number from 1, its text (at most 2,000 characters)."""
 
     path: Path
     line: int
@@ -79,8 +77,8 @@ class Match(msgspec.Struct, frozen=True):
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Matches by path (as bytes) and line. `limited`: there are more than `max_matches`;
-    `cut_files` have more than `max_per_file`. `notes` say what could not be searched. `backend` is
-    what did the looking.
+    `cut_files` have more than `max_per_file`. `notes` report failures. `backend` names the search
+    program.
     """
 
     matches: tuple[Match, ...]
@@ -91,7 +89,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchBackend(Protocol):
-    """Carries out queries."""
+    """Executes queries."""
 
     name: str
 
@@ -103,7 +101,7 @@ class SearchBackend(Protocol):
 
 
 class PythonSearch:
-    """Reads every file itself. Needs nothing."""
+    """Reads every file itself, without other programs."""
 
     name = "python"
 
@@ -113,24 +111,25 @@ class PythonSearch:
     async def search(
         self, query: Query, cancellation: threading.Event | None = None
     ) -> SearchResult:
-        """As `SearchBackend.search`."""
+        """Implements `SearchBackend.search`."""
         return await search_files(query, None, self.name, self._time_limit, cancellation)
 
 
 class Ahead(Protocol):
-    """The part of a search that can be done while a finder runs."""
+    """The part of a search that runs while a finder is working."""
 
     def prepare(self) -> None:
-        """To be called when the finder has been started. Raises PatternError."""
+        """Called after the finder has started. Raises PatternError."""
         ...
 
     def take(self, paths: list[str]) -> None:
-        """Some of what the finder will have named. Raises SearchError, SearchTimeoutError."""
+        """Processes some of the finder's paths. Raises SearchError, SearchTimeoutError."""
         ...
 
 
 class Finder(Protocol):
-    """Names the files that hold one of some texts, in any case; None when it cannot tell."""
+    """Lists the files that contain one of several texts, ignoring case; None when it cannot
+    tell."""
 
     def __call__(
         self, query: Query, literals: tuple[str, ...], deadline: "Deadline", ahead: Ahead, /
@@ -146,7 +145,7 @@ async def search_files(
     time_limit: float,
     cancellation: threading.Event | None = None,
 ) -> SearchResult:
-    """The search itself, in a thread. What `finder` names narrows it: no other file has a match.
+    """Runs the search in a thread. Only files listed by `finder` can match.
 
     `backend` names the finder.
     """
@@ -167,14 +166,14 @@ async def _in_thread(work: Callable[[], T], stop: threading.Event) -> T:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         stop.set()
-        # It looks at `stop` between lines, and no line takes longer than two seconds.
+        # It checks `stop` between lines, and no line takes longer than two seconds.
         await asyncio.wait({running})
         raise
 
 
 class _FileMatches(msgspec.Struct, frozen=True):
-    """What a file came to: its matches, whether it has more than were taken, what went wrong, and
-    whether that was that lines took too long."""
+    """The result of a file: its matches, a flag for further ones, an error note, and a flag for
+    lines that took too long."""
 
     matches: list[Match] = msgspec.field(default_factory=list[Match])
     cut: bool = False
@@ -200,7 +199,7 @@ class _Search:
         self._room = query.max_matches
 
     def prepare(self) -> None:
-        """As `Ahead.prepare`."""
+        """Implements `Ahead.prepare`."""
         self._prepared()
 
     def _prepared(self) -> "LineMatcher":
@@ -216,7 +215,8 @@ class _Search:
         return self._matcher
 
     def take(self, paths: list[str]) -> None:
-        """As `Ahead.take`: reads files as they are named, until there are enough matches."""
+        """Implements `Ahead.take`: reads files as they are listed, until there are enough
+        matches."""
         for path in paths:
             if self._room <= 0:
                 return
@@ -224,7 +224,7 @@ class _Search:
             self._room -= len(read.matches) if read else 0
 
     def run(self, finder: Finder | None, backend: str) -> SearchResult:
-        """The search; `backend` names the finder."""
+        """Runs the search; `backend` names the finder."""
         path = self._query.path
         directory = os.path.isdir(path)
         if self._files.rules.ignored(path, directory):
@@ -255,7 +255,7 @@ class _Search:
         return self._result(found, limited=False, cut_files=cut_files)
 
     def _named(self, finder: Finder | None) -> list[str] | None:
-        """What the finder names; None where reading the files oneself is the only way."""
+        """The finder's paths; None when all files have to be read."""
         if finder is None or not self._literals or self._files.named:
             return None
         named = finder(self._query, self._literals, self._deadline, self)
@@ -270,7 +270,7 @@ class _Search:
         return self._read.pop(path, None) or self._in_file(path)
 
     def _in_file(self, path: str) -> _FileMatches:
-        """At most one match more than the query allows."""
+        """The matches of a file, at most one more than the query allows."""
         query = self._query
         most = min(query.max_per_file or query.max_matches, query.max_matches) + 1
         try:
@@ -326,7 +326,7 @@ def _passed_over_note(path: str, numbers: list[int]) -> str:
 
 
 def _nothing_but(passed_over: list[str]) -> SearchTimeoutError:
-    """What is to be said when no line matches of those that could be searched."""
+    """The error when lines took too long and no other line matches."""
     rest = f" The same is so in {len(passed_over) - 1:,} more files." if passed_over[1:] else ""
     return SearchTimeoutError(
         f"{passed_over[0]}{rest} No other line matches.",
@@ -336,11 +336,10 @@ def _nothing_but(passed_over: list[str]) -> SearchTimeoutError:
 
 
 class FileChoice:
-    """Which files belong to a query.
+    """Selects the files of a query.
 
-    `named` is true when its path is one that git ignores, or lies in a directory that is never
-    searched otherwise: having been named, it is searched, and only .geminiignore counts. So it is
-    when nothing is to be ignored.
+    `named` is True when the query's path is ignored by git, or in an excluded directory: it was
+    named explicitly, so only .geminiignore applies. The same holds without ignore rules.
     """
 
     def __init__(self, query: Query) -> None:
@@ -361,7 +360,7 @@ class FileChoice:
         self._include = _include_regexes(query.path, query.include) if query.include else None
 
     def belongs(self, path: str) -> bool:
-        """True when a file that a search program named belongs to the query."""
+        """True when a file listed by a search program belongs to the query."""
         *above, name = path[self._base :].split("/")
         if self.excluded.intersection(above) or is_temporary(name):
             return False
@@ -369,12 +368,12 @@ class FileChoice:
             return False
         try:
             regular = stat.S_ISREG(os.lstat(path).st_mode)
-        except OSError:  # it is gone since it was named
+        except OSError:  # it has been deleted
             return False
         return regular and not self.rules.ignored(Path(path), is_dir=False)
 
     def included(self, path: str) -> bool:
-        """True when the include pattern, if there is one, takes this file."""
+        """True when the file matches the include pattern, if any."""
         if self._include is None:
             return True
         below = path[self._base :]
@@ -403,15 +402,15 @@ def _include_regexes(path: Path, include: str) -> list[tuple[re.Pattern[str], bo
 
 
 def shown_line(line: str) -> str:
-    """A line as results have it: without white space at its end, at most `MAX_LINE` long."""
+    """A line for results: without trailing white space, at most `MAX_LINE` long."""
     text = line.rstrip()
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... [truncated]"
 
 
 def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict[int, str]:
-    """The lines up to so many before and after those with these numbers, which are left out.
+    """Context lines before and after the lines with these numbers, which are left out.
 
-    Ascending, cut as matches are. Raises OSError.
+    Ascending, truncated like matches. Raises OSError.
     """
     wanted = {near for n in numbers for near in range(max(1, n - before), n + after + 1)}
     wanted.difference_update(numbers)

@@ -1,11 +1,11 @@
-"""ripgrep and git grep, asked for the files that may match.
+"""Runs ripgrep and git grep to list files that may match.
 
-A search needs little of what a shell command needs: no live output, no groups that are kept. What
-it needs is to start fast, to be stopped at once, and to leave nothing behind.
+A search needs little of a shell command's features: no live output, no kept groups. It needs a fast
+start, immediate stop, and no leftovers.
 
-Neither is asked to match the pattern (see `search_literals`), neither reads the user's or the
-repository's configuration where that could run something, and neither failing is an error: the
-search is then carried out without it.
+Neither program matches the pattern itself (see `literals`), neither reads user or repository
+configuration that could run programs, and a failure is not an error: the search then reads all
+files.
 """
 
 import contextlib
@@ -42,14 +42,14 @@ from alhena.system.walk import EXCLUDED_DIRECTORIES
 _MATCHES, _NO_MATCH = 0, 1
 _CHUNK = 1 << 16
 _STEP = 0.05
-"""Seconds after which a waiting search looks whether it was stopped."""
+"""Seconds between checks for a stop."""
 
 
 class Listing:
-    """A program that is running; leaving the context ends it with all it started.
+    """A running program; leaving the context kills it with its process tree.
 
-    `environment` is all it sees. A program that cannot be started has no output. `mark`, when it is
-    given, is looked for in what the program says on stderr; `marked` says whether it was there.
+    `environment` is its complete environment. A program that cannot be started has no output.
+    `mark`, if given, is searched in its stderr; `marked` is True once it was found.
     """
 
     def __init__(
@@ -99,10 +99,9 @@ class Listing:
     def output(
         self, deadline: Deadline, sink: Callable[[bytes], None] = lambda _data: None
     ) -> bytes | None:
-        """All it writes to stdout; None when it could not be started, or failed, or waits for what
-        may never come.
+        """Its whole stdout; None when it could not be started, failed, or waits indefinitely.
 
-        `sink` is given it as it comes, whatever becomes of the program afterwards. Raises
+        `sink` receives the output as it arrives, even if the program fails later. Raises
         SearchTimeoutError, and SearchError when the search was stopped.
         """
         process = self._process
@@ -120,7 +119,7 @@ class Listing:
                 if ready:
                     idle.restart()
                 elif idle.seen(time.monotonic()):
-                    return None  # a FIFO in the place of a file of rules, which it has opened
+                    return None  # it has opened a FIFO in place of a rules file
                 for key, _ in ready:
                     data = os.read(key.fd, _CHUNK)
                     if not data:
@@ -137,7 +136,7 @@ class Listing:
         return bytes(written) if process.returncode in {_MATCHES, _NO_MATCH} else None
 
     def _look(self, said: bytes) -> bytes:
-        """Notes the mark; returns what may be the beginning of one."""
+        """Searches for the mark; returns the possible beginning of one."""
         if self._mark is None:
             return b""
         self.marked = self.marked or self._mark in said
@@ -145,14 +144,14 @@ class Listing:
 
 
 def listing_environment(environ: Mapping[str, str] | None) -> dict[str, str]:
-    """What a search program sees of `environ`, this process's when None: no secrets.
+    """The environment of a search program: `environ` (default: this process's) without secrets.
 
-    What tells git of another repository is left out, what tells it of settings is not.
+    Variables that select another git repository are dropped, those that locate settings are kept.
     """
     return dict(_cleaned(frozenset((os.environ if environ is None else environ).items())))
 
 
-@lru_cache(maxsize=4)  # every search asks, and no session changes its environment often
+@lru_cache(maxsize=4)  # used by every search; a session's environment rarely changes
 def _cleaned(parent: frozenset[tuple[str, str]]) -> dict[str, str]:
     visible = {
         name: value
@@ -160,7 +159,7 @@ def _cleaned(parent: frozenset[tuple[str, str]]) -> dict[str, str]:
         if not name.startswith("GIT_") or name.startswith("GIT_CONFIG_")
     }
     fixed = {"GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
-    if place := visible.get("XDG_CONFIG_HOME"):  # it says where ignore rules are
+    if place := visible.get("XDG_CONFIG_HOME"):  # it locates ignore rules
         fixed["XDG_CONFIG_HOME"] = place
     return child_environment(visible, extra=fixed).variables
 
@@ -170,7 +169,7 @@ _RGIGNORE = b'.rgignore")'
 
 
 class _FinderSearch(ABC):
-    """Lets a program find the files to read; `_find` gives their paths, None when it cannot."""
+    """Reads the files listed by a program; `_find` returns their paths, None on failure."""
 
     name: str
 
@@ -181,7 +180,7 @@ class _FinderSearch(ABC):
     async def search(
         self, query: Query, cancellation: threading.Event | None = None
     ) -> SearchResult:
-        """As `SearchBackend.search`."""
+        """Implements `SearchBackend.search`."""
         return await search_files(query, self._find, self.name, self._time_limit, cancellation)
 
     @abstractmethod
@@ -191,7 +190,7 @@ class _FinderSearch(ABC):
 
 
 class RipgrepSearch(_FinderSearch):
-    """Lets ripgrep find the files to read."""
+    """Uses ripgrep to list the files to read."""
 
     name = "ripgrep"
 
@@ -200,7 +199,7 @@ class RipgrepSearch(_FinderSearch):
     ) -> list[str] | None:
         options = [f"--glob=!{name}/" for name in sorted(EXCLUDED_DIRECTORIES)]
         if not in_work_tree(query.path):
-            # Without a repository it would go up to "/" for rules, past the workspace root.
+            # Without a repository it would read rules up to "/", above the workspace root.
             options.append("--no-ignore-parent")
         source = f"(?-u){literal_source(literals, ESCAPED)}"
         argv = (self._program, "--no-config", "--files-with-matches", "--null", "--text",
@@ -208,8 +207,8 @@ class RipgrepSearch(_FinderSearch):
                 "--no-require-git", "--encoding=none", "--debug", *options, "-e", source,
                 "--", ".")  # fmt: skip
         names = _Names(str(query.path), ahead)
-        # Before version 14 a .rgignore counts even with --no-ignore-dot; what one has left out is
-        # said with the place of the rule.
+        # Before version 14 a .rgignore applies even with --no-ignore-dot; ignored files are then
+        # reported with the position of the rule.
         environment = listing_environment(query.environ)
         with Listing(argv, names.directory, environment, mark=_RGIGNORE) as listing:
             ahead.prepare()
@@ -218,18 +217,18 @@ class RipgrepSearch(_FinderSearch):
 
 
 class GitGrepSearch(_FinderSearch):
-    """Lets `git grep` find the files to read, in a work tree without repositories inside it."""
+    """Uses `git grep` to list the files to read, in a work tree without nested repositories."""
 
     name = "git grep"
 
     def _find(
         self, query: Query, literals: tuple[str, ...], deadline: Deadline, ahead: Ahead
     ) -> list[str] | None:
-        # A repository's configuration may name programs: none of them is to run.
+        # The repository's configuration may name programs: disable them.
         git = (self._program, "--no-pager", "-c", "core.fsmonitor=", "-c",
                "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false", "-c",
                "core.quotePath=false")  # fmt: skip
-        # Without the index git looks at what is there, tracked or not, as the others do.
+        # Without the index git reads existing files, tracked or not, like the other backends.
         source = literal_source(literals, RAW).encode("latin-1")
         grep = (*git, "grep", "--no-index", "--exclude-standard", "--files-with-matches", "--null",
                 "--text", "--ignore-case", "--extended-regexp", "--no-color",
@@ -253,7 +252,7 @@ class GitGrepSearch(_FinderSearch):
 
 
 def _has_inner_repositories(others: bytes | None, tracked: bytes | None) -> bool:
-    """True when rules of a repository inside this one would have to be followed; True if unknown.
+    """True when rules of a nested repository would apply, or this is unknown.
 
     git lists an untracked repository as a directory, and a submodule by its mode.
     """
@@ -263,7 +262,7 @@ def _has_inner_repositories(others: bytes | None, tracked: bytes | None) -> bool
 
 
 class _Names:
-    """NUL-separated names as they come, made paths and passed on."""
+    """Splits NUL-separated names, converts them to paths and passes them on."""
 
     def __init__(self, directory: str, ahead: Ahead) -> None:
         self.directory = directory
@@ -273,7 +272,7 @@ class _Names:
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """The next bytes; a name that is not yet whole waits for the following ones."""
+        """Adds bytes; an incomplete name waits for more."""
         *whole, self._rest = (self._rest + data).split(b"\0")
         paths = [f"{self._top}/{os.fsdecode(name).removeprefix('./')}" for name in whole]
         self.paths += paths
@@ -283,9 +282,9 @@ class _Names:
 def choose_backend(
     path: Path, *, environ: Mapping[str, str] | None = None, time_limit: float = TIME_LIMIT
 ) -> SearchBackend:
-    """The fastest way to search below `path`: ripgrep, in a work tree git, else Python.
+    """Chooses the fastest search below `path`: ripgrep, in a work tree git, else Python.
 
-    The programs are looked for on the PATH of `environ`, this process's when None.
+    The programs are searched on the PATH of `environ`, by default this process's.
     """
     where = None if environ is None else environ.get("PATH", os.defpath)
     if program := shutil.which("rg", path=where):

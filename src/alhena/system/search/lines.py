@@ -1,14 +1,14 @@
-"""The lines of a file that match a pattern, long ones in pieces.
+"""Finds the lines of a file that match a pattern; long lines are searched in pieces.
 
-Looking through a whole block at once is fast; looking at each line by itself is what a search
-means. The two agree when nothing in the pattern can match a line feed, which is what the rewriting
-ensures. A pattern that holds anything not followed here is not rewritten, and goes line by line.
+Searching a whole block at once is fast; the defined result is that of each line by itself. Both
+agree if nothing in the pattern matches a line feed, which the rewriting ensures. A pattern with
+unsupported syntax is not rewritten and is applied line by line.
 
-Lines end at a line feed; a carriage return before it is no part of the line. In a file without line
-feeds (its first block tells of a large one) they end at a carriage return. The encoding is the
-one that `encoding.detect` tells, as for reading: by all bytes of a file up to `WHOLE`, by the first
-block of a larger one. Those are read in blocks, so their size does not matter; of a line longer
-than `LONGEST_LINE` bytes only the beginning is searched.
+Lines end at a line feed; a carriage return before it is not part of the line. In a file without
+line feeds (for a large one, in its first block) they end at a carriage return. `encoding.detect`
+decides the encoding, as for reading: from all bytes of a file up to `WHOLE`, from the first block
+of a larger one. Files are read in blocks, so any size works; of a line longer than `LONGEST_LINE`
+bytes only the beginning is searched.
 """
 
 import codecs
@@ -39,14 +39,15 @@ _SET_OPERATORS = ("&&", "||", "--", "~~")
 
 
 class _NotFollowedError(Exception):
-    """A construct whose meaning is not followed here."""
+    """Unsupported syntax."""
 
 
 def line_bounded(pattern: str) -> str | None:
-    """The pattern for a text of lines, `^` and `$` meaning theirs; None when there is none.
+    """Rewrites the pattern for a text of several lines, with `^` and `$` at line ends; None if
+    impossible.
 
-    `pattern` is a valid expression of the `regex` module. The result is to be compiled with
-    MULTILINE and the flags `pattern` has; its matches lie within lines that end with LF alone.
+    `pattern` is a valid expression of the `regex` module. Compile the result with MULTILINE and the
+    flags of `pattern`; its matches stay within lines that end with LF only.
     """
     try:
         return _Rewriter(pattern).run()
@@ -110,7 +111,7 @@ class _Rewriter:
         return ""
 
     def _braces(self) -> str:
-        # Anything else in braces may be fuzzy matching, which can put a line feed anywhere.
+        # Other braces may be fuzzy matching, which can match a line feed anywhere.
         found = _QUANTIFIER.match(self._pattern, self._at - 1)
         if found is None:
             raise _NotFollowedError
@@ -138,25 +139,24 @@ class _Rewriter:
         if any(operator in body for operator in _SET_OPERATORS):
             raise _NotFollowedError
         if negated:
-            # At the beginning a bracket or a hyphen stands for itself, behind the line feed not.
+            # A leading bracket or hyphen is literal, but not after the inserted line feed.
             quoted = "\\" if items[0] in {"]", "-"} else ""
             return f"[^\\n{quoted}{body}]"
         return f"[{body}]" if safe else f"(?:(?!\\n)[{body}])"
 
 
 PIECE = 100_000
-"""Characters of a line that are looked through at once."""
+"""Characters of a line that are searched at once."""
 
 OVERLAP = 20_000
-"""Characters that a piece has in common with the next one: longer matches may be missed."""
+"""Overlap of pieces in characters: longer matches may be missed."""
 
 _BEYOND = "\n\n"
-"""What stands behind a piece when it is judged by itself: nothing that `$` or `\\Z` take for the
-end, nor `.` for a character."""
+"""Appended to a piece searched by itself, so that `$`, `\\Z` and `.` do not match at its end."""
 
 
 def line_matches(pattern: "Pattern[str]", line: str, seconds: float) -> bool:
-    """True when the pattern matches somewhere in the line. Raises TimeoutError, MemoryError."""
+    """True when the pattern matches in the line. Raises TimeoutError, MemoryError."""
     if len(line) <= PIECE:
         return pattern.search(line, timeout=seconds, concurrent=True) is not None
     end = time.monotonic() + seconds
@@ -167,7 +167,7 @@ def line_matches(pattern: "Pattern[str]", line: str, seconds: float) -> bool:
             continue
         if found.end() < stop or stop >= len(line):
             return True
-        # It reaches the end of the piece, which may have been taken for that of the line.
+        # It reaches the end of the piece, which may have been mistaken for the line's.
         piece = line[start:stop] + _BEYOND
         at = found.start() - start
         if pattern.search(piece, at, timeout=_left(end), concurrent=True) is not None:
@@ -183,9 +183,9 @@ def _left(end: float) -> float:
 
 
 def short_and_long(text: str) -> Iterator[tuple[str, bool]]:
-    """The text cut at line ends: runs of lines, and each line longer than a piece by itself.
+    """Splits a text at line ends into runs of short lines, and single lines longer than a piece.
 
-    The second tells which it is.
+    The flag is True for a long line.
     """
     if len(text) <= PIECE:
         yield text, False
@@ -210,9 +210,9 @@ LONGEST_LINE = 4_000_000
 LINE_SECONDS = 2.0
 BLOCK_SECONDS = 1.0
 LEAST_SECONDS = 0.05
-"""What a line has when many before it have taken all the time there was for them."""
+"""Minimum time for a line when earlier lines have used up the total."""
 WHOLE = 2 << 20
-"""Bytes up to which the encoding of a file is told by all of it."""
+"""Maximum size of files whose encoding is detected from all bytes."""
 
 _BLOCK = 1 << 20
 _UTF8 = Codec()
@@ -221,14 +221,14 @@ _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
 
 
 class LinePattern(msgspec.Struct, frozen=True):
-    """What a line has to match: by itself, and if there is such a form within a text of lines."""
+    """A compiled pattern: for single lines, and if possible for a text of lines."""
 
     line: "Pattern[str]"
     text: "Pattern[str] | None"
 
 
 def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> LinePattern:
-    """The pattern in the syntax of the `regex` module. Raises PatternError."""
+    """Compiles a pattern of the `regex` module. Raises PatternError."""
     import regex
 
     if len(pattern) > LONGEST_PATTERN:
@@ -261,7 +261,7 @@ def _for_texts(pattern: str, flags: int) -> "Pattern[str] | None":
 
 
 class Deadline:
-    """When to stop: at a moment of the monotonic clock, or when `stopped` says so."""
+    """A time limit on the monotonic clock, or a stop signaled by `stopped`."""
 
     def __init__(self, seconds: float, stopped: Callable[[], bool]) -> None:
         self.seconds = seconds
@@ -269,7 +269,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds that are left, at most `LINE_SECONDS`.
+        """Remaining seconds, at most `LINE_SECONDS`.
 
         Raises SearchTimeoutError when there are none, SearchError when it was stopped.
         """
@@ -286,9 +286,9 @@ class Deadline:
 
 
 class LineMatcher:
-    """Finds the matching lines of files; `exclude` takes lines back that match it, too.
+    """Finds the matching lines of files; lines that also match `exclude` are dropped.
 
-    Every matching line has one of `literals`, in any case; () when that is not known.
+    Every matching line contains one of `literals`, ignoring case; () if unknown.
     """
 
     def __init__(
@@ -312,11 +312,11 @@ class LineMatcher:
         )
 
     def matches(self, path: str, most: int) -> list[tuple[int, str]]:
-        """Line numbers from 1 and the lines of a file that is no symlink, at most so many.
+        """Line numbers from 1 and text of up to `most` matching lines of a file.
 
-        Nothing in a binary file, nor in what is no regular file. Raises OSError,
-        SearchTimeoutError, SearchError when stopped. `passed_over` has the lines that were not
-        searched.
+        Finds nothing in binary files and files that are not regular. Does not follow symlinks.
+        Raises OSError, SearchTimeoutError, SearchError when stopped. `passed_over` has the lines
+        that were not searched.
         """
         self._deadline.left()
         descriptor = os.open(path, _OPEN)
@@ -348,10 +348,10 @@ class LineMatcher:
             yield from self._narrow(feeds, codec.encoding)
 
     def _lacks(self, block: bytes) -> bool:
-        """True when these bytes, in any encoding, can hold no matching line, by required text
+        """True when these bytes, in any encoding, cannot contain a matching line, by required text
         alone.
 
-        In UTF-16 and UTF-32 that text has NUL bytes; elsewhere its bytes are those of ASCII.
+        In UTF-16 and UTF-32 that text contains NUL bytes; elsewhere it has its ASCII bytes.
         """
         plain = block.isascii() and b"\x1b$" not in block
         literals = self._literals if plain else self._pieces
@@ -365,7 +365,7 @@ class LineMatcher:
         return bool(self._wide_pieces) and not any(map(lowered.__contains__, self._wide_pieces))
 
     def _narrow(self, blocks: Iterator[bytes], encoding: str) -> Iterator[tuple[int, str]]:
-        """In an encoding in which the byte of a line feed is nothing else."""
+        """Searches in an encoding where the line feed byte has no other meaning."""
         number = 1
         for block in _whole_lines(blocks):
             self._deadline.left()
@@ -385,7 +385,7 @@ class LineMatcher:
         yield from self.in_text(rest, number)
 
     def passed_over(self) -> list[int]:
-        """The lines that took too long, of what was searched since this was asked last."""
+        """The lines that took too long since the last call."""
         numbers, self._passed_over = self._passed_over, []
         return numbers
 
@@ -398,7 +398,7 @@ class LineMatcher:
             number += part.count("\n")
 
     def _together(self, text: str, number: int) -> Iterator[tuple[int, str]]:
-        """In lines that are none of them long, all at once as far as that goes."""
+        """Searches short lines all at once if possible."""
         at = 0
         try:
             while self._text is not None and at < len(text):
@@ -415,7 +415,7 @@ class LineMatcher:
                     yield number, line
                 number += 1
         except (TimeoutError, MemoryError):
-            pass  # too much for one go: line by line it shows which line it is
+            pass  # too expensive at once: line by line finds the culprit
         yield from self._each(text[at:], number)
 
     def _each(self, text: str, number: int) -> Iterator[tuple[int, str]]:
@@ -427,13 +427,13 @@ class LineMatcher:
                 yield line_number, line
 
     def _excluded(self, number: int, line: str) -> bool:
-        """True when the line is taken back, or may be: the time was too short to tell."""
+        """True when the line is excluded, or may be: the time limit was too short to tell."""
         if self._exclude is None:
             return False
         return self._found(self._exclude, number, line) is not False
 
     def _found(self, pattern: "Pattern[str]", number: int, line: str) -> bool | None:
-        """None when it takes too long, or too much memory, to tell."""
+        """Matches a line; None when it takes too much time or memory."""
         try:
             return line_matches(pattern, line, min(self._deadline.left(), self._patience))
         except (TimeoutError, MemoryError):
@@ -444,18 +444,19 @@ class LineMatcher:
 
 
 def open_for_search(path: str) -> int:
-    """A descriptor that neither blocks nor follows a symlink, whatever stands there by now."""
+    """Opens a file without blocking and without following a symlink."""
     return os.open(path, _OPEN)
 
 
 def first_bytes(descriptor: int, size: int) -> bytes:
-    """All of a file of this size, or a block of it when that is more than `WHOLE`; with what has
-    been added meanwhile. Raises OSError."""
+    """The whole file, or its first block if it is larger than `WHOLE`; includes bytes added
+    meanwhile. Raises OSError."""
     return os.read(descriptor, size + 1 if size <= WHOLE else _BLOCK)
 
 
 def codec_of(start: bytes, *, whole: bool) -> Codec | None:
-    """How a file that begins so is text; None for a binary one. With `whole` there is no more."""
+    """The encoding of a file from its start; None for a binary one. `whole`: the start is all of
+    it."""
     sample = start[:SAMPLE_SIZE]
     if is_binary(sample):
         return None
@@ -465,8 +466,8 @@ def codec_of(start: bytes, *, whole: bool) -> Codec | None:
 
 
 def line_end(start: bytes, codec: Codec) -> str:
-    """What ends the lines of a file that begins so: a carriage return where there are only those,
-    else a line feed."""
+    """The line ending of a file from its start: a carriage return if there are no line feeds, else
+    a line feed."""
     if b"\r" not in start:
         return "\n"
     if codec.encoding.startswith(_WIDE):
@@ -476,7 +477,7 @@ def line_end(start: bytes, codec: Codec) -> str:
 
 
 def _blocks(descriptor: int, start: bytes) -> Iterator[bytes]:
-    """What was read of the file, then the rest of it."""
+    """Yields the bytes already read, then the rest of the file."""
     data = start
     while data:
         yield data
@@ -490,7 +491,8 @@ def _decoded(descriptor: int, start: bytes, encoding: str) -> Iterator[str]:
 
 
 def _whole_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The file in blocks that end with a line, the last one excepted; over-long lines are cut."""
+    """Splits the file into blocks that end at line ends, except the last; truncates over-long
+    lines."""
     rest = b""
     skipping = False
     for block in blocks:

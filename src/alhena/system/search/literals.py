@@ -1,8 +1,7 @@
-"""What any line that matches a pattern must contain: fixed text to look for first.
+"""Derives fixed text that any matching line must contain, to search for first.
 
-Programs that search files disagree about the syntax of regular expressions and about encodings.
-They agree about bytes, so the bytes of fixed text are all they are asked for; the pattern itself is
-matched in one place only.
+Search programs differ in regular expression syntax and in encodings. They agree on bytes, so they
+only search for the bytes of fixed text; the pattern itself is matched in one place.
 """
 
 import re
@@ -16,10 +15,10 @@ _CLASS_ESCAPES = frozenset("dDwWsSbBAZtnrfva")
 _SPECIAL = frozenset("\\.[](){}*+?^$|")
 _SHORTEST = 2
 _TELLING = 4
-"""Characters of a piece of a text that are looked for instead of the whole."""
+"""Characters of a piece searched instead of the whole text."""
 
-# The characters beyond ASCII that match an ASCII letter when case does not count, and the bytes
-# they have where ASCII is one byte a character: UTF-8, Windows-1254, CP949, EUC-JP, GB 18030.
+# Non-ASCII characters that match an ASCII letter case-insensitively, and their bytes
+# in encodings that extend ASCII: UTF-8, Windows-1254, CP949, EUC-JP, GB 18030.
 _FOLDED: dict[str, tuple[str, tuple[bytes, ...]]] = {
     "i": (
         "\u0130\u0131",
@@ -35,14 +34,15 @@ _Alternatives = frozenset[str]
 
 
 class _UnknownSyntaxError(Exception):
-    """A construct whose meaning is not followed here."""
+    """Unsupported syntax."""
 
 
 def required_literals(pattern: str) -> tuple[str, ...]:
-    """ASCII texts in lower case of which every matching line has one, in any case; () if unknown.
+    """Lower-case ASCII texts of which every matching line contains one, ignoring case; () if
+    unknown.
 
-    They have two characters or more. `pattern` is a valid regular expression, searched for in
-    single lines without regard to case.
+    They have two characters or more. `pattern` is a valid regular expression, matched in single
+    lines without case.
     """
     try:
         parser = _Parser(pattern)
@@ -55,25 +55,24 @@ def required_literals(pattern: str) -> tuple[str, ...]:
 
 
 class ByteSyntax(msgspec.Struct, frozen=True):
-    """How a dialect writes a NUL byte, and as a format any other that is not ASCII text."""
+    """The notation of a NUL byte in a dialect, and a format for other non-ASCII bytes."""
 
     nul: str
     byte: str
 
 
 ESCAPED = ByteSyntax("\\x00", "\\x{:02x}")
-"""For dialects that know hexadecimal escapes."""
+"""For dialects with hexadecimal escapes."""
 
 RAW = ByteSyntax("[^\x01-\xff]", "{:c}")
-"""For dialects that do not: characters stand for bytes, none of which is NUL."""
+"""For other dialects: characters stand for bytes, none of which is NUL."""
 
 
 def literal_source(literals: tuple[str, ...], syntax: ByteSyntax = ESCAPED) -> str:
-    """A regular expression for the bytes of any of these texts, in any encoding that is read.
+    """A regular expression for the bytes of any of these texts, in any supported encoding.
 
-    Those are UTF-16 and UTF-32 in both byte orders, and all that `encoding.detect` knows in which
-    ASCII is one byte a character. To be used on bytes, without regard to the case of ASCII letters.
-    A piece of a text may stand for it.
+    Those are UTF-16 and UTF-32 in both byte orders, and the ASCII extensions known to
+    `encoding.detect`. For use on bytes, ignoring ASCII case. A piece may stand for a whole text.
     """
     return "|".join(
         form
@@ -83,9 +82,9 @@ def literal_source(literals: tuple[str, ...], syntax: ByteSyntax = ESCAPED) -> s
 
 
 def longest_pieces(literals: tuple[str, ...], without: str) -> tuple[str, ...]:
-    """Of each text its longest piece that has none of these characters.
+    """The longest piece of each text without these characters.
 
-    What holds the text holds the piece; () when a piece would say too little.
+    A file with the text contains the piece; () when a piece would be too short.
     """
     table = str.maketrans(dict.fromkeys(without, "\n"))
     pieces = tuple(max(text.translate(table).split("\n"), key=len) for text in literals)
@@ -93,7 +92,7 @@ def longest_pieces(literals: tuple[str, ...], without: str) -> tuple[str, ...]:
 
 
 def _telling(literal: str) -> str:
-    """A piece that has one form in each encoding, when there is one that says enough."""
+    """A piece with a single form in each encoding, if one is long enough."""
     (piece,) = longest_pieces((literal,), FOLDED) or ("",)
     return piece if len(piece) >= _TELLING else literal
 
@@ -117,7 +116,7 @@ def _wide(literal: str, syntax: ByteSyntax) -> list[str]:
 
 
 def _any(forms: list[bytes], syntax: ByteSyntax) -> str:
-    """One of some sequences of bytes."""
+    """Matches one of several byte sequences."""
     written = ["".join(_byte(byte, syntax) for byte in form) for form in forms]
     return f"({'|'.join(written)})" if len(written) > 1 else written[0]
 
@@ -141,7 +140,7 @@ def _better(one: _Alternatives | None, other: _Alternatives | None) -> _Alternat
 
 
 class _Parser:
-    """Recursive descent over the part of the syntax that is the same everywhere."""
+    """Recursive descent over the common part of the syntax."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -149,7 +148,7 @@ class _Parser:
         self._depth = 0
 
     def alternatives(self) -> _Alternatives | None:
-        """Up to the end of the group: what is required whichever branch matches."""
+        """Parses to the end of the group: the requirement common to all branches."""
         branches = [self._sequence()]
         while self._peek() == "|":
             self.position += 1
@@ -181,7 +180,7 @@ class _Parser:
         return _better(best, frozenset({run}) if run else None)
 
     def _atom(self, char: str) -> tuple[str, _Alternatives | None]:
-        """The next atom: a literal character, or what else it requires."""
+        """Parses an atom: a literal character, or its other requirement."""
         self.position += 1
         if char == "(":
             return "", self._group()
@@ -210,7 +209,7 @@ class _Parser:
             raise _UnknownSyntaxError
         self.position += 1
         self._depth -= 1
-        # What is looked at is no part of the match, and may be what must not be there.
+        # A lookaround is not part of the match, and may be negative.
         return None if opening and opening.group(1) else found
 
     def _class(self) -> None:
@@ -234,7 +233,7 @@ class _Parser:
         return char
 
     def _quantifier(self) -> tuple[bool, bool]:
-        """True when the atom before must match at least once, and whether exactly once."""
+        """True when the preceding atom must match at least once, and True when exactly once."""
         if self._peek() not in _QUANTIFIER_START or not self._peek():
             return True, True
         found = _QUANTIFIER.match(self._pattern, self.position)

@@ -1,1 +1,1 @@
-"""Reading public web pages: which addresses may be reached, one guarded GET, HTML as text."""
+"""Reads public web pages: address checks, guarded GET requests, HTML as text."""

@@ -1,8 +1,8 @@
-"""A GET that reaches the public internet and nothing else, its body bounded.
+"""A GET that reaches only the public internet, with a bounded body.
 
-A host is resolved here, every address of the answer is checked, and the connection goes to one of
-those addresses; TLS is verified against the host's name. Each redirect takes the same way. Behind
-a proxy, which resolves names by itself, none of this would hold: such a host is refused.
+The host is resolved here, every address is checked, and the connection uses one of them; TLS is
+verified against the host's name. Each redirect is checked the same way. A proxy resolves names by
+itself, which defeats the check: hosts behind a proxy are refused.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from alhena.system.web.url import (
 )
 
 RATIO = 200
-"""How many times its own size compressed data may become, beyond the first megabyte."""
+"""Maximum decompression ratio beyond the first megabyte."""
 
 _FREE = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -49,7 +49,7 @@ _WIDER = {
     "shift_jis": "cp932",
     "euc_kr": "cp949",
 }
-"""What pages that name the one really hold, as browsers read them."""
+"""Actual encodings of pages that declare these, as in browsers."""
 
 
 class _Inflater(Protocol):
@@ -65,7 +65,7 @@ class _Inflater(Protocol):
 class Body:
     """Collects a body of at most `limit` bytes, counted after decompression.
 
-    `coding` is the Content-Encoding. Methods raise AnswerError, `place` names the server in it.
+    `coding` is the Content-Encoding. Methods raise AnswerError, in which `place` names the server.
     """
 
     def __init__(self, coding: str, limit: int, place: str) -> None:
@@ -83,7 +83,7 @@ class Body:
             )
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes as they were sent."""
+        """Adds bytes as they were sent."""
         self._received += len(data)
         if self._inflater is None:
             self._data += data
@@ -93,7 +93,7 @@ class Body:
             raise AnswerError(f"{self._place} sent more than {self._limit >> 20} MB.")
 
     def end(self) -> bytes:
-        """All of it."""
+        """Returns the whole body."""
         if self._inflater is not None and self._received and not self._inflater.eof:
             raise AnswerError(f"the compressed answer of {self._place} ended before its end.")
         return bytes(self._data)
@@ -128,12 +128,13 @@ def _gunzip() -> _Inflater:
 
 
 def decoded(data: bytes, charset: str, *, markup: bool) -> str:
-    """A body as text: by its byte order mark, the header's charset, a page's own, else detected."""
+    """Decodes a body: by its byte order mark, the header's charset, the page's own, or
+    detection."""
     if not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         named = _codec(charset)
         if named is None and markup and (meta := _META.search(data[:1024])):
             named = _codec(meta[1].decode("ascii"))
-            # A page whose charset could be read in ASCII is not in UTF-16.
+            # A page whose charset is readable as ASCII is not UTF-16.
             named = "utf-8" if named and named.startswith("utf-16") else named
         if named is not None:
             return data.decode(named, "replace")
@@ -143,7 +144,7 @@ def decoded(data: bytes, charset: str, *, markup: bool) -> str:
 def _codec(charset: str) -> str | None:
     try:
         name = codecs.lookup(charset.strip().strip("\"'")).name
-        b"  ".decode(name, "replace")  # refuses what is no encoding of text
+        b"  ".decode(name, "replace")  # rejects names that are not text encodings
     except (LookupError, ValueError):
         return None
     return None if name.replace("-", "_") in _NO_CHARSETS else _WIDER.get(name, name)
@@ -151,7 +152,7 @@ def _codec(charset: str) -> str | None:
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_INTERIM = 10
-"""How many 1xx answers may come before the answer."""
+"""Maximum number of 1xx answers before the final one."""
 
 _CHUNK = 1 << 16
 _HEADERS = (
@@ -171,7 +172,7 @@ class Head:
         self._headers = response.headers
 
     def header(self, name: str) -> str:
-        """The value of a header (lower-case name), "" when absent; the first when there are two."""
+        """The first value of a header (lower-case name), "" when absent."""
         wanted = name.encode("ascii")
         for key, value in self._headers:
             if key == wanted:
@@ -180,8 +181,8 @@ class Head:
 
 
 class Exchange:
-    """A request for `url` on a connection that is open already. Methods raise AnswerError when the
-    server breaks the protocol, OSError when the connection does."""
+    """A request for `url` on an open connection. Methods raise AnswerError when the server breaks
+    the protocol, OSError when the connection fails."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, url: WebUrl
@@ -270,7 +271,7 @@ class FetchLimits(msgspec.Struct, frozen=True):
 
 
 class WebPage(msgspec.Struct, frozen=True):
-    """What was fetched: the URL it came from in the end, its media type, its text."""
+    """A fetched page: its final URL, its media type, its text."""
 
     url: WebUrl
     mime: str
@@ -285,8 +286,7 @@ class WebPage(msgspec.Struct, frozen=True):
 class GuardedFetcher:
     """Fetches text from the public internet.
 
-    `tls` makes the context for https; `behind_proxy` says whether requests to a host have to go
-    through a proxy.
+    `tls` creates the context for https; `behind_proxy` is True for hosts reached through a proxy.
     """
 
     def __init__(
@@ -306,9 +306,9 @@ class GuardedFetcher:
         self._context: ssl.SSLContext | None = None
 
     async def refuse_local(self, url: WebUrl) -> None:
-        """Raises BlockedAddressError when the host is, or resolves to, anything not public.
+        """Raises BlockedAddressError when the host is, or resolves to, a non-public address.
 
-        A host that does not resolve here, or is reached through a proxy, is judged by its name.
+        A host that does not resolve here, or is reached through a proxy, is checked by name only.
         """
         _check_name(url)
         if self._behind_proxy(url):
@@ -320,7 +320,7 @@ class GuardedFetcher:
             return
 
     async def fetch(self, url: WebUrl) -> WebPage:
-        """The page at `url`. Raises FetchError."""
+        """Fetches the page at `url`. Raises FetchError."""
         try:
             async with asyncio.timeout(self._limits.total):
                 return await self._follow(url)
@@ -338,7 +338,7 @@ class GuardedFetcher:
         raise AnswerError(f"more than {self._limits.redirects} redirects; the last was to {url}.")
 
     async def _get(self, url: WebUrl) -> WebPage | WebUrl:
-        """The page, or where the server sends us instead."""
+        """The page, or the target of a redirect."""
         reader, writer = await self._open(url)
         try:
             exchange = Exchange(reader, writer, url)
@@ -404,7 +404,7 @@ class GuardedFetcher:
         return found
 
     async def _first(self, addresses: Sequence[str], url: WebUrl) -> socket.socket:
-        """A connection to the first address that takes it; each gets its share of the time."""
+        """Connects to the first address that accepts; each gets its share of the time."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._limits.connect
         failure: OSError = OSError("no address")
@@ -434,20 +434,20 @@ class GuardedFetcher:
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """The addresses the system knows for a host."""
+    """Resolves a host with the system's resolver."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for _family, _type, _protocol, _name, address in found]
 
 
 async def system_connector(address: str, port: int) -> socket.socket:
-    """A TCP connection to an address; nothing is looked up."""
+    """Connects to an address by TCP; nothing is resolved."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     connecting = socket.socket(family, socket.SOCK_STREAM)
     try:
         connecting.setblocking(False)
-        # asyncio sees to it only for sockets whose protocol is spelt out. Without it the last bytes
-        # of a request wait until those before them are acknowledged, 40 ms at times.
+        # asyncio sets it only for sockets with an explicit protocol. Without it the last bytes
+        # of a request wait for the acknowledgement of earlier ones, sometimes 40 ms.
         connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().sock_connect(connecting, (address, port))
     except BaseException:
@@ -462,7 +462,7 @@ def _check_name(url: WebUrl) -> None:
 
 
 def _as_sent(location: str) -> str:
-    """A Location header as text: UTF-8, as browsers read it, when it is that."""
+    """Decodes a Location header: as UTF-8 if valid, like browsers."""
     try:
         return location.encode("latin-1").decode("utf-8")
     except UnicodeDecodeError:
@@ -470,7 +470,7 @@ def _as_sent(location: str) -> str:
 
 
 def _readable_type(url: WebUrl, head: Head) -> str:
-    """The media type of an answer that is text, "" when it has none. Raises AnswerError."""
+    """The media type of a text answer, "" without one. Raises AnswerError."""
     if not 200 <= head.status < 300:
         raise AnswerError(f"{url} answers with HTTP status {head.status}.")
     mime = head.header("content-type").partition(";")[0].strip().lower()

@@ -1,8 +1,8 @@
-"""HTML -> Markdown-like text. Runs as a program of its own (`readable` starts it): parsers can be
-driven to quadratic time by a hostile page, and only a process can be stopped.
+"""Converts HTML to Markdown-like text. Runs as a separate program (started by `readable`): a
+hostile page can drive parsers to quadratic time, and only a process can be killed.
 
-Standard input is the page in UTF-8; the arguments are its URL and the most characters wanted; the
-output is a JSON object: title, text, cut.
+Standard input is the page in UTF-8; the arguments are its URL and the maximum number of characters;
+the output is a JSON object: title, text, cut.
 """
 
 import json
@@ -36,7 +36,7 @@ _FEW = 200
 
 
 class _Text:
-    """The text so far. Line breaks and spaces are kept back until something follows them."""
+    """The text so far. Line breaks and spaces are held back until other text follows."""
 
     def __init__(self, limit: int) -> None:
         self._pieces: list[str] = []
@@ -57,7 +57,7 @@ class _Text:
         self._indent = "  " * min(max(depth, 0), 8)
 
     def words(self, text: str) -> None:
-        """Running text: blanks collapse."""
+        """Adds running text: blanks collapse."""
         text = _BLANKS.sub(" ", text)
         if text.startswith(" "):
             self._space = True
@@ -78,7 +78,7 @@ class _Text:
         self._room -= len(text)
 
     def close(self, text: str) -> None:
-        """What belongs to the words before it: a space that waits stands behind it."""
+        """Adds text attached to the previous words: a pending space follows it."""
         self._add(text)
 
     def end_line(self) -> None:
@@ -96,7 +96,7 @@ class _Text:
 
 
 class Renderer:
-    """Walks a tree without recursion, so that depth is no matter."""
+    """Walks a tree without recursion, so that any depth works."""
 
     def __init__(self, base: str, limit: int, skipped: frozenset[str]) -> None:
         self.out = _Text(limit)
@@ -119,7 +119,7 @@ class Renderer:
         return str(self.out).strip("\n ")
 
     def _after(self, node: LexborNode, root: LexborNode) -> LexborNode | None:
-        """The node that follows `node` and all in it."""
+        """The node after `node` and its descendants."""
         current: LexborNode | None = node
         while current is not None and current.mem_id != root.mem_id:
             following = current.next
@@ -132,7 +132,7 @@ class Renderer:
         return None
 
     def _enter(self, node: LexborNode) -> LexborNode | None:
-        """Says what stands before a node's children; the first child, None when there is none."""
+        """Writes the text before a node's children; returns the first child, None without any."""
         if node.is_text_node:
             text = node.text_content or ""
             if self._pre:
@@ -223,7 +223,7 @@ class Renderer:
 
 
 def render(html: str, base: str, limit: int) -> dict[str, object]:
-    """The title and text of a page; `cut` when there was more than `limit` characters."""
+    """The title and text of a page; `cut` is True for more than `limit` characters."""
     tree = LexborHTMLParser(html)
     title = tree.css_first("title")
     words = _BLANKS.sub(" ", title.text() if title is not None else "").strip()
@@ -238,7 +238,7 @@ def render(html: str, base: str, limit: int) -> dict[str, object]:
 
 
 def _bound() -> None:
-    """Limits time and memory where the system can."""
+    """Limits time and memory if the system can."""
     if sys.platform == "win32":
         return
     import resource

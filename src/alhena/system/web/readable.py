@@ -1,4 +1,4 @@
-"""A fetched page as text that a model can read."""
+"""Converts a fetched page to text for a model."""
 
 import asyncio
 import contextlib
@@ -14,12 +14,12 @@ from alhena.system.web.fetch import WebPage
 from alhena.system.web.url import AnswerError
 
 TIME_LIMIT = 10.0
-"""Seconds after which the conversion of a page is given up."""
+"""Timeout in seconds of a page's conversion."""
 MAX_CHARS = 1_000_000
 
 
 class ReadableText(msgspec.Struct, frozen=True):
-    """The text of a page, its title ("" when it has none); `cut` when there is more of it."""
+    """The text of a page, its title ("" without one); `cut` is True if truncated."""
 
     text: str
     title: str = ""
@@ -29,7 +29,7 @@ class ReadableText(msgspec.Struct, frozen=True):
 async def readable(
     page: WebPage, *, limit: float = TIME_LIMIT, max_chars: int = MAX_CHARS
 ) -> ReadableText:
-    """The text of a page; HTML is converted, by a process of its own. Raises AnswerError."""
+    """The text of a page; a separate process converts HTML. Raises AnswerError."""
     if not page.is_html:
         return ReadableText(page.text[:max_chars], cut=len(page.text) > max_chars)
     try:
@@ -44,10 +44,10 @@ async def readable(
 
 
 async def _converted(page: WebPage, max_chars: int) -> bytes:
-    """What the converter writes; nothing when it fails. It never outlives this call."""
+    """The converter's output; empty on failure. The process never outlives this call."""
     try:
         shield_memory()
-        # -P and the absolute paths: nothing is imported from a directory somebody works in.
+        # -P and absolute paths: import nothing from a directory the user works in.
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "alhena.system.web.page", str(page.url), str(max_chars)),
             stdin=asyncio.subprocess.PIPE,

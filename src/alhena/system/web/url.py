@@ -59,17 +59,16 @@ _LOCAL_HOSTS = frozenset(
         *("ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters"),
     }
 )
-"""Names that systems have in their hosts files, and clouds in their resolvers."""
+"""Local names from hosts files and cloud resolvers."""
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa")
 _NUMERIC = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
 
 
 def host_problem(host: str) -> str | None:
-    """The reason why a host may not be reached, by its name or by the address it spells; None when
-    it may.
+    """The reason why a host is not allowed, by its name or literal address; None if it is.
 
-    `host` is lower-case ASCII without brackets. What a resolver could read as an address (decimal,
-    octal, hexadecimal, short forms) but is no dotted quad is refused whatever it stands for.
+    `host` is lower-case ASCII without brackets. Spellings a resolver could read as an address
+    (decimal, octal, hexadecimal, short forms) are refused, except dotted quads.
     """
     name = host.rstrip(".")
     if name in _LOCAL_NAMES | _LOCAL_HOSTS or name.endswith(_LOCAL_SUFFIXES):
@@ -82,7 +81,7 @@ def host_problem(host: str) -> str | None:
 
 
 def literal_address(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that `host` spells in its usual form; None for a name or another spelling."""
+    """The address that `host` spells in the usual form; None for a name or another spelling."""
     try:
         return IPv6Address(host) if ":" in host else IPv4Address(host)
     except AddressValueError:
@@ -90,8 +89,7 @@ def literal_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def address_problem(address: str) -> str | None:
-    """The reason why an address (as a resolver gives it) is not on the public internet; None when
-    it is."""
+    """The reason why an address (from a resolver) is not public; None if it is."""
     parsed = literal_address(address)
     if parsed is None:
         return f"{address} is no address"
@@ -119,7 +117,7 @@ def _v6_problem(address: IPv6Address) -> str | None:
             return f"{address} is {kind} address"
     if packed[0] >> 5 != 1:
         return f"{address} is a reserved address"
-    # ISATAP: the interface identifier names an IPv4 host inside the site.
+    # ISATAP: the interface identifier embeds an IPv4 host inside the site.
     if packed[8] & 0xFD == 0 and packed[9:12] == b"\0\x5e\xfe":
         return f"{address} is a tunnel address"
     return None
@@ -145,7 +143,7 @@ class FetchError(AlhenaError):
 
 
 class UrlError(FetchError):
-    """The URL cannot be used."""
+    """The URL is invalid."""
 
 
 class BlockedAddressError(FetchError):
@@ -157,7 +155,7 @@ class UnreachableError(FetchError):
 
 
 class AnswerError(FetchError):
-    """The server's answer cannot be used."""
+    """The server's answer is unusable."""
 
 
 MAX_LENGTH = 8192
@@ -170,7 +168,7 @@ _BLOB = re.compile(r"/([^/]+)/([^/]+)/blob/(.+)")
 
 class WebUrl(msgspec.Struct, frozen=True):
     """An http(s) URL. `host` is lower-case ASCII (IPv6 without brackets), `target` the quoted path
-    and query, which is what the request line says."""
+    and query for the request line."""
 
     scheme: str
     host: str
@@ -179,7 +177,7 @@ class WebUrl(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """What the Host header says."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -188,12 +186,12 @@ class WebUrl(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The same for URLs that differ in a trailing slash only."""
+        """The same key for URLs that differ only in a trailing slash."""
         return str(self).rstrip("/")
 
 
 def parse_web_url(text: str) -> WebUrl:
-    """The URL that `text` is. Raises UrlError; the message quotes it unless it holds a password."""
+    """Parses a URL. Raises UrlError; the message quotes it unless it has a password."""
     shown = _shown(text)
     if len(text) > MAX_LENGTH:
         raise UrlError(f'Malformed URL: "{shown}" is longer than {MAX_LENGTH} characters.')
@@ -225,7 +223,7 @@ def parse_web_url(text: str) -> WebUrl:
 
 
 def redirected(base: WebUrl, location: str) -> WebUrl:
-    """Where a Location header leads. Raises UrlError."""
+    """The target of a Location header. Raises UrlError."""
     try:
         return parse_web_url(urljoin(str(base), location.strip()))
     except ValueError as error:
@@ -233,7 +231,7 @@ def redirected(base: WebUrl, location: str) -> WebUrl:
 
 
 def raw_form(url: WebUrl) -> WebUrl:
-    """A GitHub page that shows a file -> the file itself; other URLs as they are."""
+    """Converts a GitHub file page to the raw file; other URLs are unchanged."""
     found = _BLOB.fullmatch(url.target.partition("?")[0])
     if url.host not in {"github.com", "www.github.com"} or not found:
         return url
@@ -258,7 +256,7 @@ def _host(name: str, shown: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """A URL for messages: one line, at most 200 characters, no user and password."""
+    """A URL for messages: one line, at most 200 characters, without user and password."""
     head, separator, rest = text.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if separator and "@" in authority:

@@ -1,9 +1,9 @@
-"""The rules a conversation must keep, checked before each send (`rules.RULES` is the table).
+"""The rules of a conversation, checked before each send (`rules.RULES` is the table).
 
-`check_request` looks at typed requests and is cheap: one pass, nothing is encoded or decoded.
-`RequestChecker` does the same for the requests of one conversation and looks at what is new only.
-`RequestGate` is what requests pass: the check, and a repair where one helps.
-`check_json` reads a plain JSON body first and adds what only plain JSON can break.
+`check_request` checks typed requests cheaply: one pass, without encoding or decoding.
+`RequestChecker` does the same for the requests of one conversation and checks only new parts.
+`RequestGate` checks every request and repairs it if possible. `check_json` parses a plain JSON body
+first and adds the rules that only plain JSON can break.
 """
 
 from alhena.wire.conformance.check import (

@@ -1,7 +1,7 @@
-"""From a request body in plain JSON to typed values, by tables of the documented shape.
+"""Reads a request body in plain JSON into typed values, by tables of the documented shape.
 
-The reader gives plain values that fit the wire types: camelCase keys, no nulls, nothing of a wrong
-type. Only `alhena wire check` and converters need it; sending does not.
+The reader returns plain values that fit the wire types: camelCase keys, no nulls, correct types.
+Only `alhena wire check` and converters need it; sending does not.
 """
 
 import math
@@ -34,8 +34,8 @@ class Many(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field: what it holds, which rule a wrong type breaks, and what stands in for a wrong or
-    missing value so that the other rules can look at the rest (None: the field is left out)."""
+    """A field: the type of its value, the rule that a wrong type breaks, and a default for a wrong
+    or missing value so that other rules can check the rest (None: the field is left out)."""
 
     holds: "Kind | Shape | Many"
     rule: str = "C4"
@@ -44,7 +44,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The fields of an object by their names on the wire."""
+    """The fields of an object by their wire names."""
 
     fields: dict[str, Field]
 
@@ -59,7 +59,7 @@ def _shape(**fields: "Field | Kind | Shape | Many") -> Shape:
 
 
 def camel(name: str) -> str:
-    """The camelCase form of a snake_case name; others stay as they are."""
+    """The camelCase form of a snake_case name; other names are unchanged."""
     head, *rest = name.split("_")
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
@@ -182,13 +182,13 @@ BODY = Shape(
 
 
 class Reader:
-    """Reads plain values by a shape; what departs from it goes to the findings."""
+    """Reads plain values by a shape; deviations are added to the findings."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
 
     def read_object(self, value: object, shape: Shape, path: str, rule: str = "C4") -> Any:
-        """`value` with the fields of `shape` that fit; None when it is no object."""
+        """The fields of `value` that fit `shape`; None when it is not an object."""
         given = as_object(value)
         if given is None:
             self._wrong(rule, path, "an object", value)
@@ -230,7 +230,7 @@ class Reader:
             self.read_object(item, holds.of, f"{path}[{index}]", field.rule)
             for index, item in enumerate(items)
         )
-        # What is no object stands as an empty one, so that positions in paths stay right.
+        # Replace invalid items by empty objects, so that indexes in paths stay right.
         empty = {name: part.instead for name, part in holds.of.fields.items() if part.required}
         return [empty if item is None else item for item in read]
 
@@ -238,7 +238,7 @@ class Reader:
         self._findings.add(rule, path or "$", f"{wanted} is expected here, not {_kind_of(value)}.")
 
     def _check_free(self, value: object, path: str) -> None:
-        """F8 for everything in a value, however deep it is nested."""
+        """Checks F8 for all nested values."""
         waiting: list[Any] = [value]
         while waiting:
             item: object = waiting.pop()
@@ -307,15 +307,13 @@ _CLIENT_CONFIG = Shape(
         **{name: Field(Kind.ANY) for name in _CLIENT_ONLY},
     }
 )
-"""Client libraries take settings and generation settings side by side, and some of their own."""
+"""Client libraries mix settings and generation settings, and add their own."""
 
 
 class Body(msgspec.Struct, kw_only=True):
-    """A body as far as it could be read. `mode` and `allowed` are as given, for they may be none
-    that exist; `calls` says whether they were looked for at all. Of the generation settings
-    `config` has the form of the answer only.
-
-    `contents_at` and `settings_at` are what paths in it start with.
+    """The readable parts of a body. `mode` and `allowed` are unchecked, as given; `calls` is True
+    if they were present. `config` has only the answer format of the generation settings.
+    `contents_at` and `settings_at` are prefixes of paths.
     """
 
     contents: tuple[Content, ...] = ()
@@ -327,13 +325,13 @@ class Body(msgspec.Struct, kw_only=True):
     settings_at: str = ""
 
     def place(self, path: str) -> str:
-        """The path of a violation in the value that was given."""
+        """The path of a violation in the given value."""
         start = self.contents_at if path.startswith("contents") else self.settings_at
         return start + path
 
 
 def read_body(value: object, findings: Findings) -> Body | None:
-    """The body in `value`; None when it is no object. What departs from the shape is reported."""
+    """The body in `value`; None when it is not an object. Reports deviations from the shape."""
     given = as_object(value)
     if given is None:
         findings.add("C4", "$", "a request is a JSON object.")
@@ -373,7 +371,7 @@ def _read_client_form(given: dict[str, Any], reader: Reader, findings: Findings)
 
 
 def _contents(value: Any) -> Any:
-    """Contents as client libraries take them: a string, a part, a list of parts, or contents."""
+    """Normalises contents of client libraries: a string, a part, a list of parts, or contents."""
     items = as_array(value)
     if items is None:
         items = [] if value is None else [value]

@@ -1,4 +1,4 @@
-"""The checks put together, and the gate that every request passes before it is sent."""
+"""Combines the checks, and the gate for every request before it is sent."""
 
 from collections.abc import Sequence
 from operator import is_
@@ -28,13 +28,13 @@ _VERBATIM = frozenset({"S3"})
 
 
 class RequestChecker:
-    """Checks the requests of one conversation, each from where the one before it ended.
+    """Checks the requests of one conversation, each from the end of the previous one.
 
-    What the contents of a history have in common with those of the last request is not looked at
-    again, nor is a config that is the same object; anything else is checked in full.
+    Contents shared with the previous request are not checked again, nor is a config that is the
+    same object; everything else is checked in full.
 
-    The form of a signature (S3) is a warning at most: it came from the service, goes back verbatim,
-    and the service knows best what it takes. Without `forms` it is not looked at.
+    The form of a signature (S3) is at most a warning: it came from the service, is returned
+    verbatim, and the service is the authority. Without `forms` it is not checked.
     """
 
     def __init__(self, *, forms: bool = False) -> None:
@@ -53,7 +53,7 @@ class RequestChecker:
         needs_signatures: bool = False,
         takes_signatures: bool = True,
     ) -> tuple[Violation, ...]:
-        """Every broken rule of a request. Its model `needs_signatures` on calls (S1), or takes no
+        """Every broken rule of a request. The model `needs_signatures` on calls (S1), or takes no
         thoughts and signatures at all (S6)."""
         found = self.learn(request.contents)
         if request.config is not self._config:
@@ -67,8 +67,8 @@ class RequestChecker:
         return (*found, *ends.violations, *self._config_found)
 
     def learn(self, contents: tuple[EncodedContent, ...]) -> Sequence[Violation]:
-        """What is wrong with these contents whatever may follow; requests that begin with them
-        cost nothing more for them."""
+        """The broken rules in these contents, independent of later ones; requests that begin with
+        them do not check them again."""
         known = len(self._seen)
         if len(contents) < known or not all(map(is_, contents, self._seen)):
             self._walk, self._found, known = HistoryWalk(), Findings(_VERBATIM), 0
@@ -93,7 +93,7 @@ def check_request(
     needs_signatures: bool = False,
     takes_signatures: bool = True,
 ) -> tuple[Violation, ...]:
-    """Every broken rule of a request, looked at by itself."""
+    """Every broken rule of a single request."""
     return RequestChecker(forms=True).check(
         request, needs_signatures=needs_signatures, takes_signatures=takes_signatures
     )
@@ -105,7 +105,7 @@ def require_conformance(
     needs_signatures: bool = False,
     takes_signatures: bool = True,
 ) -> tuple[Violation, ...]:
-    """The warnings of a request. Raises ConformanceError when it breaks a rule of level error."""
+    """The warnings of a request. Raises ConformanceError for a broken error-level rule."""
     found = check_request(
         request, needs_signatures=needs_signatures, takes_signatures=takes_signatures
     )
@@ -114,7 +114,7 @@ def require_conformance(
 
 
 def refuse_errors(violations: Sequence[Violation]) -> None:
-    """Raises ConformanceError when one of them is of level error."""
+    """Raises ConformanceError if one of them is an error."""
     errors = tuple(item for item in violations if item.level == Level.ERROR)
     if errors:
         raise ConformanceError(errors)
@@ -125,9 +125,9 @@ def check_json(
 ) -> tuple[Violation, ...]:
     """Every broken rule of a request body given as plain JSON values.
 
-    Understood are the body of generateContent, the same inside Code Assist's `{"request": …}`, and
-    `{model, contents, config}` as the client libraries take it. Keys may be in snake_case, as the
-    API accepts them. What has the wrong shape is reported and left out of the other checks.
+    Accepts the body of generateContent, the same inside Code Assist's `{"request": …}`, and
+    `{model, contents, config}` of the client libraries. Keys may be in snake_case, which the API
+    accepts. Values of the wrong shape are reported and excluded from the other checks.
     """
     from alhena.wire.conformance.body import read_body
 
@@ -151,7 +151,7 @@ def check_json(
 
 
 def check_config(config: GenerateContentConfig, findings: Findings) -> None:
-    """System instruction, tools, calling mode, and the schema of the answer."""
+    """Checks system instruction, tools, calling mode, and the answer schema."""
     if config.system_instruction is not None:
         check_system(config.system_instruction, findings)
     check_tools(config.tools or (), findings)
@@ -167,18 +167,18 @@ def check_config(config: GenerateContentConfig, findings: Findings) -> None:
 
 
 _MENDED = frozenset({"C6", "F7", "F12", "S4", "S5"})
-"""Rules of level warning that are repaired; the others are left alone."""
+"""Repairable rules of level warning; others are not changed."""
 
 
 class RequestGate:
-    """Lets requests of one conversation pass that keep all rules, or that can be made to.
+    """Passes requests of one conversation that keep all rules, or that can be repaired.
 
-    The check goes on from where it ended at the request before (`RequestChecker`), so that it costs
-    next to nothing; only a request that breaks a rule costs more.
+    The check continues from the previous request (`RequestChecker`), so that it costs next to
+    nothing; only a request that breaks a rule costs more.
     """
 
     def __init__(self, checker: RequestChecker | None = None) -> None:
-        """`checker` may know of the conversation already."""
+        """`checker` may have seen the conversation before."""
         self._checker = checker or RequestChecker()
 
     def admit(
@@ -188,8 +188,8 @@ class RequestGate:
         needs_signatures: bool = False,
         takes_signatures: bool = True,
     ) -> "tuple[GenerateContentRequest, tuple[Repair, ...]]":
-        """The request as it may be sent, and what had to be repaired in it. The history it came
-        from stays as it is. Raises ConformanceError for what cannot be repaired."""
+        """The request to send, and its repairs. The original history is unchanged. Raises
+        ConformanceError for an irreparable request."""
         violations = self._checker.check(
             request, needs_signatures=needs_signatures, takes_signatures=takes_signatures
         )
@@ -226,5 +226,5 @@ class RequestGate:
 
 
 def calls_for_repair(violation: Violation) -> bool:
-    """True when a request is not sent with it, or not without a repair."""
+    """True when a violation prevents sending, or requires a repair."""
     return violation.level == Level.ERROR or violation.rule in _MENDED

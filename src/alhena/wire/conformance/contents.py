@@ -1,4 +1,4 @@
-"""What each content must keep by itself (C1-C3, F5, F7-F9, F12, F13, S2-S6)."""
+"""Rules for single contents (C1-C3, F5, F7-F9, F12, F13, S2-S6)."""
 
 from collections.abc import Sequence
 
@@ -20,20 +20,19 @@ from alhena.wire.content import (
 )
 
 SIGNATURE_STAND_INS = (SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go")
-"""Values the API documents for calls that never had a signature (S4)."""
+"""Documented placeholders for calls that never had a signature (S4)."""
 
 _ROLES = frozenset({USER, MODEL})
-_FIELDS = len(Part.__struct_fields__)  # DATA_FIELDS are the first of them
+_FIELDS = len(Part.__struct_fields__)  # DATA_FIELDS come first
 _ARGS = (dict, type(None))
 _SIGNATURE = ".thoughtSignature"
 
 
 class Turn(msgspec.Struct, gc=False):
-    """What the rules between contents need to know of one content.
+    """The properties of a content needed by the rules between contents.
 
-    `calls` and `responses` stand with the position of their part; `signed` says whether the first
-    call carries a signature; `foreign` is where the first thought or signature of the model stands,
-    by position and field.
+    `calls` and `responses` include the index of their part; `signed` is True if the first call has
+    a signature; `foreign` locates the first thought or signature of the model, by index and field.
     """
 
     index: int
@@ -45,25 +44,25 @@ class Turn(msgspec.Struct, gc=False):
 
     @property
     def path(self) -> str:
-        """Where the content stands."""
+        """Path of the content."""
         return f"contents[{self.index}]"
 
     @property
     def foreign_path(self) -> str:
-        """Where the first thought or signature of the model stands; the content has one."""
+        """Path of the first thought or signature of the model, which must exist."""
         position, field = self.foreign or (0, "")
         return f"{self.path}.parts[{position}]{field}"
 
 
 def read_content(index: int, content: Content, findings: Findings, *, forms: bool = True) -> Turn:
-    """Checks the content at `index` and gives what the rules between contents look at. `forms`:
-    whether the form of signatures is looked at too (S3)."""
+    """Checks the content at `index` and returns its properties for the rules between contents.
+    `forms` enables the check of signatures (S3)."""
     turn = Turn(index, content.role)
     if content.role not in _ROLES or not content.parts:
         _report_frame(turn, content, findings)
     for position, part in enumerate(content.parts):
-        # This runs for every part of a history before its first send. Most hold one thing alone;
-        # a signature is the second thing in the others.
+        # This runs for every part of a history before its first send. Most parts have one field;
+        # others have a signature as the second.
         things = _FIELDS - astuple(part).count(None)
         if things != 1:
             if things != 2 or forms or not _take_signed(turn, position, part):
@@ -94,7 +93,7 @@ def read_content(index: int, content: Content, findings: Findings, *, forms: boo
 
 
 def _take_signed(turn: Turn, position: int, part: Part) -> bool:
-    """Takes a model's call or text with a signature; False for what has to be looked at."""
+    """Handles a model's call or text with a signature; False for parts that need the full check."""
     signature = part.thought_signature
     if not signature or turn.role != MODEL:
         return False
@@ -128,14 +127,14 @@ def _is_piece(call: FunctionCall) -> bool:
 
 
 def _is_plain(call: FunctionCall) -> bool:
-    """True when there is nothing to say about a call."""
+    """True when a call needs no further check."""
     if not call.name or call.will_continue or call.partial_args:
         return False
     return type(call.args) in _ARGS
 
 
 def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
-    """F5, F7, and F13 for what stands beside the responses."""
+    """Checks F5, F7, and F13 for parts beside the responses."""
     if len(turn.responses) > 1:
         _check_ids(turn, "functionResponse", turn.responses, findings)
     if len(content.parts) == len(turn.responses):
@@ -148,7 +147,7 @@ def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
 
 
 def _read_part(turn: Turn, position: int, part: Part, findings: Findings, *, forms: bool) -> None:
-    """A part with a signature, with metadata, or with more than one thing."""
+    """Checks a part with a signature, with metadata, or with several fields."""
     _check_fields(turn, position, part, findings, forms=forms)
     if part.thought:
         _check_thought(turn, position, findings)
@@ -170,7 +169,7 @@ def _read_part(turn: Turn, position: int, part: Part, findings: Findings, *, for
 def _check_fields(
     turn: Turn, position: int, part: Part, findings: Findings, *, forms: bool
 ) -> None:
-    """C3, and the signature."""
+    """Checks C3, and the signature."""
     path = f"{turn.path}.parts[{position}]"
     names = [
         name for name, value in zip(DATA_FIELDS, astuple(part), strict=False) if value is not None
@@ -195,7 +194,7 @@ def _check_fields(
 
 
 def _check_thought(turn: Turn, position: int, findings: Findings) -> None:
-    """S5: a thought in a conversation that goes back."""
+    """Checks S5: a thought that is sent back."""
     path = f"{turn.path}.parts[{position}]"
     if turn.foreign is None:
         turn.foreign = position, ""
@@ -203,7 +202,7 @@ def _check_thought(turn: Turn, position: int, findings: Findings) -> None:
 
 
 def is_signature(text: str) -> bool:
-    """True when a signature has the form of one (S3), or is one of the stand-ins."""
+    """True when a signature is well-formed (S3), or a placeholder."""
     return text in SIGNATURE_STAND_INS or _is_base64(text)
 
 
@@ -212,7 +211,7 @@ def _is_base64(text: str) -> bool:
 
     try:
         return bool(a2b_base64(text, strict_mode=True))
-    except (Error, ValueError):  # ValueError: characters that are no ASCII
+    except (Error, ValueError):  # ValueError: non-ASCII characters
         return False
 
 
@@ -264,7 +263,7 @@ def _check_ids(
     items: Sequence[tuple[int, FunctionCall | FunctionResponse]],
     findings: Findings,
 ) -> None:
-    if len(items) == 2 and items[0][1].id != items[1][1].id:  # what most have
+    if len(items) == 2 and items[0][1].id != items[1][1].id:  # the usual case
         return
     if len({item.id for _, item in items}) == len(items):
         return

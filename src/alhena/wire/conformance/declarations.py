@@ -16,11 +16,11 @@ _SERVER_TOOLS = {
     "url_context": "urlContext",
     "code_execution": "codeExecution",
 }
-_DEEPEST = 64  # levels of objects and arrays in JSON; a level of a schema takes two
+_DEEPEST = 64  # levels of JSON objects and arrays; each schema level takes two
 
 
 def check_system(system: Content, findings: Findings) -> None:
-    """A system instruction holds text, and some."""
+    """Checks that a system instruction consists of text and is not empty."""
     if not system.parts:
         findings.add("C8", "systemInstruction", "the system instruction has no parts.")
     for index, part in enumerate(system.parts):
@@ -32,7 +32,7 @@ def check_system(system: Content, findings: Findings) -> None:
 
 
 def check_tools(tools: Sequence[Tool], findings: Findings) -> None:
-    """Names, their uniqueness, and the form of the schemas."""
+    """Checks names, their uniqueness, and the form of the schemas."""
     seen: set[str] = set()
     declaring = 0
     for index, tool in enumerate(tools):
@@ -54,7 +54,7 @@ def check_tools(tools: Sequence[Tool], findings: Findings) -> None:
 
 
 def check_response_schema(schema: dict[str, Any], findings: Findings) -> None:
-    """The schema of an answer, in the API's own form."""
+    """Checks the schema of an answer, in the API's own form."""
 
     check_schema(schema, "generationConfig.responseSchema", findings)
 
@@ -62,7 +62,8 @@ def check_response_schema(schema: dict[str, Any], findings: Findings) -> None:
 def check_calling(
     mode: str | None, allowed: Sequence[str] | None, declared: Collection[str], findings: Findings
 ) -> None:
-    """The function calling mode and the names it allows. Not called where nothing is said of it."""
+    """Checks the function calling mode and the names it allows. Not called without these
+    settings."""
     path = "toolConfig.functionCallingConfig"
     if not declared:
         findings.add("T13", path, "a calling mode is set, but no function is declared.")
@@ -81,7 +82,7 @@ def check_calling(
 
 
 def check_answer_form(mime_type: str | None, declared: Collection[str], findings: Findings) -> None:
-    """T15: an answer of JSON, and functions."""
+    """Checks T15: a JSON answer together with functions."""
     if mime_type == "application/json" and declared:
         path = "generationConfig.responseMimeType"
         message = "models before the 3 series refuse functions where the answer has to be JSON."
@@ -123,7 +124,7 @@ def _check_declaration(declaration: FunctionDeclaration, path: str, findings: Fi
 
 
 def _check_json_schema(schema: dict[str, Any], path: str, findings: Findings) -> None:
-    """T10: how deep plain JSON Schema is, and whether it refers to itself."""
+    """Checks T10: the depth of plain JSON Schema, and recursion."""
     level: list[Any] = [schema]
     depth = 0
     refers = False
@@ -158,7 +159,7 @@ def _is_name(name: str) -> bool:
 
 
 MAX_NESTING = 32
-"""Levels of OBJECT and ARRAY beyond which services refuse a schema."""
+"""Maximum levels of OBJECT and ARRAY accepted by services."""
 
 KEYWORDS = frozenset(
     {
@@ -168,7 +169,7 @@ KEYWORDS = frozenset(
         *("pattern", "anyOf", "additionalProperties", "ref", "defs"),
     }
 )
-"""The fields of the API's Schema; the last three are known to newer services only."""
+"""The fields of the API's Schema; only newer services know the last three."""
 
 TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 STRING_FORMATS = frozenset({"enum", "date-time"})
@@ -178,7 +179,7 @@ _Waiting = list[tuple[object, str, int]]
 
 
 def check_schema(schema: object, path: str, findings: Findings) -> None:
-    """Reports every node of `schema`, which stands at `path`, that the API would refuse."""
+    """Reports every node of `schema`, located at `path`, that the API would reject."""
     waiting: _Waiting = [(schema, path, 0)]
     deepest = 0
     while waiting:
@@ -231,7 +232,7 @@ def _check_node(node: dict[str, Any], path: str, findings: Findings, *, root: bo
 
 
 def _check_type(node: dict[str, Any], path: str, findings: Findings) -> str | None:
-    """The type of a node in upper case; None when it has none that can be used."""
+    """The type of a node in upper case; None without a valid one."""
     given = node.get("type")
     if given is None:
         if "anyOf" not in node:

@@ -1,7 +1,7 @@
-"""The rules for contents towards each other, and stretches of a conversation that keep them.
+"""Rules between contents, and slices of a conversation that keep them.
 
-For whatever sends a part of a history: compression, routing, loop checks. No cut ever comes
-between a call and its response.
+For compression, routing and loop checks, which send a part of a history. Calls are never separated
+from their responses.
 """
 
 from collections import deque
@@ -18,10 +18,11 @@ _Responses = Sequence[tuple[Turn, int, FunctionResponse]]
 
 
 class HistoryWalk:
-    """Goes along a conversation once, content by content, and keeps what the next ones need.
+    """Walks along a conversation once, content by content, and keeps the state for later ones.
 
-    `feed` reports what no later content can change; `finish` reports what is wrong if this is the
-    end, and changes nothing, so that the walk can go on when contents are appended.
+    `feed` reports problems that no later content can change; `finish` reports those of a
+    conversation that ends here, without changing state, so that the walk can continue when contents
+    are appended.
     """
 
     def __init__(self) -> None:
@@ -33,7 +34,7 @@ class HistoryWalk:
         self._foreign: Turn | None = None
 
     def feed(self, turn: Turn, findings: Findings) -> None:
-        """Takes the next content."""
+        """Adds the next content."""
         before, step = self._before, self._open
         if step is not None and turn.responses and not turn.calls:
             self._answer(step, turn, findings)
@@ -50,10 +51,10 @@ class HistoryWalk:
         if turn.calls:
             self._note_calls(turn)
         elif turn.role == USER and not turn.responses:
-            self._unsigned.clear()  # here the current turn begins
+            self._unsigned.clear()  # start of the current turn
 
     def finish(self, findings: Findings, *, needs_signatures: bool, takes_signatures: bool) -> None:
-        """What is wrong with a conversation that ends here."""
+        """Reports problems of a conversation that ends here."""
         last = self._before
         if last is None:
             findings.add("C1", "contents", "there are no contents.")
@@ -72,10 +73,10 @@ class HistoryWalk:
             findings.add("S6", self._foreign.foreign_path, message)
 
     def check_names(self, declared: Collection[str], findings: Findings) -> None:
-        """Warns of calls to functions that are not declared, once for each name.
+        """Warns of calls to undeclared functions, once for each name.
 
-        A model may call what does not exist and is answered with an error (F11), and tools may have
-        gone since: so this alone keeps no request from being sent.
+        A model may call an unknown function and gets an error as answer (F11), and tools may have
+        been removed: so this alone prevents no request.
         """
         for name, path in self._called.items():
             if name not in declared:
@@ -93,7 +94,7 @@ class HistoryWalk:
                 called[call.name] = f"{turn.path}.parts[{position}].functionCall.name"
 
     def _answer(self, step: Turn, turn: Turn, findings: Findings) -> None:
-        """A content of responses behind open calls."""
+        """Handles a content of responses after open calls."""
         if not self._answers and _is_answered(step, turn):
             self._open = None
             return
@@ -102,7 +103,7 @@ class HistoryWalk:
             self._settle(findings)
 
     def _report(self, turn: Turn, findings: Findings) -> None:
-        """What is wrong with where a content stands that answers no open call."""
+        """Reports a misplaced content that answers no open call."""
         before = self._before
         if before is None:
             if turn.role == MODEL:
@@ -116,7 +117,7 @@ class HistoryWalk:
             _report_stray(turn, before, findings)
 
     def _settle(self, findings: Findings) -> None:
-        """No further content can answer the open calls."""
+        """Closes the open calls: no further content can answer them."""
         step, answers = self._open, self._answers
         self._open, self._answers = None, []
         if step is not None:
@@ -124,8 +125,8 @@ class HistoryWalk:
 
 
 def _check_neighbours(before: Turn, turn: Turn, findings: Findings) -> None:
-    # A prompt is never merged into tool results, so these two may stand side by side; two contents
-    # of results, or calls without results, are broken by graver rules.
+    # A prompt is never merged into tool results, so both may be adjacent; two contents
+    # of results, or calls without results, violate more serious rules.
     if before.responses or turn.responses or before.calls:
         return
     findings.add("C6", turn.path, f"two contents of the {turn.role} follow each other.")
@@ -142,7 +143,7 @@ def _report_stray(turn: Turn, before: Turn | None, findings: Findings) -> None:
 
 
 def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None:
-    """Checks a content with calls and the contents of responses behind it."""
+    """Checks a content with calls and the contents of responses after it."""
     if turn.role == USER:
         findings.add("F1", turn.path, "a function call stands in a content of the user.")
     wanted = len(turn.calls)
@@ -170,7 +171,7 @@ def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None
 
 
 def _is_answered(turn: Turn, answer: Turn) -> bool:
-    """True when the plain case is given: as many responses, in order, of the same names and ids."""
+    """True in the simple case: as many responses, in order, with the same names and ids."""
     calls, responses = turn.calls, answer.responses
     if turn.role != MODEL or answer.role != USER or len(responses) != len(calls):
         return False
@@ -203,14 +204,14 @@ def _pair(turn: Turn, responses: _Responses, findings: Findings) -> None:
 
 
 class OpenCalls:
-    """Calls that wait for their responses, by position; finding one takes the same time however
-    many there are. `left` are those that no response was found for yet."""
+    """Calls waiting for their responses, by index; finding one takes constant time. `left` are
+    those without a response so far."""
 
     def __init__(self, calls: Iterable[tuple[int, FunctionCall]]) -> None:
         self.left = dict(calls)
         self._by_id: dict[str, deque[int]] = {}
         self._by_name: dict[str, deque[int]] = {}
-        self._unnumbered: dict[str, deque[int]] = {}  # by name, the calls without an id
+        self._unnumbered: dict[str, deque[int]] = {}  # calls without an id, by name
         for position, call in self.left.items():
             self._by_name.setdefault(call.name, deque()).append(position)
             if call.id:
@@ -219,8 +220,8 @@ class OpenCalls:
                 self._unnumbered.setdefault(call.name, deque()).append(position)
 
     def take(self, response: FunctionResponse) -> int | None:
-        """The call that a response answers, which is no longer left: the one with its id, else the
-        first of its name, else, when only one is left, that one."""
+        """Removes and returns the call that a response answers: the one with its id, else the first
+        of its name, else the only one left."""
         found: int | None = None
         if response.id:
             found = self._first(self._by_id.get(response.id))
@@ -266,11 +267,12 @@ def slice_history(
     *,
     lead: Entry | None = None,
 ) -> tuple[Entry, ...]:
-    """What of `contents[start:stop]` can stand by itself; negative positions count from the end.
+    """The part of `contents[start:stop]` that is valid by itself; negative indexes count from the
+    end.
 
-    The start moves on to the next prompt. With a `lead`, a user's content of text that says what
-    was left out, it moves to the next model's content at the latest, and the lead stands before it.
-    Calls at the end whose responses are outside are left out. Empty when nothing can stand.
+    The start moves to the next prompt. With a `lead`, a user content with a text about the omitted
+    part, it moves at most to the next model content, preceded by the lead. Calls at the end without
+    their responses are dropped. Empty if nothing remains.
     """
     begin, end, _ = slice(start, stop).indices(len(contents))
     begin = split_point(contents, begin, steps=lead is not None)
@@ -283,8 +285,8 @@ def slice_history(
 
 
 def split_point(contents: Sequence[Entry], at: int, *, steps: bool = False) -> int:
-    """The first position from `at` on where a history may be cut in two: before a prompt, and with
-    `steps` also before a model's content. The length of the history when there is none."""
+    """The first index from `at` on where a history may be split: before a prompt, and with `steps`
+    also before a model content. The length of the history if there is none."""
     for index in range(max(at, 0), len(contents)):
         content = _content(contents[index])
         if content.role == USER and not has_responses(content):

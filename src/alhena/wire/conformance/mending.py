@@ -21,7 +21,7 @@ from alhena.wire.content import (
 )
 
 Note = Callable[[str, int, str], None]
-"""Takes a rule, the position of a content, and what was done."""
+"""Receives a rule, the index of a content, and a description of the repair."""
 
 _MODELS = frozenset({"assistant", "ai", "bot"})
 
@@ -29,8 +29,8 @@ _MODELS = frozenset({"assistant", "ai", "bot"})
 def mend_content(
     content: Content, index: int, note: Note, *, signed: bool, thoughts: bool = False
 ) -> Content | None:
-    """The content with parts that can be sent, None when it has none; the same object when nothing
-    had to be done. Not `signed`, it keeps no signatures; with `thoughts` it keeps its thoughts."""
+    """The content with sendable parts, None if there are none; the same object if unchanged. Unless
+    `signed`, signatures are removed; with `thoughts`, thoughts are kept."""
     role = _role(content, index, note)
     parts = list(content.parts)
     if not thoughts and any(part.thought for part in parts):
@@ -75,7 +75,7 @@ def _unsigned(parts: Sequence[Part], index: int, note: Note, rule: str) -> list[
 
 
 def _single(parts: Sequence[Part], index: int, note: Note) -> Iterator[Part]:
-    """C3: parts with exactly one data field. The signature of a part with several goes with its
+    """Repairs C3: splits parts into ones with exactly one data field. The signature goes with the
     call, else with the first."""
     for part in parts:
         fields = [name for name in DATA_FIELDS if getattr(part, name) is not None]
@@ -102,7 +102,7 @@ def _split(part: Part, fields: Sequence[str]) -> Iterator[Part]:
 
 
 def _without_media(part: Part, index: int, note: Note) -> Part:
-    """F13: media that no model takes, replaced by a sentence."""
+    """Repairs F13: replaces unsupported media by a sentence."""
     blob = part.inline_data
     if blob is not None and not takes_media(blob.mime_type):
         note("F13", index, f"data of type {blob.mime_type} was replaced by a text.")
@@ -149,7 +149,7 @@ def _left_out(mime_type: str) -> str:
 
 
 def _whole_call(part: Part, index: int, note: Note) -> Part:
-    """F12: a call without the marks of streaming."""
+    """Repairs F12: removes streaming marks from a call."""
     call = part.function_call
     if call is None or not (call.partial_args or call.will_continue):
         return part
@@ -158,7 +158,7 @@ def _whole_call(part: Part, index: int, note: Note) -> Part:
 
 
 def _take_stand_ins(parts: list[Part], index: int, note: Note) -> None:
-    """S4: stand-ins on calls behind the first."""
+    """Repairs S4: removes placeholders from calls after the first."""
     first = True
     for position, part in enumerate(parts):
         if part.function_call is None:
@@ -176,14 +176,14 @@ UNKNOWN_OUTCOME = (
 
 
 class Draft(msgspec.Struct):
-    """A content under repair, with its position in what was given."""
+    """A content under repair, with its original index."""
 
     index: int
     content: Content
 
 
 def unanswered(content: Content) -> tuple[Part, ...]:
-    """Responses that say of each call in `content` that its outcome is unknown."""
+    """Responses that report an unknown result for each call in `content`."""
     return tuple(
         Part(function_response=_unknown(part.function_call))
         for part in content.parts
@@ -192,9 +192,10 @@ def unanswered(content: Content) -> tuple[Part, ...]:
 
 
 def answer_calls(drafts: Sequence[Draft], note: Note, *, open_end: bool) -> Iterator[Draft]:
-    """The drafts with one content of responses behind each content of calls, and none elsewhere.
+    """The drafts with exactly one content of responses after each content of calls, and none
+    elsewhere.
 
-    With `open_end`, calls in the last content are left for others to answer.
+    With `open_end`, calls in the last content stay unanswered.
     """
     position = 0
     while position < len(drafts):
@@ -224,7 +225,7 @@ def _only_answers(content: Content) -> bool:
 
 
 def _drop_responses(draft: Draft, note: Note) -> bool:
-    """Takes out responses to which there are no calls; whether anything is left."""
+    """Removes responses without calls; returns True if parts remain."""
     kept = tuple(part for part in draft.content.parts if part.function_response is None)
     note("F2", draft.index, "function responses without a call were left out.")
     draft.content = replace(draft.content, parts=kept)
@@ -248,7 +249,7 @@ class _Step:
         self._beside: list[Part] = []
 
     def repaired(self) -> Iterator[Draft]:
-        """The two contents that the step comes to."""
+        """The resulting two contents."""
         for answer in self._answers:
             self._match(answer)
         index = self._answers[0].index if self._answers else self._called.index
@@ -269,7 +270,7 @@ class _Step:
         yield Draft(index, Content(role=USER, parts=parts))
 
     def _match(self, answer: Draft) -> None:
-        """Finds the calls that a content answers; the rest of it stands beside."""
+        """Matches a content's responses to calls; its other parts are kept separately."""
         behind = False
         for part in self._unsigned(answer):
             response = part.function_response
@@ -289,7 +290,7 @@ class _Step:
             self._note("F2", answer.index, "the role of a content with responses became user.")
 
     def _unsigned(self, answer: Draft) -> Iterator[Part]:
-        """The parts of a content that is the user's from now on (S2)."""
+        """The parts of a content that becomes a user content (S2)."""
         for part in answer.content.parts:
             if part.thought_signature is None:
                 yield part
@@ -299,7 +300,7 @@ class _Step:
                 yield replace(part, thought_signature=None)
 
     def rename(self) -> None:
-        """F5: ids of calls that stand twice."""
+        """Repairs F5: duplicate ids of calls."""
         taken = {call.id for call in self._calls.values()}
         seen: set[str] = set()
         numbers: dict[str, int] = {}
@@ -321,7 +322,7 @@ class _Step:
             self._called.content = replace(self._called.content, parts=tuple(parts))
 
     def _fitted(self, position: int, index: int) -> Part:
-        """The response to a call, under its name and id."""
+        """The response to a call, with the call's name and id."""
         call = self._calls[position]
         part = self._found.get(position)
         if part is None or part.function_response is None:

@@ -1,6 +1,6 @@
-"""Repairs: from contents, or a body in plain JSON, that break rules to ones that keep them.
+"""Repairs contents, or a body in plain JSON, that break rules.
 
-A content that needs no repair stays the same object, so that its bytes can be kept.
+An unchanged content stays the same object, so that its bytes are reused.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -29,11 +29,11 @@ REPAIRED = frozenset(
         *("F12", "F13", "S1", "S2", "S4", "S5", "S6"),
     }
 )
-"""The rules for which there is a repair. It does not help in every case: check again behind it."""
+"""The rules with a repair. It may not succeed: check again afterwards."""
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """The rule that was broken, where (in the contents as they were given) and what was done."""
+    """The broken rule, its index in the original contents, and a description of the repair."""
 
     rule: str
     path: str
@@ -41,20 +41,20 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """Contents, and what had to be done to them."""
+    """Contents, and their repairs."""
 
     contents: tuple[Content, ...]
     repairs: tuple[Repair, ...]
 
 
 class Repairs:
-    """What was done, in order."""
+    """The repairs in order."""
 
     def __init__(self) -> None:
         self.done: list[Repair] = []
 
     def note(self, rule: str, index: int, message: str) -> None:
-        """Notes a repair of the content that was given at `index`."""
+        """Records a repair of the content originally at `index`."""
         self.done.append(Repair(rule, f"contents[{index}]", message))
 
 
@@ -66,11 +66,10 @@ def repair(
     takes_thoughts: bool = False,
     open_end: bool = False,
 ) -> Repaired:
-    """The conversation in `contents`, repaired as far as that can be done without guessing.
+    """Repairs the conversation in `contents` as far as possible without guessing.
 
-    Thoughts are left out unless the service `takes_thoughts`, as those of other dialects do. With
-    `open_end` it will be gone on with: it may end with the model's content, even with calls
-    that are still to be answered.
+    Thoughts are dropped unless the service `takes_thoughts`, as in other dialects. With `open_end`
+    the conversation will continue: it may end with a model content, even with unanswered calls.
     """
     repairs = Repairs()
     drafts = [
@@ -98,7 +97,7 @@ def repair_entries(
     takes_signatures: bool = True,
     takes_thoughts: bool = False,
 ) -> tuple[tuple[EncodedContent, ...], tuple[Repair, ...]]:
-    """The same for the contents of a request; those that stay as they are keep their bytes."""
+    """The same for the contents of a request; unchanged ones keep their bytes."""
     done = repair(
         [entry.content for entry in entries],
         needs_signatures=needs_signatures,
@@ -111,10 +110,10 @@ def repair_entries(
 
 
 def _coalesced(drafts: Sequence[Draft], repairs: Repairs) -> Iterator[Draft]:
-    """C6: neighbours of one role become one content. A prompt is never merged into responses."""
+    """Repairs C6: merges neighbours of one role. A prompt is never merged into responses."""
     run: list[Draft] = []
     for draft in drafts:
-        # Only the last of a run can be what nothing may be joined to.
+        # Only the last of a run can prevent merging.
         if run and not _mergeable(run[-1].content, draft.content):
             yield _joined(run)
             run = []
@@ -140,7 +139,8 @@ def _mergeable(before: Content, after: Content) -> bool:
 
 
 def _sign(drafts: Sequence[Draft], repairs: Repairs) -> None:
-    """S4: the stand-in for steps of the current turn whose first call has no signature."""
+    """Repairs S4: adds the placeholder to steps of the current turn whose first call has no
+    signature."""
     for draft in reversed(drafts):
         content = draft.content
         if content.role == USER and not has_responses(content):
@@ -153,7 +153,8 @@ def _sign(drafts: Sequence[Draft], repairs: Repairs) -> None:
 
 
 def _with_ends(drafts: Sequence[Draft], repairs: Repairs, *, open_end: bool) -> Iterator[Content]:
-    """C5 and C7: the first content and, unless it is gone on with, the last are the user's."""
+    """Repairs C5 and C7: the first content and, unless it continues, the last must be the
+    user's."""
     if drafts and drafts[0].content.role == MODEL:
         repairs.note("C5", drafts[0].index, "a note of the user's was put before it.")
         yield text_content(USER, LEFT_OUT)
@@ -169,9 +170,9 @@ LEFT_OUT_CALLING = "left out: no function is declared."
 
 
 def without_idle_calling(config: GenerateContentConfig) -> GenerateContentConfig:
-    """The config without a calling mode where no function is declared, which services refuse; the
-    same object where there is none to leave out. A mode that demands a call stays: it cannot be
-    kept, and nobody but the client knows what it meant."""
+    """Drops a calling mode without declared functions, which services reject; the same object if
+    there is none. A mode that requires a call stays: only the client can resolve the contradiction.
+    """
     tools = config.tool_config
     calling = tools.function_calling_config if tools is not None else None
     if tools is None or calling is None or config.function_names():
@@ -186,7 +187,7 @@ _CALLING = "functionCallingConfig"
 
 
 class RepairedBody(msgspec.Struct, frozen=True):
-    """A body with its contents repaired: what is wrong with it still, what was done, and itself."""
+    """A body with repaired contents: remaining violations, repairs, and the body."""
 
     violations: tuple[Violation, ...]
     repairs: tuple[Repair, ...]
@@ -196,10 +197,10 @@ class RepairedBody(msgspec.Struct, frozen=True):
 def repair_json(
     value: object, *, needs_signatures: bool = False, takes_signatures: bool = True
 ) -> RepairedBody:
-    """The body in `value`, in any form that `check_json` takes, with its contents repaired.
+    """Repairs the contents of the body in `value`, in any form accepted by `check_json`.
 
-    Everything else in it stays, but for a calling mode where nothing can be called. What the API
-    does not know in the contents, and what has the wrong type, is left out.
+    The rest is unchanged, except for a calling mode without functions. Unknown fields and values of
+    the wrong type are dropped from the contents.
     """
     findings = Findings()
     body = read_body(value, findings)
@@ -232,7 +233,7 @@ def _with_contents(fields: dict[str, Any], body: Body, contents: Any) -> dict[st
 
 
 def _without_calling(fields: dict[str, Any], inner: Collection[str]) -> dict[str, Any]:
-    """The object without its calling mode, which may stand in one of the fields `inner`."""
+    """The object without its calling mode, which may be in one of the fields `inner`."""
     kept = {key: value for key, value in fields.items() if camel(key) != _CALLING}
     for key, value in kept.items():
         if camel(key) in inner and (below := as_object(value)) is not None:

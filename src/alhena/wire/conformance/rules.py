@@ -1,4 +1,4 @@
-"""The table of rules. Names and levels are those of the API's documented and reported behaviour."""
+"""The table of rules. Names and levels follow the API's documented and reported behaviour."""
 
 import msgspec
 
@@ -7,8 +7,8 @@ from alhena.wire.plain import excerpt
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule's level and what it asks, in one line. `kept_by` names the module that keeps a rule
-    of which nothing shows in a request."""
+    """A rule's level and requirement, in one line. `kept_by` names the module that enforces a rule
+    which is not visible in a request."""
 
     level: Level
     text: str
@@ -67,18 +67,18 @@ RULES: dict[str, Rule] = {
 }
 
 
-_MESSAGE_LIMIT = 400  # characters: names and keys in messages are whatever a body holds
+_MESSAGE_LIMIT = 400  # characters: names and keys in messages come from the body
 
 
 class Findings:
-    """Violations in the order they were found. Rules in `softened` are warnings here."""
+    """Violations in order of detection. Rules in `softened` are warnings here."""
 
     def __init__(self, softened: frozenset[str] = frozenset()) -> None:
         self.violations: list[Violation] = []
         self._softened = softened
 
     def add(self, rule: str, path: str, message: str, level: Level | None = None) -> None:
-        """Notes that `rule` is broken at `path`; `level` where a case weighs less than its rule."""
+        """Records that `rule` is broken at `path`; `level` overrides that of the rule."""
         weight = Level.WARNING if rule in self._softened else level or RULES[rule].level
         line = message if message.isprintable() else excerpt(message, _MESSAGE_LIMIT)
         place = path if path.isprintable() else excerpt(path, _MESSAGE_LIMIT)

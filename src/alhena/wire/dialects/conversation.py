@@ -1,5 +1,5 @@
-"""The form that every dialect reads a conversation into: calls paired, names mapped, endings
-translated."""
+"""The common form of a conversation in all dialects: pairs calls and results, maps names,
+translates finish reasons."""
 
 import re
 from collections import deque
@@ -36,9 +36,9 @@ _VALID_ELSEWHERE = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
 class ToolNames:
-    """The names of one conversation of a client of another dialect, for Gemini. A name that Gemini
-    takes stands for itself; the name made for another depends on that one only, so that it is the
-    same in each request, unless a tool that came before it has that very name."""
+    """Maps the names of a client of another dialect to Gemini names. Valid names are unchanged; the
+    name for an invalid one depends only on that name, so that it is the same in each request,
+    unless an earlier tool has that name."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._originals: dict[str, str] = {}
@@ -55,21 +55,21 @@ class ToolNames:
         return sent
 
     def original(self, sent: str) -> str:
-        """The name that `sent` was made for; an unknown one stays as it is."""
+        """The original of the name `sent`; an unknown one is unchanged."""
         return self._originals.get(sent, sent)
 
     def knows(self, name: str) -> bool:
-        """True when `name`, as the other side says it, has come up."""
+        """True when `name`, in the other side's form, is known."""
         return name in self._sent
 
 
 class ServiceNames(ToolNames):
-    """The other way round: the names of a conversation of ours, for a service of another dialect,
-    which takes up to 64 letters, digits, "_" and "-". `original` gives the service's name for one
-    of ours, `wire` ours for one of the service.
+    """The reverse: maps our names to those of a service of another dialect, which accepts up to 64
+    letters, digits, "_" and "-". `original` returns the service's name for one of ours, `wire` ours
+    for one of the service.
 
-    Made from all names of a request at once: those that the service takes stand for themselves, and
-    no name made for another is one of them.
+    Built from all names of a request at once: valid names are unchanged, and no generated name
+    equals one of them.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -82,20 +82,20 @@ class ServiceNames(ToolNames):
         self._theirs = {name: sent for sent, name in taken.items()}
 
     def wire(self, name: str) -> str:
-        """Our name for the service's `name`; an unknown one stays as it is."""
+        """Our name for the service's `name`; an unknown one is unchanged."""
         return self._ours.get(name, name)
 
     def original(self, sent: str) -> str:
-        """The service's name for `sent`, which is one of ours."""
+        """The service's name for our name `sent`."""
         return self._theirs.get(sent, sent)
 
     def knows(self, name: str) -> bool:
-        """True when `name`, as the service says it, is that of a tool."""
+        """True when `name`, in the service's form, is a tool."""
         return name in self._ours
 
 
 def _free(name: str, valid: "re.Pattern[str]", taken: dict[str, str]) -> str:
-    """`name`, or one made for it, that none of the `taken` names is."""
+    """`name`, or one derived from it, that is not in `taken`."""
     sent = name if valid.match(name) else _made(name)
     again = 0
     while sent in taken:
@@ -115,18 +115,18 @@ def _made(name: str, again: int = 0) -> str:
 
 
 LEVEL_BUDGETS = {"MINIMAL": 512, "LOW": 1024, "MEDIUM": 8192, "HIGH": 24576}
-"""Level of thinking -> tokens to think with."""
+"""Thinking level -> thinking tokens."""
 
 NewId = Callable[[str], str]
-"""Makes the id of a call to the tool of this name (`wire.calls.CallIds.next`)."""
+"""Generates the id of a call to the named tool (`wire.calls.CallIds.next`)."""
 
 
 class DialectRequest(Value, frozen=True, kw_only=True):
-    """A request of any dialect in Gemini's terms.
+    """A request of any dialect in Gemini's types.
 
-    `model` is the name as the client wrote it. Media in a tool result are in
-    `FunctionResponse.parts`; `results.beside_results` puts them where older models want them.
-    `include_usage`: a stream ends with a chunk of token counts (OpenAI).
+    `model` is the client's name. Media in a tool result are in `FunctionResponse.parts`;
+    `results.beside_results` moves them for older models. `include_usage`: a stream ends with a
+    chunk of token counts (OpenAI).
     """
 
     model: str
@@ -146,8 +146,8 @@ class _Turn(msgspec.Struct):
 
 
 class Conversation:
-    """Builds contents from messages. Neighbours of one role become one content, but a prompt is
-    never joined to results (C6)."""
+    """Builds contents from messages. Neighbours of one role are merged, but a prompt is never
+    merged into results (C6)."""
 
     def __init__(self, names: ToolNames) -> None:
         self._names = names
@@ -157,17 +157,17 @@ class Conversation:
         self._asked_at = ""
 
     def user(self, parts: Sequence[Part], path: str) -> None:
-        """A prompt."""
+        """Adds a prompt."""
         self._require_answered(path)
         if parts:
             self._add(USER, parts)
 
     def model(self, parts: Sequence[Part], path: str) -> None:
-        """An answer of the model, with its calls."""
+        """Adds an answer of the model, with its calls."""
         self._require_answered(path)
         if not parts:
             return
-        # Calls of a message before it would be open here, were they not answered: `_open` is empty.
+        # Calls of an earlier message must have been answered: `_open` is empty.
         for part in parts:
             call = part.function_call
             if call is None or call.id is None:
@@ -185,7 +185,7 @@ class Conversation:
         media: Iterable[FunctionResponsePart],
         path: str,
     ) -> None:
-        """The result of one call of the answer before it."""
+        """Adds the result of a call of the previous answer."""
         if call_id in self._given:
             raise DialectError(f'there is a result for the call "{call_id}" already.', path)
         if call_id not in self._open:
@@ -206,7 +206,7 @@ class Conversation:
             self._turns.append(_Turn(USER, ordered, results=True))
 
     def finish(self, path: str) -> tuple[Content, ...]:
-        """All contents. The last word has to be the user's."""
+        """All contents. The last one must be the user's."""
         self._require_answered(path)
         if not self._turns:
             raise DialectError("holds no message with content.", path)
@@ -219,7 +219,7 @@ class Conversation:
         return tuple(Content(role=turn.role, parts=tuple(turn.parts)) for turn in self._turns)
 
     def call(self, call_id: str, name: str, args: dict[str, Any]) -> FunctionCall:
-        """A call, its tool under the name that is sent."""
+        """A call with the tool's sent name."""
         return FunctionCall(id=call_id, name=self._names.wire(name), args=args)
 
     def _require_answered(self, path: str) -> None:
@@ -245,8 +245,8 @@ def system_texts(config: GenerateContentConfig) -> list[str]:
 
 
 def unique_id(call: FunctionCall, new_id: NewId, taken: set[str]) -> str:
-    """The id of a call of an answer whose other calls have the ids `taken`, to which it is added:
-    its own, or a new one where it has none or one that is taken (NATIVE-01)."""
+    """A unique id of a call in an answer with the ids `taken`, to which it is added: its own, or a
+    new one if missing or taken (NATIVE-01)."""
     made = call.id if call.id and call.id not in taken else new_id(call.name)
     taken.add(made)
     return made
@@ -254,7 +254,7 @@ def unique_id(call: FunctionCall, new_id: NewId, taken: set[str]) -> str:
 
 def service_names(config: GenerateContentConfig, contents: Iterable[Content]) -> ServiceNames:
     """The names of all tools of a request to a service of another dialect: declared ones, and those
-    of the calls and results in its history, so that a call has one name wherever it stands."""
+    in its history, so that a call has the same name everywhere."""
     names = list(config.function_names())
     for content in contents:
         for part in content.parts:
@@ -268,7 +268,7 @@ def service_names(config: GenerateContentConfig, contents: Iterable[Content]) ->
 def declared_functions(
     config: GenerateContentConfig, names: ToolNames
 ) -> list[tuple[str, str, dict[str, Any]]]:
-    """Name, description and JSON Schema of each function, under the names of the client."""
+    """Name, description and JSON Schema of each function, under the client's names."""
     return [
         (
             names.original(each.name),
@@ -281,24 +281,24 @@ def declared_functions(
 
 
 def answer_schema(config: GenerationConfig) -> dict[str, Any] | None:
-    """The JSON Schema that an answer has to keep to."""
+    """The required JSON Schema of an answer."""
     if config.response_json_schema is not None:
         return config.response_json_schema
     return to_json_schema(config.response_schema) if config.response_schema is not None else None
 
 
 def thinking_budget(thinking: ThinkingConfig | None) -> int | None:
-    """The number of tokens for thinking: -1 at the model's own choice, None where nothing is said.
-    A level stands for the tokens that it grants."""
+    """The thinking budget in tokens: -1 for the model's choice, None if unspecified. A level is
+    converted to its tokens."""
     if thinking is None or thinking.thinking_budget is not None:
         return thinking.thinking_budget if thinking is not None else None
     return LEVEL_BUDGETS.get((thinking.thinking_level or "").upper())
 
 
 def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:
-    """The contents with an id for each call and result: results without one belong to the calls of
-    their name in order (F6). Of calls of one content with the same id, all but the first get
-    another (F5); the results with that id belong to them in order."""
+    """The contents with an id for each call and result: results without one are matched to calls of
+    their name in order (F6). Duplicate ids of calls in one content are replaced except the first
+    (F5); the results with that id are matched in order."""
     made: list[Content] = []
     step = _Step(new_id)
     for content in contents:
@@ -309,7 +309,7 @@ def with_ids(contents: Iterable[Content], new_id: NewId) -> tuple[Content, ...]:
 
 
 class _Step:
-    """Calls and their results, as they get ids."""
+    """Assigns ids to calls and their results."""
 
     def __init__(self, new_id: NewId) -> None:
         self._new_id = new_id
@@ -318,7 +318,7 @@ class _Step:
         self._by_id: dict[str, deque[str]] = {}
 
     def identified(self, part: Part) -> Part:
-        """A call or a result with its id; any other part as it is."""
+        """A call or a result with its id; other parts are unchanged."""
         if part.function_call is not None:
             call = part.function_call
             made = unique_id(call, self._new_id, self._taken)
@@ -350,7 +350,7 @@ _UNUSABLE = frozenset(
 
 
 class Ending(Enum):
-    """Whole, cut at the limit of tokens, or held back."""
+    """The end of an answer: complete, cut at the token limit, or filtered."""
 
     DONE = "done"
     LENGTH = "length"
@@ -358,9 +358,9 @@ class Ending(Enum):
 
 
 def ending_of(last: GenerateContentResponse, *, has_calls: bool) -> Ending:
-    """How the answer ended whose last chunk this is.
+    """The kind of end of the answer with this last chunk.
 
-    Raises UnusableAnswerError for one that ended with a call that cannot be used.
+    Raises UnusableAnswerError for an answer that ended with an unusable call.
     """
     reason = last.finish_reason
     if reason in _UNUSABLE and not has_calls:
@@ -374,7 +374,7 @@ def ending_of(last: GenerateContentResponse, *, has_calls: bool) -> Ending:
 
 
 def malformed_call(name: str) -> Candidate:
-    """The end of an answer with a call that cannot be read."""
+    """The end of an answer with an unreadable call."""
     return Candidate(
         finish_reason=FinishReason.MALFORMED_FUNCTION_CALL,
         finish_message=f"the arguments of a call to {name} are no JSON object",
@@ -382,12 +382,12 @@ def malformed_call(name: str) -> Candidate:
 
 
 def cut_call(name: str) -> Candidate:
-    """The end of an answer that reached the limit of its tokens in the middle of a call, which is
-    left out. Asking again in the same words would come to the same."""
+    """The end of an answer that reached its token limit inside a call, which is dropped. A retry
+    would have the same result."""
     return Candidate(finish_reason=FinishReason.MAX_TOKENS, finish_message=f"{CUT_CALL}{name}")
 
 
 def words_without_reason() -> Candidate:
-    """The end of a stream of words alone that ended in good order and did not say why. Some
-    services never say it, so that they are taken for whole."""
+    """The end of a text-only stream that ended regularly without a finish reason. Some services
+    never send one, so the text counts as complete."""
     return Candidate(finish_reason=FinishReason.STOP, finish_message=NO_REASON)

@@ -1,6 +1,7 @@
-"""JSON objects of a foreign body, read with their place; arguments of calls; errors of dialects.
+"""JSON objects of a foreign body, read with their positions; arguments of calls; errors of
+dialects.
 
-An answer is not given up because a server counts its tokens in an array or numbers its chunks.
+Odd token counts or chunk numbers from a server do not invalidate an answer.
 """
 
 import math
@@ -16,7 +17,7 @@ _MOST_OBJECTS = 4
 
 
 def read_arguments(text: str) -> dict[str, Any] | None:
-    """The object that a JSON text is; empty for an empty text, None when it is something else."""
+    """Parses a JSON object; empty for an empty text, None for anything else."""
     if not text.strip():
         return {}
     try:
@@ -26,8 +27,8 @@ def read_arguments(text: str) -> dict[str, Any] | None:
 
 
 def answered_arguments(text: str) -> dict[str, Any] | None:
-    """The same of a model's answer, as servers write it for tools without parameters (`null`), in a
-    string once more, or twice: an empty object, or the same one, before the real one."""
+    """Parses the arguments in a model's answer, including odd forms: `null` for tools without
+    parameters, an object encoded as a string, or an empty or equal object before the real one."""
     found = read_arguments(text)
     if found is not None:
         return found
@@ -41,7 +42,7 @@ def answered_arguments(text: str) -> dict[str, Any] | None:
 
 
 def _last_of(text: str) -> dict[str, Any] | None:
-    """The last of objects one behind the other of which all others are empty or the same."""
+    """The last of several concatenated objects, if all others are empty or equal."""
     from json import JSONDecoder
 
     decoder = JSONDecoder()
@@ -52,7 +53,7 @@ def _last_of(text: str) -> dict[str, Any] | None:
             _, end = decoder.raw_decode(rest)
         except (ValueError, RecursionError):  # also for a number that is too long
             return None
-        value = read_arguments(rest[:end])  # which takes no numbers that JSON does not have
+        value = read_arguments(rest[:end])  # rejects numbers outside JSON
         if value is None:
             return None
         found.append(value)
@@ -63,14 +64,14 @@ def _last_of(text: str) -> dict[str, Any] | None:
 
 
 def write_arguments(args: dict[str, Any] | None) -> str:
-    """The JSON text of arguments."""
+    """Encodes arguments as JSON."""
     return encode_value(args or {}).decode()
 
 
 class DialectError(WireError):
-    """A request or an answer that its dialect does not allow, or that Gemini has no form for.
+    """A request or an answer that violates its dialect, or has no Gemini equivalent.
 
-    `path` is the place, such as `messages[2].content[0].id`.
+    `path` is the position, such as `messages[2].content[0].id`.
     """
 
     kind = "bad_request"
@@ -81,17 +82,17 @@ class DialectError(WireError):
 
 
 class UnusableAnswerError(DialectError):
-    """The model's answer ended in a way that the dialect has no word for; asking again may help."""
+    """The model's answer ended in a way the dialect cannot express; a retry may help."""
 
     kind = "unusable_answer"
 
 
 _LARGEST = 3.4028234e38
-"""What Gemini's numbers, of 32 bits, can hold."""
+"""The largest 32-bit float, the limit of Gemini's numbers."""
 
 
 class Fields:
-    """One JSON object and where it stands. A null is an absent field."""
+    """A JSON object and its position. null means an absent field."""
 
     __slots__ = ("_values", "path")
 
@@ -103,19 +104,19 @@ class Fields:
         self.path = path
 
     def place(self, key: str) -> str:
-        """The place of a field."""
+        """The position of a field."""
         return f"{self.path}.{key}" if self.path else key
 
     def fail(self, key: str, message: str) -> DialectError:
-        """The error to raise about a field."""
+        """The error about a field."""
         return DialectError(message, self.place(key))
 
     def value(self, key: str) -> Any:
-        """The field as it is; None when it is absent."""
+        """The raw field; None when absent."""
         return self._values.get(key)
 
     def text(self, key: str) -> str | None:
-        """The field's text, fit to be sent on."""
+        """The field's text, safe to send."""
         value = self._values.get(key)
         if value is None:
             return None
@@ -124,7 +125,7 @@ class Fields:
         return scrub(value)
 
     def required_text(self, key: str) -> str:
-        """The text of a field that must be there and not be empty."""
+        """The text of a required, non-empty field."""
         value = self.text(key)
         if not value:
             raise self.fail(key, "is missing." if value is None else "must not be empty.")
@@ -144,7 +145,7 @@ class Fields:
         return value
 
     def integer(self, key: str) -> int | None:
-        """The field's whole number."""
+        """The field's integer."""
         value = self.number(key)
         if value is None:
             return None
@@ -153,7 +154,7 @@ class Fields:
         return int(value)
 
     def flag(self, key: str) -> bool:
-        """The field's truth value; False when it is absent."""
+        """The field's boolean; False when absent."""
         value = self._values.get(key)
         if value is None:
             return False
@@ -182,7 +183,7 @@ class Fields:
         return None if value is None else Fields(value, self.place(key))
 
     def plain(self, key: str) -> dict[str, Any] | None:
-        """The field's object as it is, its content being somebody else's."""
+        """The field's raw object, whose content is not ours."""
         value = self._values.get(key)
         values = as_object(value)
         if values is None and value is not None:
@@ -204,7 +205,7 @@ def strings(fields: Fields, key: str) -> tuple[str, ...] | None:
 
 
 def limit_of(fields: Fields, key: str) -> int | None:
-    """The whole number above 0 in a field."""
+    """The positive integer in a field."""
     value = fields.integer(key)
     if value is not None and value < 1:
         raise fields.fail(key, "must be at least 1.")
@@ -212,13 +213,13 @@ def limit_of(fields: Fields, key: str) -> int | None:
 
 
 def refuse(fields: Fields, key: str, why: str) -> None:
-    """Raises for a field that asks for something: any value but null, false, 0 and empty."""
+    """Raises for a field with any value but null, false, 0 and empty."""
     if fields.value(key):
         raise fields.fail(key, f"is not supported: {why}.")
 
 
 def unknown(fields: Fields, key: str, value: str, known: str) -> DialectError:
-    """The error for a value of a closed set that is not in it."""
+    """The error for an unknown value of a closed set."""
     return fields.fail(key, f'"{excerpt(value, 40)}" is not supported; {known}.')
 
 
@@ -235,7 +236,7 @@ def _named(value: object) -> str:
 
 
 _MOST = 2**53
-"""No count is larger."""
+"""Maximum plausible count."""
 
 
 def word(fields: Fields, key: str) -> str | None:
@@ -245,13 +246,13 @@ def word(fields: Fields, key: str) -> str | None:
 
 
 def count(fields: Fields, key: str) -> int:
-    """The number in a field, also as text, and cut to a whole one; 0 for anything else."""
+    """The number in a field, also as text, truncated to an integer; 0 for anything else."""
     found = number(fields, key)
     return 0 if found is None else found
 
 
 def number(fields: Fields, key: str) -> int | None:
-    """The same, None for anything else."""
+    """The same, but None for anything else."""
     value = fields.value(key)
     if isinstance(value, str):
         value = int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None

@@ -1,4 +1,4 @@
-"""Gemini's own bodies in all their spellings, as a dialect among others."""
+"""Gemini's own bodies in all spellings, as a dialect."""
 
 import re
 from collections.abc import Callable
@@ -23,16 +23,16 @@ _OPAQUE = frozenset(
         *("partMetadata", "default", "example", "required", "propertyOrdering"),
     }
 )
-"""Fields whose content belongs to somebody else, names and all."""
+"""Fields with foreign content, keys included."""
 _NAMED = frozenset({"properties", "defs", "$defs"})
-"""Objects whose names are somebody's, and whose values are not."""
+"""Objects with foreign keys but our own values."""
 _NO_BYTES = frozenset({SIGNATURE_SENTINEL, "context_engineering_is_the_way_to_go"})
 _STANDARD = str.maketrans("-_", "+/")
 _LETTERS = re.compile(r"[A-Za-z0-9+/]+")
 
 
 def plainly_spelt(body: object) -> Any:
-    """The same body with its names in camelCase and its bytes in the standard alphabet."""
+    """Normalises a body to camelCase keys and standard base64."""
     if (items := as_array(body)) is not None:
         return [plainly_spelt(item) for item in items]
     fields = as_object(body)
@@ -41,7 +41,7 @@ def plainly_spelt(body: object) -> Any:
     read: dict[str, Any] = {}
     for key, value in fields.items():
         name = camel(key) if "_" in key[1:] else key
-        # What is said in both spellings stays as it is, so that neither is lost unseen.
+        # Keep both spellings of a key if both are present, so that neither is silently lost.
         name = key if name != key and name in fields else name
         read[name] = _value(name, value)
     return read
@@ -58,14 +58,14 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _standard(text: str) -> str:
-    """The text in the standard alphabet, and filled up to its length, if it is base64 at all."""
+    """Converts URL-safe base64 to the standard alphabet with padding; other text is unchanged."""
     made = text.translate(_STANDARD) if "-" in text or "_" in text else text
     missing = -len(made) % 4
     return f"{made}{'=' * missing}" if missing in (1, 2) and _LETTERS.fullmatch(made) else made
 
 
 _ELSEWHERE = frozenset({"model"})
-"""Fields of a body that say what the URL says."""
+"""Fields of a body that repeat the URL."""
 
 
 class _Contents(Wire, frozen=True, kw_only=True):
@@ -73,10 +73,10 @@ class _Contents(Wire, frozen=True, kw_only=True):
 
 
 def read_request(body: object, model: str, *, stream: bool = False) -> DialectRequest:
-    """A body, whose model stands in the URL. countTokens may wrap it in `generateContentRequest`.
+    """Reads a body; the model is in the URL. countTokens may wrap it in `generateContentRequest`.
 
-    Names may be in snake_case, and bytes in the URL-safe alphabet. Raises DialectError, also for a
-    field that would be lost on the way.
+    Keys may be in snake_case, and bytes in URL-safe base64. Raises DialectError, also for a field
+    that would be lost.
     """
     fields = Fields(body)
     wrapped = fields.object("generateContentRequest")
@@ -99,7 +99,7 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
 
 
 def write_request(request: DialectRequest) -> dict[str, Any]:
-    """The body of a request."""
+    """Builds the body of a request."""
     sent = GenerateContentRequest(
         model=request.model,
         contents=tuple(map(EncodedContent, request.contents)),
@@ -109,7 +109,7 @@ def write_request(request: DialectRequest) -> dict[str, Any]:
 
 
 def write_response(response: GenerateContentResponse) -> GenerateContentResponse:
-    """An answer, or one chunk of it, as clients can read it: with signatures in base64."""
+    """An answer, or one chunk, in the form for clients: with signatures in base64."""
     if sole_text(response) or not any(part.thought_signature for part in response.parts):
         return response
     candidates = tuple(
@@ -122,7 +122,7 @@ def write_response(response: GenerateContentResponse) -> GenerateContentResponse
 
 
 def _with_signatures(content: Content, change: Callable[[str], str]) -> Content:
-    """The content with its signatures changed; the same object where none is."""
+    """The content with converted signatures; the same object if unchanged."""
     if not any(part.thought_signature for part in content.parts):
         return content
     parts = tuple(
@@ -140,8 +140,8 @@ def _invalid(error: msgspec.ValidationError) -> DialectError:
 
 
 def _refuse_lost(given: object, read: object, path: str) -> None:
-    """Raises for a field of `given` that is not in what was read of it. What is left out because
-    it says nothing (null, false, an empty array) is not lost."""
+    """Raises for a field of `given` that was lost in reading. Omitted empty values (null, false, an
+    empty array) do not count."""
     waiting: list[tuple[object, object, str]] = [(given, read, path)]
     while waiting:
         given, read, path = waiting.pop()

@@ -1,8 +1,8 @@
-"""Tool results, and parts that another dialect has no form for, in words.
+"""Tool results, and parts without an equivalent in another dialect, as text.
 
-The response holds `output`, or `error` when the tool failed. Where media stand between texts, a
-line `[media 1]` in the text says where each belongs; where there are media, a line of the text
-itself that looks like one stands in one more pair of brackets.
+The response has `output`, or `error` when the tool failed. If media are between texts, a line
+`[media 1]` marks the position of each; lines of the text itself that look like a mark get another
+pair of brackets.
 """
 
 import re
@@ -29,8 +29,8 @@ _ESCAPED = re.compile(r"^\[(\[+media [1-9][0-9]*\]+)\]$", re.MULTILINE)
 def to_response(
     pieces: Iterable[Piece], *, failed: bool
 ) -> tuple[dict[str, Any], tuple[FunctionResponsePart, ...]]:
-    """The response object and the media of a result. Texts side by side are joined by a line
-    break; media behind all text need no mark."""
+    """The response object and the media of a result. Adjacent texts are joined by a line break;
+    media after all text need no mark."""
     items = list(pieces)
     if not all(isinstance(item, str) for item in items):
         items = [_LIKE_MARK.sub(r"[\g<0>]", i) if isinstance(i, str) else i for i in items]
@@ -48,8 +48,8 @@ def to_response(
 
 
 def from_response(answer: FunctionResponse) -> tuple[list[Piece], bool]:
-    """The pieces of a result in their order, and whether it is a failure. Empty texts are left out
-    but where nothing else is there."""
+    """The pieces of a result in order, and True for a failure. Empty texts are dropped unless
+    nothing else is left."""
     text = _text(answer.response)
     media = list(answer.parts or ())
     pieces: list[Piece] = []
@@ -68,19 +68,19 @@ def from_response(answer: FunctionResponse) -> tuple[list[Piece], bool]:
 
 
 def _own(text: str) -> str:
-    """The words of the tool itself; lines of it that look like marks had brackets put around."""
+    """The tool's own text; removes the extra brackets of lines that look like marks."""
     return _ESCAPED.sub(r"\g<1>", text)
 
 
 def _marks(text: str, count: int) -> list["re.Match[str]"]:
-    """The marks in a text; none when they are not those of `count` media."""
+    """The marks in a text; none unless they match `count` media."""
     found = list(_MARK.finditer(text)) if count else []
     numbers = [int(mark[1]) for mark in found]
     return found if numbers == list(range(1, len(found) + 1)) and len(found) <= count else []
 
 
 def _text(response: dict[str, Any]) -> str:
-    """The words of a response object; one of another form than ours is given as JSON."""
+    """The text of a response object; other forms are encoded as JSON."""
     for key in ("error", "output"):
         value = response.get(key)
         if len(response) == 1 and isinstance(value, str):
@@ -89,8 +89,8 @@ def _text(response: dict[str, Any]) -> str:
 
 
 def beside_results(contents: Sequence[Content]) -> tuple[Content, ...]:
-    """The contents with the media of results behind all results of their content, which is where
-    models before Gemini 3 take them (F13); a line says to which call they belong."""
+    """The contents with media moved after all results of their content, as models before Gemini 3
+    require (F13); a line names their call."""
     return tuple(map(_beside, contents))
 
 
@@ -113,8 +113,7 @@ def _beside(content: Content) -> Content:
 
 
 def words_for(part: Part) -> str:
-    """The text of a part; of one that holds something else, words that say what. A call or a
-    response has none."""
+    """The text of a part, or a description of other content. Calls and responses have none."""
     if part.text is not None:
         return part.text
     if part.executable_code is not None:
@@ -131,8 +130,8 @@ def words_for(part: Part) -> str:
 
 
 def sole_text(chunk: GenerateContentResponse) -> str:
-    """The text of a chunk that brings nothing else but token counts; "" for any other. Nearly all
-    chunks in the middle of an answer are like that."""
+    """The text of a chunk with nothing else but token counts; "" for others. Nearly all chunks in
+    the middle of an answer are like that."""
     if not chunk.candidates or chunk.prompt_feedback is not None:
         return ""
     candidate = chunk.candidates[0]
@@ -158,8 +157,8 @@ _FORMATS = frozenset({"text/plain", "application/json"})
 
 
 def refuse_lost(config: GenerateContentConfig) -> None:
-    """Raises DialectError for a setting that would be lost and that changes the answer: contents
-    that the service keeps, tools that it runs, other answers than one of text."""
+    """Raises DialectError for a setting that would be lost and changes the answer: cached contents,
+    server-side tools, modalities other than text."""
     if config.cached_content:
         raise DialectError(_ELSEWHERE, "cachedContent")
     if config.model_armor_config:
@@ -189,7 +188,7 @@ JSON = "application/json"
 
 
 def is_formed(config: GenerateContentConfig) -> bool:
-    """True when the answer has to be JSON."""
+    """True when the answer must be JSON."""
     given = config.generation_config
     return given is not None and (
         given.response_mime_type == JSON or answer_schema(given) is not None
@@ -197,7 +196,7 @@ def is_formed(config: GenerateContentConfig) -> bool:
 
 
 def with_form_in_words(config: GenerateContentConfig) -> GenerateContentConfig:
-    """The config with the form of the answer in its instruction instead of its settings."""
+    """Moves the answer format from the settings to the instruction."""
     given = config.generation_config or GenerationConfig()
     words = form_in_words(answer_schema(given))
     before = config.system_instruction.parts if config.system_instruction is not None else ()
@@ -211,7 +210,7 @@ def with_form_in_words(config: GenerateContentConfig) -> GenerateContentConfig:
 
 
 def form_in_words(schema: dict[str, Any] | None) -> str:
-    """What to tell a model; without a schema any object will do."""
+    """The instruction for the model; without a schema any object is accepted."""
     said = "When you answer in words and not with a call, answer with JSON alone, without any words"
     if schema is None:
         return f"{said} or marks around it: one JSON object."

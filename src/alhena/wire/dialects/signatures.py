@@ -1,9 +1,9 @@
 """Gemini's thought signatures in Anthropic's opaque fields (conformance V4).
 
-A signature that Gemini put on a part stands in the thinking block before that part, or in a
-`redacted_thinking` block of its own, behind `gemini:`; that of a thought itself behind
-`gemini-own:`. What stands there without such a word comes from another service: it is kept with
-its thought, marked as foreign, and Gemini never gets to see it.
+Gemini's signature of a part is stored in the thinking block before that part, or in its own
+`redacted_thinking` block, with the prefix `gemini:`; the signature of a thought itself has the
+prefix `gemini-own:`. Other content comes from another service: it is kept with its thought, marked
+as foreign, and never sent to Gemini.
 """
 
 _NEXT = "gemini:"
@@ -11,16 +11,16 @@ _OWN = "gemini-own:"
 _FOREIGN = "foreign:"
 _REDACTED = "redacted:"
 _SEALS = ("Zm9yZWln", "cmVkYWN0")
-"""What the two words of foreign signatures begin with in base64."""
+"""The base64 prefixes of the two kinds of foreign signatures."""
 
 
 def for_next_part(signature: str) -> str:
-    """The opaque text that carries the signature of the part behind it."""
+    """The opaque text for the signature of the next part."""
     return _NEXT + signature
 
 
 def of_next_part(opaque: str) -> str | None:
-    """The signature of the next part that an opaque text carries; None when it carries none."""
+    """The signature of the next part in an opaque text; None without one."""
     return opaque.removeprefix(_NEXT) if opaque.startswith(_NEXT) else None
 
 
@@ -32,14 +32,14 @@ def own_opaque(signature: str) -> str:
 
 
 def own_signature(opaque: str) -> str | None:
-    """The signature of a thought that has this opaque text; None when that is another part's."""
+    """The signature of a thought with this opaque text; None when it belongs to another part."""
     if not opaque or opaque.startswith(_NEXT):
         return None
     return opaque.removeprefix(_OWN) if opaque.startswith(_OWN) else _FOREIGN + opaque
 
 
 def redacted(data: str) -> str:
-    """Foreign redacted thinking as the signature of a thought without words."""
+    """Foreign redacted thinking as the signature of an empty thought."""
     return _REDACTED + data
 
 
@@ -49,25 +49,25 @@ def redacted_data(signature: str) -> str | None:
 
 
 def is_foreign(signature: str) -> bool:
-    """Does the signature of a thought come from another service?"""
+    """True when the signature of a thought comes from another service."""
     return signature.startswith((_FOREIGN, _REDACTED))
 
 
 def sealed(signature: str) -> str:
-    """A signature as clients of Gemini's dialect can read it, who take every one for base64."""
+    """A signature as base64, which clients of Gemini's dialect expect."""
     from base64 import b64encode
 
     return b64encode(signature.encode("utf-8")).decode() if is_foreign(signature) else signature
 
 
 def unsealed(signature: str) -> str:
-    """The signature that `sealed` made this one of; any other stays as it is."""
+    """Reverses `sealed`; other signatures are unchanged."""
     from base64 import b64decode
 
     if not signature.startswith(_SEALS):
         return signature
     try:
         opened = b64decode(signature, validate=True).decode("utf-8")
-    except ValueError:  # what is no base64, and what is no UTF-8
+    except ValueError:  # not base64, or not UTF-8
         return signature
     return opened if is_foreign(opened) else signature

@@ -1,1 +1,1 @@
-"""From any JSON Schema to the forms in which the API takes the parameters of a function."""
+"""Converts JSON Schema to the forms that the API accepts for function parameters."""

@@ -1,4 +1,4 @@
-"""Declarations in the form that a service takes, the older form among them."""
+"""Declarations in the form of a service, including the older form."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -15,22 +15,22 @@ from alhena.wire.schema.openapi import SchemaError, to_parameters
 
 
 class SchemaForm(StrEnum):
-    """How parameters are said: plain JSON Schema, which current services take, or the API's own
-    Schema, for those that do not know `parametersJsonSchema`."""
+    """The form of parameters: plain JSON Schema for current services, or the API's own Schema for
+    those without `parametersJsonSchema`."""
 
     JSON_SCHEMA = "parametersJsonSchema"
     OPENAPI = "parameters"
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """A tool that cannot be declared, and why."""
+    """A tool that cannot be declared, with the reason."""
 
     name: str
     reason: str
 
 
 class Adapted(msgspec.Struct, frozen=True):
-    """What can be declared, and what cannot."""
+    """The declarations, and the tools that cannot be declared."""
 
     declarations: tuple[FunctionDeclaration, ...]
     left_out: tuple[LeftOut, ...]
@@ -39,9 +39,9 @@ class Adapted(msgspec.Struct, frozen=True):
 def adapted(
     declaration: FunctionDeclaration, form: SchemaForm = SchemaForm.JSON_SCHEMA
 ) -> FunctionDeclaration:
-    """A declaration in this form; the same object when it has it already. Raises SchemaError.
+    """A declaration in this form; the same object if unchanged. Raises SchemaError.
 
-    A schema in the API's own form stays in it, whatever form is asked for.
+    A schema in the API's own form is kept, whatever form is requested.
     """
     for name in ("parameters", "response", "response_json_schema"):
         if not has_json_form(getattr(declaration, name)):
@@ -68,7 +68,7 @@ def adapted(
 def adapt(
     declarations: Iterable[FunctionDeclaration], form: SchemaForm = SchemaForm.JSON_SCHEMA
 ) -> Adapted:
-    """All declarations in this form. One that has none is left out, and the others go on."""
+    """Converts all declarations to this form. Inconvertible ones are left out."""
     kept: list[FunctionDeclaration] = []
     left_out: list[LeftOut] = []
     for declaration in declarations:
@@ -82,7 +82,7 @@ def adapt(
 def with_form(
     config: GenerateContentConfig, form: SchemaForm
 ) -> tuple[GenerateContentConfig, tuple[LeftOut, ...]]:
-    """The config with its declarations in this form, and the tools it lost by that."""
+    """The config with its declarations in this form, and the tools lost by that."""
     left_out: list[LeftOut] = []
     tools: list[Tool] = []
     for tool in config.tools or ():
@@ -96,7 +96,7 @@ def with_form(
 
 
 _OWN_FORMATS = frozenset({"enum", "int32", "int64", "float", "double"})
-"""Formats that say nothing beyond the type."""
+"""Formats without meaning beyond the type."""
 _RENAMED = {"defs": "$defs", "ref": "$ref"}
 _LEFT_OUT = frozenset({"nullable", "propertyOrdering", "example"})
 _COUNTS = frozenset(
@@ -105,20 +105,20 @@ _COUNTS = frozenset(
         *("minProperties", "maxProperties"),
     }
 )
-"""Whole numbers of 64 bits, which may come as text."""
+"""64-bit integers, which may be text."""
 _PLAIN: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
 }
-"""Types with values that are no strings."""
+"""Types with non-string values."""
 _NAMED = frozenset({"properties", "$defs"})
 _LISTED = frozenset({"anyOf", "prefixItems"})
 
 
 def to_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with types in lower case, and null among the types of what is `nullable`. One that
-    is JSON Schema already says the same as before."""
+    """The schema with types in lower case, and null added to `nullable` types. The meaning of JSON
+    Schema is unchanged."""
     made: dict[str, Any] = {}
     for key, value in schema.items():
         name = _RENAMED.get(key, key)
@@ -174,9 +174,8 @@ def _with_type(made: dict[str, Any], kind: object, *, nullable: bool) -> None:
 
 
 def _with_values(made: dict[str, Any], kind: str) -> None:
-    """The values that are allowed, and the one that is meant where there is none, which the older
-    form has as strings only: as what the type has. What none of it is would allow nothing, and
-    goes."""
+    """Converts allowed and default values, which the older form writes as strings, to the type.
+    Inconvertible values are dropped."""
     if kind not in _PLAIN:
         return
     values = as_array(made.get("enum"))
@@ -192,7 +191,7 @@ def _with_values(made: dict[str, Any], kind: str) -> None:
 
 
 def _value(value: object, kind: str) -> object:
-    """What a string says, as a value of a type; UNSET where it is none. Others stay."""
+    """Converts a string to a value of a type; UNSET if impossible. Other values are unchanged."""
     if not isinstance(value, str):
         return value
     text = value.strip()
@@ -206,7 +205,7 @@ def _value(value: object, kind: str) -> object:
 
 
 def _with_order(made: dict[str, Any], order: object) -> None:
-    """Properties in the order that is asked for, which JSON Schema has no word for."""
+    """Puts properties in the requested order, which JSON Schema cannot express."""
     properties, names = as_object(made.get("properties")), as_array(order)
     if not properties or not names:
         return

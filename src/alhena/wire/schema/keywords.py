@@ -1,7 +1,7 @@
 """One node of a JSON Schema: its keywords, types, references and notes.
 
-Older generations said some things in another way, and servers write what no generation has. What
-cannot be meant is left out, which accepts more.
+Older drafts use other keywords, and servers write invalid ones. Meaningless values are dropped,
+which accepts more.
 """
 
 import math
@@ -12,11 +12,11 @@ from urllib.parse import unquote
 from alhena.wire.plain import as_array, as_object, excerpt
 
 LIMIT = 240
-"""Characters of one note."""
+"""Maximum characters of a note."""
 
 
 def described(node: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
-    """`node` with the notes at the end of its description."""
+    """`node` with the notes appended to its description."""
     if not notes:
         return node
     given = node.get("description")
@@ -26,7 +26,8 @@ def described(node: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
 
 
 def note(keyword: str, value: object) -> str:
-    """A keyword and its value as a note. Numbers that JSON lacks are NaN and Infinity there."""
+    """Formats a keyword and its value as a note. Numbers outside JSON are written NaN and
+    Infinity."""
     import json
 
     try:
@@ -37,7 +38,8 @@ def note(keyword: str, value: object) -> str:
 
 
 def _said(value: object) -> str:
-    """What JSON has no form for. Python does not spell out numbers of thousands of digits."""
+    """Formats a value without a JSON form. Python refuses to format numbers of thousands of
+    digits."""
     try:
         return ascii(value)
     except ValueError:
@@ -45,15 +47,15 @@ def _said(value: object) -> str:
 
 
 class _Missing:
-    """Where a pointer leads when it leads nowhere."""
+    """The target of a dangling pointer."""
 
 
 MISSING = _Missing()
 
 
 def target(root: object, reference: object) -> object:
-    """What a local reference ("#", "#/a/b") means in `root`; MISSING when there is no such thing,
-    or it is not local."""
+    """The target of a local reference ("#", "#/a/b") in `root`; MISSING if it does not exist or is
+    not local."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return MISSING
     pointer = unquote(reference[1:])
@@ -75,7 +77,7 @@ def _member(value: object, token: str) -> object:
 
 
 def refers_to_itself(schema: dict[str, Any]) -> bool:
-    """True when a reference leads back to a schema that it stands in."""
+    """True when a reference leads to a schema that contains it."""
     above: set[int] = set()
     done: set[int] = set()
     waiting: list[tuple[object, bool]] = [(schema, False)]
@@ -97,7 +99,7 @@ def refers_to_itself(schema: dict[str, Any]) -> bool:
 
 
 def _below_references(value: object, root: object) -> list[object]:
-    """What a value holds, and what it refers to."""
+    """The children of a value, and the target of its reference."""
     fields = as_object(value)
     if fields is None:
         return [] if isinstance(value, tuple) else list(as_array(value) or ())
@@ -112,11 +114,11 @@ _MAX_DEPTH = 64
 
 
 def untyped_at(schema: object) -> str | None:
-    """Where a schema of a tool's parameters fails to say a type, None when it says them all.
+    """Path of the first untyped schema in a tool's parameters, None if all have a type.
 
-    Without a type of its own a schema counts as typed when it has a combiner and each of its
-    branches is typed; properties of objects and items of arrays are looked into, and so is what a
-    reference means. One that leads back to where it stands says no type, but is no fault either.
+    A schema without a type counts as typed if it has a combiner and each of its branches is typed;
+    properties of objects, items of arrays and targets of references are checked. A recursive
+    reference has no type, but is no fault either.
     """
     waiting: list[tuple[object, str, int]] = [(schema, "$", 0)]
     followed: set[str] = set()
@@ -141,7 +143,7 @@ def untyped_at(schema: object) -> str | None:
 
 
 def _below(node: dict[str, Any], path: str) -> list[tuple[object, str]] | None:
-    """The schemas to look at below a node; None when it has no type."""
+    """The schemas to check below a node; None when it has no type."""
     kind = node.get("type")
     if not kind:
         combined = [
@@ -159,7 +161,7 @@ def _below(node: dict[str, Any], path: str) -> list[tuple[object, str]] | None:
 
 
 def types_in(value: object) -> tuple[str, ...]:
-    """The names that a `type` keyword holds."""
+    """The names in a `type` keyword."""
     if isinstance(value, str):
         return (value,)
     return tuple(name for name in as_array(value) or () if isinstance(name, str))
@@ -185,13 +187,13 @@ def type_of(value: object) -> str:
 
 
 MAX_VALUES = 100_000
-"""So many values are looked at; more are no schema that could be sent."""
+"""Maximum number of values checked; larger schemas cannot be sent."""
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 
 
 def present(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """`node` without its subschemas being looked at; the same object when nothing had to change."""
+    """`node` with valid keywords, without its subschemas; the same object if unchanged."""
     made = {key: item for key, item in node.items() if is_meant(key, item)}
     if "type" in node and "type" not in made:
         known = [name for name in types_in(node["type"]) if name in TYPES]
@@ -220,8 +222,8 @@ def present(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def has_json_form(value: object) -> bool:
-    """True when no number in a plain value is NaN or infinite: JSON has no such numbers, and takes
-    whole ones that are larger than any other for infinite."""
+    """True when all numbers in a plain value are finite: JSON has no others, and very large
+    integers count as infinite."""
     if not isinstance(value, (int, float, dict, list, tuple)):
         return True
     waiting: list[Any] = [value]
@@ -242,8 +244,8 @@ def has_json_form(value: object) -> bool:
 def _without_numbers_that_json_lacks(
     key: str, value: object, made: dict[str, Any], notes: list[str]
 ) -> None:
-    """Says in words which values are left out. The others of a choice stay: what is left out
-    cannot come in JSON either."""
+    """Drops values without a JSON form and notes them. Other choices stay: a dropped value cannot
+    be sent in JSON anyway."""
 
     values = as_array(value) if key in ("enum", "examples") else None
     if values is None:
@@ -256,27 +258,26 @@ def _without_numbers_that_json_lacks(
 
 
 def is_meant(key: str, value: object) -> bool:
-    """True when a keyword has a value of the kind that it takes. Keywords that are not known take
-    anything."""
+    """True when a keyword has a value of the right kind. Unknown keywords accept anything."""
     takes = _TAKES.get(key)
     return takes is None or takes(value)
 
 
 def _bound(node: dict[str, Any], made: dict[str, Any], bound: str, exclusive: str) -> None:
-    """Draft 4 said with true that the bound itself is not meant."""
+    """Converts draft 4's boolean form of exclusive bounds."""
     if node.get(exclusive) is True and bound in made:
         made[exclusive] = made.pop(bound)
 
 
 def _is_number(value: object) -> bool:
-    """A finite one: JSON has no other."""
+    """True for finite numbers: JSON has no others."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and _is_finite(value)
 
 
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # no floating-point number is as large
+    except OverflowError:  # too large for a float
         return False
 
 
@@ -358,8 +359,8 @@ _VALUES = frozenset(
 
 
 def is_plain(given: object) -> bool:
-    """True when `given` is what `local.local_schema` would make of it, seen at a glance; False
-    means "perhaps not"."""
+    """True when `local.local_schema` would not change `given`, as far as a quick check can tell;
+    False means "perhaps"."""
     root = as_object(given)
     if root is None or root.get("type") != "object":
         return False

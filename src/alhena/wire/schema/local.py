@@ -1,6 +1,6 @@
-"""A schema made to stand by itself: references resolved, depth and size bounded (T10, T11).
+"""Makes a schema self-contained: resolves references, limits depth and size (T10, T11).
 
-What is cut is replaced by a schema that accepts more, with a sentence in its description.
+Cut parts are replaced by a schema that accepts more, with a sentence in its description.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from alhena.wire.schema.keywords import (
 from alhena.wire.schema.openapi import SchemaError
 
 MAX_DEPTH = 24
-"""Levels of schemas in schemas. Below, only types are told."""
+"""Maximum nesting of schemas. Deeper levels keep only types."""
 MAX_NODES = 4000
 MAX_BYTES = 200_000
 
@@ -41,7 +41,7 @@ _GONE = frozenset(
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANNOTATIONS = frozenset({"title", "description", "default", "example", "examples", "deprecated"})
 _TURNED = frozenset({"not", "if"})
-"""Where a schema that accepts more makes the whole accept less."""
+"""Keywords under which accepting more means that the whole accepts less."""
 
 
 def local_schema(schema: object) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class _Localizer:
         self._cuts = 0
 
     def root(self) -> dict[str, Any]:
-        """The whole schema, its type "object"."""
+        """The whole schema, of type "object"."""
         if as_object(self._root) is None:
             raise SchemaError("the schema is no JSON object.")
         made = self._node(self._root, 0, ("#",))
@@ -80,7 +80,7 @@ class _Localizer:
         return {"type": "object", **made} if "type" not in made else made | {"type": "object"}
 
     def _node(self, value: object, depth: int, within: tuple[str, ...]) -> dict[str, Any]:
-        """One schema. `within` are the references that led here."""
+        """Converts one schema. `within` are the references followed so far."""
         self._left -= 1
         if self._left < 0:
             raise SchemaError(f"the schema has more than {MAX_NODES} nodes.")
@@ -126,7 +126,7 @@ class _Localizer:
     def _referred(
         self, node: dict[str, Any], keyword: str, depth: int, within: tuple[str, ...]
     ) -> dict[str, Any]:
-        """What a reference means, with what stands beside it."""
+        """Resolves a reference, combined with its sibling keywords."""
         name = node[keyword]
         beside = {key: item for key, item in node.items() if key not in _REFERENCES}
         if not isinstance(name, str):
@@ -161,7 +161,7 @@ class _Localizer:
         return value if has_json_form(value) else MISSING
 
     def _cut(self, node: dict[str, Any], reason: str) -> dict[str, Any]:
-        """The outermost of a schema: its type and what it is for."""
+        """The top level of a schema: its type and description."""
         self._cuts += 1
         kept = {
             key: node[key] for key in ("title", "description") if isinstance(node.get(key), str)

@@ -1,7 +1,7 @@
-"""JSON Schema as the API's older Schema says it, allOf intersected.
+"""Converts JSON Schema to the API's older Schema, with allOf intersected.
 
-What that form cannot say is widened, never narrowed, and told in the description: the tool itself
-checks its parameters against the schema it was made with.
+Inexpressible parts are widened, never narrowed, and noted in the description: the tool itself
+checks its parameters against its original schema.
 """
 
 import math
@@ -17,7 +17,7 @@ _NOT_MERGED = object()
 
 
 def both(one: dict[str, Any], other: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """A schema that accepts at least what both accept. What it cannot say goes to the notes."""
+    """A schema that accepts at least everything accepted by both. Inexpressible parts are noted."""
     merged = dict(one)
     for key, value in other.items():
         if key not in merged or merged[key] == value:
@@ -60,7 +60,7 @@ def _properties(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def _common_types(one: tuple[str, ...], other: tuple[str, ...]) -> list[str]:
-    """The types in both; an integer is a number."""
+    """The common types; an integer is a number."""
     found = [name for name in one if name in other]
     if "integer" not in found and (
         ("integer" in one and "number" in other) or ("integer" in other and "number" in one)
@@ -80,7 +80,7 @@ _BOUNDS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class SchemaError(WireError):
-    """The schema is no object of parameters, or too large. The tool it belongs to is left out."""
+    """The schema does not describe parameters, or is too large. Its tool is left out."""
 
     kind = "schema"
 
@@ -98,7 +98,7 @@ _SAID = frozenset(
         *("const", "deprecated", "readOnly", "writeOnly", "propertyOrdering", "$ref"),
     }
 )
-"""Keywords that are dealt with for every type, or say nothing about values."""
+"""Keywords handled for every type, or without effect on values."""
 _SIZES = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
@@ -119,8 +119,8 @@ _ALL_TYPED = frozenset(name for names in _OF_TYPE.values() for name in names)
 
 
 def to_parameters(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """A `local_schema` as the older form; None for an object that may hold anything, which older
-    services want left out. Raises SchemaError when it would be too large."""
+    """A `local_schema` in the older form; None for an unrestricted object, which older services
+    want left out. Raises SchemaError when it would be too large."""
     converter = _Converter()
     made = converter.node(_plain_object(schema))
     if "properties" not in made:
@@ -129,8 +129,8 @@ def to_parameters(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _plain_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """The root without alternatives, for it has to be an OBJECT itself: it has the properties of
-    them all, and requires what all of them do."""
+    """The root without alternatives, because it must be an OBJECT: it has all their properties, and
+    the requirements common to them."""
     notes: list[str] = []
     root = _without_all_of(schema, notes)
     for keyword in ("anyOf", "oneOf"):
@@ -168,7 +168,7 @@ class _Converter:
         self._left = MAX_NODES
 
     def node(self, given: object, *, nullable: bool = False) -> dict[str, Any]:
-        """One schema. `nullable`: null is accepted beside what it says."""
+        """Converts one schema. `nullable`: null is accepted too."""
         self._left -= 1
         if self._left < 0:
             raise SchemaError(f"the schema has more than {MAX_NODES} nodes in the older form.")
@@ -196,8 +196,8 @@ class _Converter:
     def _alternatives(
         self, branches: Sequence[dict[str, Any]], told: dict[str, Any], *, nullable: bool
     ) -> dict[str, Any]:
-        """Nothing may stand beside anyOf: what all branches share is said in each, null in the
-        first."""
+        """Converts alternatives: no keyword may be beside anyOf, so common ones are repeated in
+        each branch, null in the first."""
         rest = [branch for branch in branches if not _only_null(branch)]
         nullable = nullable or len(rest) < len(branches)
         made: list[dict[str, Any]] = []
@@ -279,7 +279,7 @@ class _Converter:
 
 
 def _anything(notes: Sequence[str]) -> dict[str, Any]:
-    """Any value; of what is in arrays the API wants to know a type nevertheless."""
+    """Any value; the API requires a type for array items."""
     text = described({"type": "STRING", "nullable": True}, notes)
     others = [{"type": name} for name in ("NUMBER", "BOOLEAN", "OBJECT")]
     inner = [{"type": "STRING", "nullable": True}, *others]
@@ -308,7 +308,7 @@ def _say_pattern(node: dict[str, Any], made: dict[str, Any], said: set[str]) -> 
 
 
 def _longest(node: dict[str, Any], tuple_form: Sequence[object]) -> float:
-    """The number of items there may be: beyond the tuple anything goes, unless it is closed."""
+    """Maximum number of items: unlimited beyond the tuple, unless it is closed."""
     if node.get("items") is False or node.get("additionalItems") is False:
         return len(tuple_form)
     most = node.get("maxItems")
@@ -316,12 +316,12 @@ def _longest(node: dict[str, Any], tuple_form: Sequence[object]) -> float:
 
 
 def _with_enum(node: dict[str, Any]) -> dict[str, Any]:
-    """A constant as a choice of one."""
+    """Converts a constant to an enum with one value."""
     return node | {"enum": [node["const"]]} if "const" in node else node
 
 
 def _types(node: dict[str, Any]) -> tuple[str, ...] | None:
-    """The types of a node: those it says, else those its keywords mean; None for any."""
+    """The types of a node: explicit ones, else those its keywords imply; None for any."""
     given = tuple(name for name in types_in(node.get("type")) if name in _KNOWN)
     if given:
         return given
@@ -337,7 +337,7 @@ def _types(node: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _of_type(node: dict[str, Any], name: str) -> dict[str, Any]:
-    """What a node with several types says of one of them."""
+    """The keywords of a node with several types that apply to one of them."""
     mine = _OF_TYPE.get(name, set())
     kept = {key: value for key, value in node.items() if key in mine or key not in _ALL_TYPED}
     values = as_array(node.get("enum"))

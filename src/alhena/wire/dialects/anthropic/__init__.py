@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: requests, answers and events, to and from Gemini's terms."""
+"""Anthropic's Messages API: requests, answers and events, converted to and from Gemini's types."""
 
 from alhena.wire.dialects.anthropic.events import EventReader
 from alhena.wire.dialects.anthropic.reading import read_request

@@ -1,4 +1,4 @@
-"""A stream of message events, read into the chunks of an answer."""
+"""Converts a stream of message events to chunks of an answer."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from alhena.wire.response import (
 
 
 class _Block(msgspec.Struct):
-    """A block that is open: how it began, its arguments so far, the signature of its thought."""
+    """An open block: its start event, its arguments so far, the signature of its thought."""
 
     start: Fields
     arguments: list[str] = msgspec.field(default_factory=list[str])
@@ -32,9 +32,9 @@ class _Block(msgspec.Struct):
 
 
 class EventReader:
-    """Events in, chunks out. Text goes on as it comes, a call when it is whole; a call whose
-    arguments are no JSON object ends the answer as in `read_response`. Blocks may come side by
-    side, and need no end of their own."""
+    """Converts events to chunks. Text is passed on as it arrives, a call when it is complete;
+    invalid arguments of a call end the answer as in `read_response`. Blocks may be interleaved and
+    need no end event."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
         self._calls = Calls(names, new_id)
@@ -51,7 +51,7 @@ class EventReader:
         self._model: str | None = None
 
     def feed(self, event: object) -> list[GenerateContentResponse]:
-        """The chunks that one event comes to. Raises DialectError, also for an `error` event."""
+        """Converts one event to chunks. Raises DialectError, also for an `error` event."""
         fields = Fields(event, "event")
         match word(fields, "type"):
             case "message_start":
@@ -69,19 +69,18 @@ class EventReader:
                 kind, text = word(error, "type") or "error", word(error, "message") or "no message"
                 raise DialectError(f"the stream ended with {kind}: {text}")
             case _:
-                pass  # ping, message_stop, and what is new
+                pass  # ping, message_stop, and unknown events
         return []
 
     def finish(self) -> list[GenerateContentResponse]:
-        """The last chunk: how it ended, and the token counts. Without a stop reason only words are
-        taken for whole: it may be calls that are missing, or the arguments of one whose block has
-        no end."""
+        """The last chunk: finish reason and token counts. Without a stop reason only text counts as
+        complete: calls may be missing, or the arguments of an unfinished block."""
         is_open = bool(self._blocks)
         parts = [part for index in sorted(self._blocks) for part in self._stop(index)]
         end: Candidate | None = None
         if self._empty is not None:
             if self._finish == FinishReason.MAX_TOKENS and self._empty.function_call is not None:
-                # Its arguments may be what the limit cut off.
+                # The limit may have cut off its arguments.
                 self._broken, self._last_broken = self._empty.function_call.name, True
             elif self._finish is None and is_open:
                 end = Candidate()
@@ -103,12 +102,12 @@ class EventReader:
         self._model = word(message, "model")
 
     def _index(self, event: Fields) -> int:
-        """The block of an event; the one that began last where it names none."""
+        """The block of an event; the latest one if it names none."""
         index = number(event, "index")
         return self._last if index is None else index
 
     def _begin(self, event: Fields) -> list[Part]:
-        """A block, with what stands in it from its beginning."""
+        """Starts a block, with its initial content."""
         index = number(event, "index")
         self._last = max(self._blocks, default=self._last) + 1 if index is None else index
         parts = [*self._stop(self._last), *([self._empty] if self._empty is not None else [])]
@@ -146,7 +145,7 @@ class EventReader:
         return []
 
     def _text(self, text: str) -> list[Part]:
-        """The first piece of a text carries the signature that belongs to it."""
+        """The first piece of a text carries its signature."""
         if not text:
             return []
         self._said = True
@@ -162,7 +161,7 @@ class EventReader:
             block.own = own_signature(opaque)
 
     def _stop(self, index: int) -> list[Part]:
-        """What the end of a block brings: a call, or the signature of a thought."""
+        """Ends a block: returns a call, or the signature of a thought."""
         block = self._blocks.pop(index, None)
         if block is None:
             return []

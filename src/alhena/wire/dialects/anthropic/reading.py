@@ -1,4 +1,4 @@
-"""A Messages request, read."""
+"""Reads a Messages request."""
 
 from collections.abc import Iterator
 
@@ -28,17 +28,16 @@ from alhena.wire.request import (
 PDF = "application/pdf"
 _REFUSED = ("mcp_servers", "container")
 _CLEARING = "clear_"
-"""What the types of edits begin with that only leave things out of a history."""
+"""Prefix of context edits that only drop parts of a history."""
 
 
 def read_request(body: object) -> DialectRequest:
-    """The body of POST /v1/messages (or its count_tokens), in Gemini's terms.
+    """Converts the body of POST /v1/messages (or its count_tokens) to Gemini's types.
 
-    Raises DialectError. Told apart no longer are: a string and one text block, messages of one role
-    in a row, texts side by side in a tool result, and what Gemini has no word for (`metadata`,
-    `cache_control`, `service_tier`, `disable_parallel_tool_use`, `effort`, edits of
-    `context_management` that only clear). The title and context of a document become text before
-    it.
+    Raises DialectError. These distinctions are lost: a string and one text block, consecutive
+    messages of one role, adjacent texts in a tool result, and settings without a Gemini equivalent
+    (`metadata`, `cache_control`, `service_tier`, `disable_parallel_tool_use`, `effort`, clearing
+    edits of `context_management`). The title and context of a document become text before it.
     """
     fields = Fields(body)
     for key in _REFUSED:
@@ -61,8 +60,8 @@ def read_request(body: object) -> DialectRequest:
 
 
 def _refuse_edits(fields: Fields) -> None:
-    """Edits of the history that only clear something save tokens; without them the model reads
-    more, and the client reads the same. Others change the answer."""
+    """Rejects edits of the history other than clearing ones. Clearing saves tokens; without it the
+    model reads more, with the same result for the client. Other edits change the answer."""
     management = fields.object("context_management") or Fields({})
     for edit in management.objects("edits"):
         kind = edit.required_text("type")
@@ -99,7 +98,7 @@ def _blocks(message: Fields) -> list[Fields]:
 
 
 def _add_user(conversation: Conversation, blocks: list[Fields], path: str) -> None:
-    """Results first, then what the user says (V2)."""
+    """Adds results first, then the user's text (V2)."""
     prompt: list[Part] = []
     for block in blocks:
         if block.required_text("type") != "tool_result":
@@ -144,7 +143,7 @@ def _pieces(block: Fields) -> Iterator[Piece]:
 
 
 def _about(block: Fields) -> Iterator[str]:
-    """What a document says of itself beside its content."""
+    """Title and context of a document as text."""
     citations = block.object("citations")
     if citations is not None and citations.flag("enabled"):
         raise block.fail("citations", "is not supported: answers bear no citations.")
@@ -182,8 +181,8 @@ def _text_document(source: Fields) -> Blob:
 
 
 def _model_parts(conversation: Conversation, blocks: list[Fields]) -> Iterator[Part]:
-    """The parts of an answer. A signature that belongs to a part stands before it; with no part
-    behind it, it goes on an empty text part (S2)."""
+    """The parts of an answer. A signature block precedes its part; without a following part, the
+    signature goes on an empty text part (S2)."""
     signature: str | None = None
     for block in blocks:
         kind = block.required_text("type")
@@ -207,7 +206,7 @@ def _signed(part: Part, signature: str) -> Part:
 
 
 def _thought(block: Fields, kind: str) -> tuple[Part | None, str | None]:
-    """A thought, and the signature it carries for the part behind it."""
+    """A thought, and the signature it carries for the next part."""
     if kind == "redacted_thinking":
         data = block.required_text("data")
         signature = of_next_part(data)
@@ -290,7 +289,7 @@ def _generation(fields: Fields) -> GenerationConfig | None:
 
 
 def _schema(fields: Fields) -> "dict[str, object] | None":
-    """The schema of the answer; `output_format` is what the field was called before."""
+    """The schema of the answer; `output_format` is an older name of the field."""
     output = fields.object("output_config")
     asked = output.object("format") if output is not None else fields.object("output_format")
     if asked is None:

@@ -1,9 +1,9 @@
 """Messages answers, whole and as events: content blocks, and signatures in opaque fields.
 
-A signature that Gemini put on a part stands in the thinking block before that part, or in a
-`redacted_thinking` block of its own, behind `gemini:`; that of a thought itself behind
-`gemini-own:`. What stands there without such a word comes from another service: it is kept with
-its thought, marked as foreign, and Gemini never gets to see it.
+Gemini's signature of a part is stored in the thinking block before that part, or in its own
+`redacted_thinking` block, with the prefix `gemini:`; the signature of a thought itself has the
+prefix `gemini-own:`. Other content comes from another service: it is kept with its thought, marked
+as foreign, and never sent to Gemini.
 """
 
 import json
@@ -42,9 +42,9 @@ _TEXT, _THINKING = "text", "thinking"
 
 
 class BlockWriter:
-    """Parts in, events of content blocks out. Text and thoughts go out as they come; a part with a
-    signature is a block of its own (S2), and so is each part when the parts are `whole`. No two
-    calls have one id."""
+    """Converts parts to events of content blocks. Text and thoughts are passed on as they arrive; a
+    part with a signature is its own block (S2), and so is each part when the parts are `whole`. Ids
+    of calls are unique."""
 
     def __init__(self, names: ToolNames, new_id: NewId, *, whole: bool = False) -> None:
         self._names = names
@@ -56,7 +56,7 @@ class BlockWriter:
         self.has_calls = False
 
     def part(self, part: Part) -> Iterator[Event]:
-        """The events of one more part."""
+        """The events of the next part."""
         if self._whole_parts and (part.thought or self._open == _TEXT):
             yield from self.close()
         if part.thought:
@@ -79,15 +79,15 @@ class BlockWriter:
 
     @property
     def takes_text(self) -> bool:
-        """True when a block of text is open."""
+        """True when a text block is open."""
         return self._open == _TEXT
 
     def with_text(self, text: str) -> Event:
-        """The event of more text for such a block."""
+        """The event of further text for such a block."""
         return self._delta({"type": "text_delta", "text": text})
 
     def close(self) -> Iterator[Event]:
-        """The end of the block that is open."""
+        """Closes the open block."""
         if self._open is not None:
             self._open = None
             yield {"type": "content_block_stop", "index": self._index}
@@ -149,8 +149,8 @@ class BlockWriter:
 def blocks_of(
     parts: Iterable[Part], names: ToolNames, new_id: NewId, *, joined: bool = False
 ) -> list[dict[str, Any]]:
-    """The finished content blocks of parts: one for each, or, `joined`, as a stream has them, where
-    neighbouring texts are one."""
+    """The complete content blocks of parts: one for each, or, `joined`, with adjacent texts merged
+    as in a stream."""
     writer = BlockWriter(names, new_id, whole=not joined)
     blocks: list[dict[str, Any]] = []
     for part in parts:
@@ -187,9 +187,9 @@ _FROM_STOP_REASON = {
 def write_response(
     response: GenerateContentResponse, *, model: str, names: ToolNames, new_id: NewId
 ) -> dict[str, Any]:
-    """An answer as a message. `model` is the name the client asked for.
+    """Converts an answer to a message. `model` is the client's name of the model.
 
-    Raises UnusableAnswerError for an answer that ended with a call that cannot be used.
+    Raises UnusableAnswerError for an answer that ended with an unusable call.
     """
     blocks = blocks_of(response.parts, names, new_id, joined=True)
     has_calls = any(block["type"] == "tool_use" for block in blocks)
@@ -202,7 +202,7 @@ def write_response(
 
 
 class EventWriter:
-    """A streamed answer as the events of a message stream. Each has its name as `type`."""
+    """Converts a streamed answer to the events of a message stream. Each has its name as `type`."""
 
     def __init__(self, *, model: str, names: ToolNames, new_id: NewId) -> None:
         self._model = model
@@ -212,7 +212,7 @@ class EventWriter:
         self._started = False
 
     def feed(self, chunk: GenerateContentResponse) -> list[Event]:
-        """The events that one more chunk comes to."""
+        """Converts a chunk to events."""
         events: list[Event] = []
         self._usage = chunk.usage_metadata or self._usage
         if not self._started:
@@ -227,19 +227,19 @@ class EventWriter:
         return events
 
     def text(self, chunk: GenerateContentResponse) -> str:
-        """The text of a chunk that brings nothing else to the block of text that is open, which is
-        then fed; empty for any other."""
+        """The text of a chunk that only adds to the open text block, to which it is added; empty
+        for other chunks."""
         text = sole_text(chunk) if self._blocks.takes_text else ""
         if text:
             self._usage = chunk.usage_metadata or self._usage
         return text
 
     def with_text(self, text: str) -> Event:
-        """The event of a text for the block that is open."""
+        """The event of a text for the open block."""
         return self._blocks.with_text(text)
 
     def finish(self) -> list[Event]:
-        """The events at the end. Raises UnusableAnswerError as `write_response` does."""
+        """The final events. Raises UnusableAnswerError like `write_response`."""
         events = [] if self._started else self.feed(GenerateContentResponse())
         events += self._blocks.close()
         reason = stop_reason(self._last, has_calls=self._blocks.has_calls)
@@ -253,7 +253,7 @@ class EventWriter:
 
 
 def stop_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
-    """The stop reason for the end of an answer."""
+    """The stop reason of an answer."""
     match ending_of(last, has_calls=has_calls):
         case Ending.FILTERED:
             return "refusal"
@@ -264,7 +264,7 @@ def stop_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
 
 
 def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
-    """Token counts; what came from the cache is counted apart, as there."""
+    """Token counts; cached tokens are counted separately, as in the dialect."""
     usage = usage or UsageMetadata()
     cached = usage.cached_content_token_count
     prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
@@ -277,7 +277,7 @@ def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
 
 
 def usage_from(fields: Fields) -> UsageMetadata | None:
-    """The token counts of a message, as far as they make sense; None where there are none."""
+    """The valid token counts of a message; None without any."""
     if not fields.value("usage"):
         return None
     usage = inner(fields, "usage")
@@ -294,13 +294,13 @@ def usage_from(fields: Fields) -> UsageMetadata | None:
 
 
 def finish_reason(stop: str | None) -> FinishReason | None:
-    """Gemini's word for a stop reason, None for none."""
+    """Gemini's finish reason for a stop reason, None for none."""
     return _FROM_STOP_REASON.get(stop, FinishReason.STOP) if stop else None
 
 
 def end_of(finish: FinishReason | None, broken: str | None, *, last: bool) -> Candidate:
-    """The end of an answer with this reason. `broken`: the tool of a call that did not become
-    whole; `last`: nothing came behind it, so that the limit of tokens may have cut it off."""
+    """The end of an answer. `broken`: the tool of an incomplete call; `last`: nothing followed it,
+    so the token limit may have cut it off."""
     if broken is None:
         return Candidate(finish_reason=finish)
     cut = last and finish == FinishReason.MAX_TOKENS
@@ -308,10 +308,10 @@ def end_of(finish: FinishReason | None, broken: str | None, *, last: bool) -> Ca
 
 
 def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
-    """A message in Gemini's terms. Raises DialectError for a body that is none.
+    """Converts a message to Gemini's types. Raises DialectError for an invalid body.
 
-    A call whose arguments are no JSON object ends the answer with MALFORMED_FUNCTION_CALL, or with
-    MAX_TOKENS where that limit cut it off.
+    A call whose arguments are not a JSON object ends the answer with MALFORMED_FUNCTION_CALL, or
+    with MAX_TOKENS if that limit cut it off.
     """
     fields = Fields(body)
     kind = fields.text("type")
@@ -336,8 +336,8 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
 
 
 class _Reading:
-    """The blocks of an answer on their way to parts. `broken`: the tool of a call that did not
-    become whole; `last_broken`: no block came behind it."""
+    """Converts the blocks of an answer to parts. `broken`: the tool of an incomplete call;
+    `last_broken`: no block followed it."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
         self._calls = Calls(names, new_id)
@@ -348,7 +348,7 @@ class _Reading:
         self.last_broken = False
 
     def take(self, block: Fields) -> None:
-        """One more block. Those of server tools have no part here."""
+        """Adds a block. Blocks of server tools are ignored."""
         kind = block.required_text("type")
         self.last_broken = False
         if kind == "text" and (text := block.text("text")):
@@ -365,8 +365,8 @@ class _Reading:
             self._parts += [hidden] if hidden is not None else []
 
     def finish(self, *, cut: bool) -> list[Part]:
-        """The parts. `cut`: the answer ended at the limit of its tokens, so that a call without
-        arguments at its end may have lost them."""
+        """The parts. `cut`: the answer ended at its token limit, so a final call without arguments
+        may have lost them."""
         if cut and self._empty is not None:
             self.broken, self.last_broken = self._empty, True
             self._parts.pop()
@@ -388,7 +388,7 @@ class _Reading:
 
 
 class Calls:
-    """Makes the calls of one answer, no two of them with one id."""
+    """Builds the calls of an answer, with unique ids."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
         self._names = names
@@ -396,12 +396,12 @@ class Calls:
         self._taken: set[str] = set()
 
     def name(self, block: Fields) -> str:
-        """The tool that a block calls, in words where it has no name."""
+        """The tool name of a block, or a description if it has none."""
         return self._names.wire(word(block, "name") or "") or "a tool without a name"
 
     def call(self, block: Fields, text: str = "") -> FunctionCall | None:
-        """The call of a block whose arguments came in `text`, or whole in the block; None where
-        they are no JSON object, or it has no name."""
+        """The call of a block with arguments in `text`, or in the block itself; None if they are
+        not a JSON object, or the name is missing."""
         given = block.value("input")
         if not text.strip() and isinstance(given, str):
             text = given
@@ -413,8 +413,8 @@ class Calls:
 
 
 def hidden_thought(block: Fields) -> tuple[Part | None, str | None]:
-    """What a block of redacted thinking holds: a thought that only its service can read, or the
-    signature of the part behind it."""
+    """The content of a redacted thinking block: a thought that only its service can read, or the
+    signature of the next part."""
     data = word(block, "data") or ""
     signature = of_next_part(data)
     if signature is not None or not data:

@@ -1,4 +1,4 @@
-"""A Messages request, written."""
+"""Writes a Messages request."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, Gene
 from alhena.wire.schema.keywords import described, note
 
 DEFAULT_MAX_TOKENS = 8192
-"""The dialect demands a limit; Gemini's own default has none."""
+"""The dialect requires a limit; Gemini's default has none."""
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
@@ -30,11 +30,11 @@ _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 def write_request(
     request: DialectRequest, *, new_id: NewId, keep_thoughts: bool = True
 ) -> dict[str, Any]:
-    """The body of POST /v1/messages. Media that a message cannot hold become words. Raises
-    DialectError for settings that would be lost (`refuse_lost`).
+    """Builds the body of POST /v1/messages. Unsupported media become text. Raises DialectError for
+    settings that would be lost (`refuse_lost`).
 
-    `keep_thoughts` keeps thoughts and signatures in their opaque fields; a server of another
-    service refuses those.
+    `keep_thoughts` keeps thoughts and signatures in their opaque fields; servers of other services
+    reject those.
     """
     contents = with_ids(request.contents, new_id)
     config = request.config
@@ -123,7 +123,7 @@ def _result(answer: FunctionResponse) -> dict[str, Any]:
 
 
 def _media(data: Blob | None, file: FileData | None) -> dict[str, Any] | None:
-    """The block of media; None when the dialect has none for them."""
+    """The block for media; None if the dialect has none."""
     if data is not None:
         return _data_block(data)
     if file is None:
@@ -150,8 +150,8 @@ def _data_block(data: Blob) -> dict[str, Any] | None:
 
 
 def _tools(config: GenerateContentConfig, names: ToolNames) -> list[dict[str, Any]]:
-    """The tools; of several among which one has to be called, those alone, for the dialect cannot
-    say it otherwise."""
+    """The tools; only the allowed ones if one of several must be called, because the dialect cannot
+    express that otherwise."""
     only = {names.original(name) for name in _allowed(config)}
     return [
         {"name": name, "description": description, "input_schema": schema}
@@ -217,16 +217,16 @@ _SAID = frozenset(
         *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
     }
 )
-"""What the service refuses, and what a description can say."""
+"""Keywords the service rejects and a description can express."""
 _OPEN = frozenset({"patternProperties", "propertyNames", "not", "if", "prefixItems", "contains"})
-"""What it refuses, and what leaves another schema behind when it is gone."""
+"""Rejected keywords whose removal would change the meaning."""
 _FORMATS = frozenset(
     {
         *("date-time", "time", "date", "duration", "email", "hostname", "uri", "uuid"),
         *("ipv4", "ipv6"),
     }
 )
-"""Those that it knows."""
+"""Supported formats."""
 _DEFINED = ("$defs", "definitions")
 _NAMED = frozenset({"properties", "$defs", "definitions"})
 _LISTED = frozenset({"anyOf", "allOf"})
@@ -237,8 +237,8 @@ class _NotTakenError(Exception):
 
 
 def answer_form(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema as the service takes it: objects have no properties but those that are named, and
-    bounds stand in descriptions. None where it has no such form."""
+    """The schema in the service's form: objects are closed, and bounds are moved to descriptions.
+    None if that is impossible."""
     try:
         made = _node(schema, _DEEPEST)
         _require_ends(made)
@@ -248,8 +248,8 @@ def answer_form(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _require_ends(schema: dict[str, Any]) -> None:
-    """Raises _NotTakenError for references that lead back to where they came from, or to something
-    else than a definition of the schema."""
+    """Raises _NotTakenError for recursive references, and for references outside the schema's
+    definitions."""
     below = {
         f"#/{group}/{name}": _references(node)
         for group in _DEFINED
@@ -265,7 +265,7 @@ def _require_ends(schema: dict[str, Any]) -> None:
 
 
 def _references(node: object) -> set[str]:
-    """What is referred to in a schema and in all below it."""
+    """All references in a schema."""
     found: set[str] = set()
     waiting = [node]
     while waiting:
@@ -296,13 +296,13 @@ def _node(node: dict[str, Any], depth: int) -> dict[str, Any]:
             made[name] = _below(name, value, depth)
     if "properties" in made or "object" in (as_array(made.get("type")) or [made.get("type")]):
         if made.get("additionalProperties", not made.get("properties")):
-            raise _NotTakenError  # closed, it would allow other answers
+            raise _NotTakenError  # closing it would allow other answers
         made["additionalProperties"] = False
     return described(made, notes)
 
 
 def _is_compound(key: str, value: object) -> bool:
-    """True when a keyword allows whole objects or arrays, of which the service takes none."""
+    """True when a keyword lists whole objects or arrays, which the service rejects."""
     values = as_array(value) or [] if key == "enum" else [value] if key == "const" else []
     return any(isinstance(one, (dict, list)) for one in values)
 

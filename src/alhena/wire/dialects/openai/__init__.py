@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: requests, answers and chunks, to and from Gemini's terms."""
+"""OpenAI's chat completions: requests, answers and chunks, converted to and from Gemini's types."""
 
 from alhena.wire.dialects.openai.chunks import EventReader, EventWriter
 from alhena.wire.dialects.openai.reading import read_request

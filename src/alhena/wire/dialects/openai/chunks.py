@@ -1,4 +1,4 @@
-"""Chat completions, chunk by chunk."""
+"""Chat completion chunks."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ Chunk = dict[str, Any]
 
 
 class EventWriter:
-    """A streamed answer as chat completion chunks; `[DONE]` is the server's to add."""
+    """Converts a streamed answer to chat completion chunks; the server adds `[DONE]`."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class EventWriter:
         self._taken: set[str] = set()
 
     def feed(self, chunk: GenerateContentResponse) -> list[Chunk]:
-        """The chunks that one more chunk of Gemini's comes to."""
+        """Converts one of Gemini's chunks."""
         self._usage = chunk.usage_metadata or self._usage
         chunks: list[Chunk] = []
         if not self._id:
@@ -67,19 +67,19 @@ class EventWriter:
         return chunks
 
     def text(self, chunk: GenerateContentResponse) -> str:
-        """The text of a chunk that brings nothing else to an answer that has begun, which is then
-        fed; empty for any other."""
+        """The text of a chunk that only adds to an answer already begun, to which it is added;
+        empty for other chunks."""
         text = sole_text(chunk) if self._id else ""
         if text:
             self._usage = chunk.usage_metadata or self._usage
         return text
 
     def with_delta(self, delta: dict[str, Any]) -> Chunk:
-        """A chunk of the answer, once it has begun."""
+        """A chunk of the answer, after its start."""
         return self._chunk(delta)
 
     def finish(self) -> list[Chunk]:
-        """The chunks at the end. Raises UnusableAnswerError as `write_response` does."""
+        """The final chunks. Raises UnusableAnswerError like `write_response`."""
         chunks = [] if self._id else self.feed(GenerateContentResponse())
         reason = finish_reason(self._last, has_calls=self._calls > 0)
         chunks.append(self._chunk({}, reason))
@@ -107,8 +107,8 @@ class EventWriter:
 
 
 class EventReader:
-    """Chunks in, chunks of Gemini's out. Text goes on as it comes, calls when the answer ends; a
-    call whose arguments are no JSON object ends it as in `read_response`."""
+    """Converts chunks to Gemini's. Text is passed on as it arrives, calls at the end of the answer;
+    invalid arguments of a call end it as in `read_response`."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
         self._calls = Calls(names, new_id)
@@ -119,7 +119,7 @@ class EventReader:
         self._model: str | None = None
 
     def feed(self, chunk: object) -> list[GenerateContentResponse]:
-        """The chunks that one chunk comes to. Raises DialectError, also for an error object."""
+        """Converts one chunk. Raises DialectError, also for an error object."""
         fields = Fields(chunk, "chunk")
         error = fields.value("error")
         if error is not None:
@@ -138,9 +138,9 @@ class EventReader:
         return [self._chunk(parts)] if parts else []
 
     def finish(self) -> list[GenerateContentResponse]:
-        """The last chunk of an answer that has come to its end: the calls, how it ended, and the
-        token counts. Without a finish reason only words are taken for whole (`without_reason`): it
-        may be calls that are missing."""
+        """The last chunk of a finished answer: the calls, the finish reason, and the token counts.
+        Without a finish reason only text counts as complete (`without_reason`): calls may be
+        missing."""
         unended = self._finish is None
         cut = self._finish == FinishReason.MAX_TOKENS
         parts, end = self._calls.finish(cut=cut, unended=unended)

@@ -1,4 +1,4 @@
-"""A chat completion request, read: its messages, tools and settings."""
+"""Reads a chat completion request: messages, tools and settings."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from alhena.wire.request import (
 )
 
 EFFORTS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768}
-"""Reasoning effort -> tokens to think with."""
+"""Reasoning effort -> thinking tokens."""
 
 _JSON = "application/json"
 _REFUSED = {
@@ -40,7 +40,7 @@ _REFUSED = {
 
 
 def read_tools(fields: Fields, names: ToolNames) -> tuple[Tool, ...] | None:
-    """The functions that may be called."""
+    """Reads the callable functions."""
     if fields.value("functions") is not None:
         raise fields.fail("functions", "is not supported; use tools.")
     declarations: list[FunctionDeclaration] = []
@@ -63,8 +63,8 @@ def read_tools(fields: Fields, names: ToolNames) -> tuple[Tool, ...] | None:
 
 
 def read_tool_choice(fields: Fields, names: ToolNames, *, any_tools: bool) -> ToolConfig | None:
-    """True when the model may, must or must not call a function, and which. Where there are none, a
-    choice that demands one is an error, and any other says nothing."""
+    """Reads the function calling mode and the allowed names. Without functions, a choice that
+    requires a call is an error, and any other is ignored."""
     choice = _choice(fields, names)
     calling = choice.function_calling_config if choice is not None else None
     if any_tools or calling is None:
@@ -115,7 +115,7 @@ def _tool_config(mode: FunctionCallingMode, only: tuple[str, ...] | None = None)
 
 
 def read_generation(fields: Fields) -> GenerationConfig | None:
-    """Sampling and output settings."""
+    """Reads sampling and output settings."""
     if fields.integer("n") not in {None, 1}:
         raise fields.fail("n", "only one answer can be asked for.")
     if fields.flag("logprobs"):
@@ -182,13 +182,13 @@ _SYSTEM = frozenset({"system", "developer"})
 
 
 def read_request(body: object) -> DialectRequest:
-    """The body of POST /v1/chat/completions, in Gemini's terms.
+    """Converts the body of POST /v1/chat/completions to Gemini's types.
 
-    Raises DialectError. Told apart no longer are: a string and one text part, `developer` and
-    `system`, messages of one role in a row, texts side by side in a tool result. A system message
-    behind others, or where there are no others, becomes the user's. What Gemini has no word for is
-    left out (`user`, `metadata`, `store`, `parallel_tool_calls`, `strict`, `detail`, `verbosity`,
-    `prediction`, names of participants).
+    Raises DialectError. These distinctions are lost: a string and one text part, `developer` and
+    `system`, consecutive messages of one role, adjacent texts in a tool result. A system message
+    after other messages, or without any, becomes the user's. Settings without a Gemini equivalent
+    are dropped (`user`, `metadata`, `store`, `parallel_tool_calls`, `strict`, `detail`,
+    `verbosity`, `prediction`, names of participants).
     """
     fields = Fields(body)
     names = ToolNames()
@@ -235,7 +235,7 @@ def _read_messages(fields: Fields, names: ToolNames) -> tuple[Content | None, tu
         else:
             raise unknown(message, "role", role, "there are system, user, assistant and tool")
     if not begun and system:
-        # Gemini answers contents only, and these are all the words there are.
+        # Gemini requires contents, and this is the only text.
         conversation.user(system, fields.place("messages"))
         system = []
     contents = conversation.finish(fields.place("messages"))
@@ -243,7 +243,7 @@ def _read_messages(fields: Fields, names: ToolNames) -> tuple[Content | None, tu
 
 
 def _texts(message: Fields) -> list[Part]:
-    """The texts of a message that can hold nothing else."""
+    """The texts of a text-only message."""
     parts: list[Part] = []
     for part in _content(message):
         kind = part.required_text("type")

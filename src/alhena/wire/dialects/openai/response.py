@@ -1,4 +1,4 @@
-"""Chat completions, whole, and their tool calls as they come."""
+"""Complete chat completions, and tool calls assembled from pieces."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -35,7 +35,7 @@ _NAMELESS = "a tool without a name"
 
 
 class _Call(msgspec.Struct):
-    """A call as its pieces come."""
+    """A call under assembly."""
 
     id: str = ""
     name: str = ""
@@ -46,17 +46,17 @@ class _Call(msgspec.Struct):
 
     @property
     def begun(self) -> bool:
-        """True when anything of the arguments has come."""
+        """True when part of the arguments has arrived."""
         return self.given is not None or any(text.strip() for text in self.texts)
 
     @property
     def args(self) -> dict[str, Any] | None:
-        """The arguments; None while they are no JSON object."""
+        """The arguments; None while they are not a JSON object."""
         return self.given if self.given is not None else answered_arguments("".join(self.texts))
 
     def so_far(self) -> dict[str, Any] | None:
-        """The same, without reading all of a text that goes on, again and again: one that was read
-        in vain so often belongs to a server that names each piece."""
+        """The same, without parsing a growing text again and again: after several failed attempts
+        the server repeats the name in each piece."""
         goes_on = self.texts and self.texts[0].startswith("{") and self.texts[-1][-1:] != "}"
         if goes_on or self.tries >= _MOST_TRIES:
             return self.given
@@ -66,7 +66,7 @@ class _Call(msgspec.Struct):
 
 
 class _Piece(msgspec.Struct, frozen=True):
-    """What one element of `tool_calls` holds."""
+    """The content of one element of `tool_calls`."""
 
     index: int | None
     id: str
@@ -77,19 +77,19 @@ class _Piece(msgspec.Struct, frozen=True):
 
     @property
     def begun(self) -> bool:
-        """True when it holds anything of the arguments."""
+        """True when it has part of the arguments."""
         return self.given is not None or bool(self.text.strip())
 
     @property
     def args(self) -> dict[str, Any] | None:
-        """The arguments, if the piece holds them whole and not only their middle."""
+        """The arguments, if the piece has all of them."""
         if self.given is not None:
             return self.given
         return answered_arguments(self.text) if self.text.strip() else None
 
 
 class Calls:
-    """The calls of one answer. `names` are those of the tools that it may call."""
+    """The calls of an answer. `names` are those of the callable tools."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
         self._names = names
@@ -99,14 +99,15 @@ class Calls:
         self._by_id: dict[str, _Call] = {}
 
     def add(self, element: Fields) -> None:
-        """A whole call. Raises DialectError for arguments that are neither text nor an object."""
+        """Adds a complete call. Raises DialectError for arguments that are neither text nor an
+        object."""
         self._take(self._begin(), _piece(element))
 
     def feed(self, elements: Iterable[Fields]) -> None:
-        """The pieces in one chunk. Raises DialectError as `add` does.
+        """Adds the pieces of a chunk. Raises DialectError like `add`.
 
-        A piece belongs to the call of its index. Where servers give none, or every call the same,
-        a name begins the next one, unless the arguments so far go on with it, or the name does.
+        A piece belongs to the call of its index. Without distinct indexes a name starts the next
+        call, unless it continues the arguments or the name so far.
         """
         touched: set[int] = set()
         for element in elements:
@@ -118,10 +119,9 @@ class Calls:
             touched.add(id(call))
 
     def finish(self, *, cut: bool, unended: bool = False) -> tuple[list[Part], Candidate | None]:
-        """The calls that can be carried out, and how the answer ends if others cannot. `cut`: it
-        ended at the limit of its tokens, so that the last call may not be whole. `unended`: nothing
-        said that it ended; without its last call, where nothing of that came but the name, it has
-        no reason for its end."""
+        """The usable calls, and the end of the answer if others are unusable. `cut`: it ended at
+        the token limit, so the last call may be incomplete. `unended`: it had no finish reason; a
+        final call with only a name is then dropped, and the answer has no reason for its end."""
         parts: list[Part] = []
         taken: set[str] = set()
         end: Candidate | None = None
@@ -141,7 +141,7 @@ class Calls:
         return parts, end
 
     def _found(self, piece: _Piece) -> _Call | None:
-        """The call to which a piece may belong."""
+        """The call that a piece may belong to."""
         if piece.index is not None:
             found = self._at.get(piece.index)
             if found is not None or piece.name or piece.id:
@@ -153,8 +153,8 @@ class Calls:
         return self._calls[-1] if self._calls else None
 
     def _continues(self, call: _Call, piece: _Piece, *, again: bool) -> bool:
-        """True when a piece goes on with the call that it may belong to. `again`: a piece of that
-        call came in the same chunk."""
+        """True when a piece continues the call it may belong to. `again`: the same chunk had a
+        piece of that call."""
         if not piece.name or not call.name:
             return True
         other = bool(piece.id and call.id and piece.id != call.id)
@@ -170,8 +170,7 @@ class Calls:
         return not piece.begun or (bool(piece.id) and args in ({}, piece.args))
 
     def _goes_on(self, call: _Call, piece: _Piece) -> bool:
-        """True when the name of a piece repeats, or goes on with, that of a call that has no
-        arguments yet."""
+        """True when a piece's name repeats or continues that of a call without arguments."""
         if piece.name == call.name:
             return piece.index is not None or bool(piece.id)
         joined = _joined(call.name, piece.name)
@@ -199,7 +198,7 @@ class Calls:
 
 
 def _joined(name: str, more: str) -> str:
-    """A name with its next piece, which some servers begin with what they said before."""
+    """Appends a piece of a name; some servers repeat the previous part."""
     return more if more.startswith(name) else f"{name}{more}"
 
 
@@ -222,7 +221,7 @@ def _numeral(value: object) -> str:
 
 
 def signature_of(holder: Fields) -> str | None:
-    """`extra_content.google.thought_signature`, where Google's own endpoint keeps it (V4)."""
+    """`extra_content.google.thought_signature`, as in Google's own endpoint (V4)."""
     google = as_object((as_object(holder.value("extra_content")) or {}).get("google")) or {}
     return word(Fields(google), "thought_signature") or None
 
@@ -244,9 +243,9 @@ def write_response(
     new_id: NewId,
     created: int,
 ) -> dict[str, Any]:
-    """An answer as a chat completion. `created` is in seconds since 1970.
+    """Converts an answer to a chat completion. `created` is in seconds since 1970.
 
-    Raises UnusableAnswerError for an answer that ended with a call that cannot be used.
+    Raises UnusableAnswerError for an answer that ended with an unusable call.
     """
     message = message_of(response.parts, names, new_id)
     reason = finish_reason(response, has_calls="tool_calls" in message)
@@ -262,8 +261,8 @@ def write_response(
 
 
 def message_of(parts: tuple[Part, ...], names: ToolNames, new_id: NewId) -> dict[str, Any]:
-    """The message of an assistant. The signature of a text stands at the message, that of a call at
-    the call."""
+    """The message of an assistant. The signature of a text is stored in the message, that of a call
+    in the call."""
     thoughts = "".join(words_for(part) for part in parts if part.thought)
     texts = [part for part in parts if not part.thought and part.function_call is None]
     content = "".join(words_for(part) for part in texts)
@@ -299,12 +298,12 @@ def tool_call(
 
 
 def signed(signature: str) -> dict[str, Any]:
-    """The field that carries a thought signature."""
+    """The field with a thought signature."""
     return {"extra_content": {"google": {"thought_signature": signature}}}
 
 
 def finish_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
-    """The finish reason for the end of an answer."""
+    """The finish reason of an answer."""
     match ending_of(last, has_calls=has_calls):
         case Ending.FILTERED:
             return "content_filter"
@@ -329,7 +328,7 @@ def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
 
 
 def usage_from(fields: Fields, key: str = "usage") -> UsageMetadata | None:
-    """The token counts of a completion, as far as they make sense; None where there are none."""
+    """The valid token counts of a completion; None without any."""
     if not fields.value(key):
         return None
     usage = inner(fields, key)
@@ -345,11 +344,11 @@ def usage_from(fields: Fields, key: str = "usage") -> UsageMetadata | None:
 
 
 def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
-    """A chat completion in Gemini's terms. Raises DialectError for a body that is none.
+    """Converts a chat completion to Gemini's types. Raises DialectError for an invalid body.
 
-    A call whose arguments are no JSON object ends the answer with MALFORMED_FUNCTION_CALL, or with
-    MAX_TOKENS where that limit cut it off. An answer that holds something needs no finish reason:
-    it is there as a whole.
+    A call whose arguments are not a JSON object ends the answer with MALFORMED_FUNCTION_CALL, or
+    with MAX_TOKENS if that limit cut it off. A non-empty answer needs no finish reason: it is
+    complete.
     """
     fields = Fields(body)
     choices = fields.objects("choices")
@@ -377,7 +376,7 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
 
 
 def said_parts(message: Fields) -> list[Part]:
-    """The thoughts and words of a message, or of what a chunk adds to one, with their signature."""
+    """The thoughts and texts of a message or chunk, with their signature."""
     thought = word(message, "reasoning_content") or word(message, "reasoning")
     parts = [Part(text=thought, thought=True)] if thought else []
     refusal = word(message, "refusal") or ""
@@ -409,8 +408,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def call_elements(message: Fields) -> list[Fields]:
-    """The calls of a message, or of what a chunk adds to one; the one in the form that was there
-    before `tool_calls`, too."""
+    """The calls of a message or chunk, including the form that preceded `tool_calls`."""
     elements = message.objects("tool_calls")
     older = as_object(message.value("function_call"))
     if older:
@@ -419,8 +417,8 @@ def call_elements(message: Fields) -> list[Fields]:
 
 
 def read_finish(reason: str | None) -> FinishReason | None:
-    """Gemini's word for a finish reason, None for none. Raises DialectError for one that says that
-    the answer failed."""
+    """Gemini's finish reason, None for none. Raises DialectError for a reason that means
+    failure."""
     if reason in _FAILED:
         raise DialectError(f'the answer ended with the finish reason "{reason}".')
     return _READ.get(reason, FinishReason.STOP) if reason else None

@@ -1,4 +1,4 @@
-"""A chat completion request, written."""
+"""Writes a chat completion request."""
 
 from typing import Any
 
@@ -29,11 +29,11 @@ _COPIED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "see
 def write_request(
     request: DialectRequest, *, new_id: NewId, keep_thoughts: bool = True
 ) -> dict[str, Any]:
-    """The body of POST /v1/chat/completions. Media that a message cannot hold become words. Raises
+    """Builds the body of POST /v1/chat/completions. Unsupported media become text. Raises
     DialectError for settings that would be lost (`refuse_lost`).
 
     `keep_thoughts` keeps thoughts and signatures in `reasoning_content` and `extra_content`, which
-    servers of other services may refuse.
+    servers of other services may reject.
     """
     contents = with_ids(request.contents, new_id)
     config = request.config
@@ -102,7 +102,7 @@ def _result(answer: FunctionResponse) -> dict[str, Any]:
 
 
 def _joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts of a result with texts side by side as one, which is all that is kept of them."""
+    """The parts of a result with adjacent texts merged, because the division is not preserved."""
     made: list[dict[str, Any]] = []
     for part in parts:
         if made and part["type"] == made[-1]["type"] == "text":
@@ -122,7 +122,7 @@ def _user_part(part: Part) -> dict[str, Any] | None:
 
 
 def _content(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Parts as a message's content; one text is a string, which every server reads."""
+    """Parts as a message's content; a single text becomes a string, which every server accepts."""
     if len(parts) == 1 and parts[0]["type"] == "text":
         return str(parts[0]["text"])
     return parts
@@ -201,7 +201,7 @@ def _generation(config: GenerationConfig) -> dict[str, Any]:
 
 
 def _effort(tokens: int | None) -> str | None:
-    """The least effort that grants the tokens."""
+    """The lowest effort that grants the tokens."""
     if tokens is None or tokens < 0:
         return None
     return next((name for name, budget in EFFORTS.items() if budget >= tokens), "high")
