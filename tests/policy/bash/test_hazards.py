@@ -41,7 +41,7 @@ HAZARDOUS = [
     *("ssh -o ProxyCommand=x h", "ssh -oProxyCommand=x h", "ssh -F f h", "rsync -e x a b", "rsync --rsh=x a b"),
     *("rsync -ave x a b", "make test SHELL=x", "make test CC='x y'", "make -f x test", "make --eval=x"),
     *("make test MAKEFLAGS=x", "go test -exec x ./...", "go build -toolexec x", "go test -exec=x", "go vet -vettool=x"),
-    *("go build --toolexec=x", "go build -o f", "cargo --config x test", "cargo test --config=x"),
+    *("go build --toolexec=x", "go build -o ../f", "cargo --config x test", "cargo test --config=x"),
     *("npm --script-shell=x test", "npm test --script-shell x", "pip install --index-url x y", "pip install -i x y"),
     *("hostname x", "dmesg -C", "iconv -o f g", "kubectl --kubeconfig=x get pods", "gh api -X POST /x"),
     *("fd -x ls", "fd . --exec-batch ls", "gofmt -w f", "prettier --write f", "prettier -w f", "eslint --fix ."),

@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -44,6 +45,11 @@ class ToolHost(msgspec.Struct, frozen=True, kw_only=True):
     models: ModelTools
 
     @property
+    def most(self) -> int:
+        """Characters a result may have before it goes to `outputs`; 0 for any number."""
+        return self.outputs.threshold
+
+    @property
     def own(self) -> Mapping[str, str]:
         """The environment of programs that alhena runs for itself, such as git."""
         given = own_environment(self.environ)
@@ -54,141 +60,53 @@ def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
     """The tools in the order they are declared."""
     note = {} if host.sandbox is None else {"run_shell_command": host.sandbox.description}
     return tuple(
-        LazyTool(name, partial(make, host), note=note.get(name, ""))
-        for name, make in _MAKERS.items()
+        LazyTool(name, partial(_make, name, host), note=note.get(name, "")) for name in _MAKE
     )
 
 
-def _list_directory(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.list_directory import ListDirectory
-
-    return ListDirectory(host.workspace, environ=host.own, most_characters=host.outputs.threshold)
+def _make(name: str, host: ToolHost) -> Tool:
+    return _MAKE[name](import_module(f"alhena.tools.builtin.{name}"), host)
 
 
-def _read_file(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.read_file import ReadFile
-
-    return ReadFile(host.workspace, most_characters=host.outputs.threshold)
-
-
-def _read_many_files(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.read_many_files import ReadManyFiles
-
-    return ReadManyFiles(host.workspace, environ=host.own)
-
-
-def _search_file_content(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.search_file_content import SearchFileContent
-
-    most = host.outputs.threshold
-    return SearchFileContent(host.workspace, environ=host.own, most_characters=most)
-
-
-def _glob(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.glob import Glob
-
-    return Glob(host.workspace, environ=host.own, most_characters=host.outputs.threshold)
-
-
-def _replace(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.replace import Replace
-
-    return Replace(host.workspace)
-
-
-def _smart_edit(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.smart_edit import SmartEdit
-
-    return SmartEdit(host.workspace, host.models.ask)
-
-
-def _write_file(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.write_file import WriteFile
-
-    return WriteFile(host.workspace)
-
-
-def _run_shell_command(host: ToolHost) -> Tool:
-    from alhena.tools.builtin import run_shell_command as shell
-
+def _shell(module: Any, host: ToolHost) -> Tool:
     environ, settings = own_environment(host.environ), host.settings
     redaction = settings.security.environment_variable_redaction
-    return shell.RunShellCommand(
+    return module.RunShellCommand(
         host.workspace,
         groups=host.groups,
-        environment=shell.ShellEnvironment(environ, redaction, host.sandbox),
-        limits=shell.ShellLimits(inactivity=settings.tools.shell.inactivity_timeout),
+        environment=module.ShellEnvironment(environ, redaction, host.sandbox),
+        limits=module.ShellLimits(inactivity=settings.tools.shell.inactivity_timeout),
         outputs=host.outputs,
     )
 
 
-def _list_background_processes(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
-
-    return ListBackgroundProcesses(host.groups)
-
-
-def _read_background_output(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
-
-    return ReadBackgroundOutput(host.groups)
-
-
-def _read_tool_output(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.read_tool_output import ReadToolOutput
-
-    return ReadToolOutput(host.outputs)
-
-
-def _web_fetch(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.web_fetch import WebFetch
-
-    return WebFetch(host.models.access, host.models.open_fetcher)
-
-
-def _google_web_search(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.google_web_search import GoogleWebSearch
-
-    return GoogleWebSearch(host.models.access)
-
-
-def _save_memory(host: ToolHost) -> Tool:
+def _memory(module: Any, host: ToolHost) -> Tool:
     from alhena.config.home import user_memory_path
-    from alhena.tools.builtin.save_memory import SaveMemory
 
-    return SaveMemory(user_memory_path(host.environ, host.settings.context.file_names[0]))
-
-
-def _write_todos(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.write_todos import WriteTodos
-
-    del host
-    return WriteTodos()
+    return module.SaveMemory(user_memory_path(host.environ, host.settings.context.file_names[0]))
 
 
-def _get_internal_docs(host: ToolHost) -> Tool:
-    from alhena.tools.builtin.get_internal_docs import GetInternalDocs
-
-    del host
-    return GetInternalDocs()
-
-
-_MAKERS: dict[str, Callable[[ToolHost], Tool]] = {
-    "list_directory": _list_directory,
-    "read_file": _read_file,
-    "read_many_files": _read_many_files,
-    "search_file_content": _search_file_content,
-    "glob": _glob,
-    "replace": _replace,
-    "smart_edit": _smart_edit,
-    "write_file": _write_file,
-    "run_shell_command": _run_shell_command,
-    "list_background_processes": _list_background_processes,
-    "read_background_output": _read_background_output,
-    "read_tool_output": _read_tool_output,
-    "web_fetch": _web_fetch,
-    "google_web_search": _google_web_search,
-    "save_memory": _save_memory,
-    "write_todos": _write_todos,
-    "get_internal_docs": _get_internal_docs,
+_MAKE: dict[str, Callable[[Any, ToolHost], Tool]] = {
+    "list_directory": lambda m, h: m.ListDirectory(
+        h.workspace, environ=h.own, most_characters=h.most
+    ),
+    "read_file": lambda m, h: m.ReadFile(h.workspace, most_characters=h.most),
+    "read_many_files": lambda m, h: m.ReadManyFiles(h.workspace, environ=h.own),
+    "search_file_content": lambda m, h: m.SearchFileContent(
+        h.workspace, environ=h.own, most_characters=h.most
+    ),
+    "glob": lambda m, h: m.Glob(h.workspace, environ=h.own, most_characters=h.most),
+    "replace": lambda m, h: m.Replace(h.workspace),
+    "smart_edit": lambda m, h: m.SmartEdit(h.workspace, h.models.ask),
+    "write_file": lambda m, h: m.WriteFile(h.workspace),
+    "run_shell_command": _shell,
+    "list_background_processes": lambda m, h: m.ListBackgroundProcesses(h.groups),
+    "read_background_output": lambda m, h: m.ReadBackgroundOutput(h.groups),
+    "read_tool_output": lambda m, h: m.ReadToolOutput(h.outputs),
+    "web_fetch": lambda m, h: m.WebFetch(h.models.access, h.models.open_fetcher),
+    "google_web_search": lambda m, h: m.GoogleWebSearch(h.models.access),
+    "save_memory": _memory,
+    "write_todos": lambda m, _host: m.WriteTodos(),
+    "get_internal_docs": lambda m, _host: m.GetInternalDocs(),
 }
+"""Tool -> creates it, from its module and the host."""

@@ -7,7 +7,8 @@ _JS_TESTS = (
     "setup-files setup-files-after-env transform resolver runner test-runner preset reporters "
     "global-setup global-teardown watch-plugins snapshot-serializers module-name-mapper "
     "test-sequencer filter prettier-path dependency-extractor haste test-results-processor "
-    "module-directories module-paths projects test-environment"
+    "module-directories module-paths projects test-environment snapshot-resolver "
+    "snapshot-environment module-loader"
 )
 _CLUSTER = (
     "kubeconfig= s= server= token= as= as-group= as-uid= certificate-authority= "
@@ -20,15 +21,15 @@ _MAKE = table(
     elsewhere="C= directory=",
 )
 _NPM = table(
-    "w workspace loglevel omit include",
-    "silent quiet verbose workspace workspaces loglevel if-present ignore-scripts color no-color "
+    "loglevel omit include",
+    "silent quiet verbose workspaces loglevel if-present ignore-scripts color no-color "
     "progress no-progress json long parseable all audit no-audit fund no-fund offline "
     "prefer-offline dev prod production omit include dry-run force foreground-scripts save "
     "save-dev save-exact save-optional save-prod global yes no ci coverage recursive run depth "
     "s q d dd ddd ws iwr frozen-lockfile filter stream parallel reporter",
     style=Style.NOPT,
-    elsewhere="prefix= C= dir= cwd= local-prefix= workspace-dir= lockfile-dir= modules-dir= "
-    "virtual-store-dir= config-dir=",
+    elsewhere="w= workspace= prefix= C= dir= cwd= local-prefix= workspace-dir= lockfile-dir= "
+    "modules-dir= virtual-store-dir= config-dir=",
     runs="script-shell= shell= git= editor= viewer= browser= node-options= node-gyp= python= "
     "onload-script= init-module= unsafe-perm config pnpmfile= global-pnpmfile=",
     settings="userconfig= globalconfig= registry= reg= proxy= https-proxy= http-proxy= cafile= "
@@ -73,14 +74,22 @@ BUILDS = {
     ),
     "docker build": table(
         "t tag build-arg label target platform progress network",
-        elsewhere="f= file= build-context=",
+        elsewhere="f= file=",
         writes="o= output= iidfile= metadata-file=",
-        settings="secret= ssh= builder= allow=",
+        settings="secret= ssh= builder= allow= build-context= cache-to= cache-from=",
     ),
     "docker compose": table(
         "p f profile scale timeout tail since until index",
         elsewhere="f= file= project-directory= env-file=",
         writes="o= output=",
+    ),
+    "docker run": table(
+        "name w workdir u user p publish e env entrypoint l label h hostname m memory cpus "
+        "platform restart",
+        "rm",
+        elsewhere="v= volume= env-file= mount= cidfile=",
+        changes="privileged pid= ipc= uts= userns= cap-add= security-opt= device= network= net= "
+        "volumes-from= cgroupns= gpus=",
     ),
     "dotnet": table(
         "c f v r framework configuration verbosity runtime filter",
@@ -112,11 +121,11 @@ BUILDS = {
         "run bench count timeout tags p parallel cpu shuffle covermode coverpkg list skip fuzztime",
         style=Style.WORDS,
         runs="exec= toolexec= vettool= overlay= modfile= ldflags= gcflags= asmflags= gccgoflags=",
-        writes="o= coverprofile= cpuprofile= memprofile= blockprofile= mutexprofile= trace= "
+        writes="coverprofile= cpuprofile= memprofile= blockprofile= mutexprofile= trace= "
         "outputdir= pkgdir= test.coverprofile= test.cpuprofile= test.memprofile= "
         "test.blockprofile= test.mutexprofile= test.trace= test.outputdir= test.testlogfile= "
         "test.gocoverdir= test.fuzzcachedir= artifacts",
-        elsewhere="C=",
+        elsewhere="C= o=",
     ),
     "go env": table(style=Style.WORDS, changes="w u"),
     "gofmt": table("r cpuprofile", style=Style.WORDS, writes="w cpuprofile="),
@@ -128,8 +137,8 @@ BUILDS = {
     "gradle": table(
         "x tests exclude-task max-workers console warning-mode",
         "tests console info debug stacktrace no-daemon daemon offline parallel quiet continue scan",
-        runs="I= init-script= b= build-file= c= settings-file= include-build=",
-        elsewhere="p= project-dir= project-cache-dir= gradle-user-home= g=",
+        runs="I= init-script= b= build-file= c= settings-file= include-build= gradle-user-home= g=",
+        elsewhere="p= project-dir= project-cache-dir=",
         writes="F= write-locks write-verification-metadata= M= profile update-locks=",
     ),
     "helm": table(
@@ -176,7 +185,7 @@ BUILDS = {
     "mocha": table(
         "g f t s grep fgrep timeout slow retries",
         style=Style.CAMEL,
-        runs="r= require= import= config= package= loader= n= "
+        runs="r= require= import= config= package= loader= opts= n= "
         "node-option= file= experimental-loader= watch-files= p=",
         plain="R= reporter= u= ui=",
         writes="O= reporter-option= reporter-options=",
@@ -255,8 +264,8 @@ BUILDS = {
         plain="cov-report=",
         elsewhere="rootdir=",
         writes="junitxml= junit-xml= log-file= debug report-log= html= json-report-file= "
-        "basetemp= resultlog= snapshot-update profile-svg benchmark-json= benchmark-storage= "
-        "benchmark-save= alluredir= inline-snapshot= force-regen regen-all",
+        "basetemp= resultlog= result-log= snapshot-update profile-svg benchmark-json= "
+        "benchmark-storage= benchmark-save= alluredir= inline-snapshot= force-regen regen-all",
     ),
     "rspec": table(
         "e t P example tag pattern seed",
@@ -317,12 +326,13 @@ BUILDS = {
         writes="cache-dir= o= output-file=",
     ),
     "vitest": table(
-        "t test-name-pattern pool project shard",
+        "t test-name-pattern project shard",
         "coverage run",
         style=Style.CAMEL,
-        runs=f"c= config= environment= exec-argv= pool-options. browser. browser= {_JS_TESTS}",
+        runs="c= config= workspace= diff= sequence.sequencer= environment= exec-argv= "
+        f"pool-options. browser. browser= {_JS_TESTS}",
         elsewhere="r= root= dir=",
-        plain="reporter=",
+        plain="reporter= pool=",
         writes="output-file= output-file. coverage. u update typecheck. attachments-dir= cache.",
     ),
     "yarn": table(

@@ -35,7 +35,10 @@ from alhena.policy.bash.options import (
 from alhena.policy.bash.wrappers import interpreter
 
 _PROGRAMS = frozenset({"f", "file", "e", "source"})
-_SERVICES = frozenset({"s_client", "s_server", "s_time", "ocsp"})
+_OPENSSL = {
+    **dict.fromkeys(("s_client", "s_server", "s_time", "ocsp"), CONNECTS),
+    **dict.fromkeys(("engine", "rehash", "srp"), RUNS),
+}
 
 
 def _sed_operand(reading: Reading, word: Word) -> str | None:
@@ -211,9 +214,8 @@ def _process(reading: Reading, word: Word) -> str | None:
 
 
 def _openssl_operand(reading: Reading, word: Word) -> str | None:
-    if not reading.beyond or reading.operands or word.text not in _SERVICES:
-        return None
-    return named(word.text, CONNECTS)
+    effect = None if reading.operands else _OPENSSL.get(word.text)
+    return named(word.text, effect) if effect and reading.beyond else None
 
 
 def _toolchain(reading: Reading, word: Word) -> str | None:
@@ -224,13 +226,15 @@ def _toolchain(reading: Reading, word: Word) -> str | None:
 
 def _target(reading: Reading, word: Word) -> str | None:
     """Files that are written stay within the working directory."""
-    if not reading.beyond or (reading.name == "split" and not reading.operands):
+    only_read = reading.name in {"git clone", "split"} and not reading.operands
+    if not reading.beyond or only_read:
         return None
     return named(word.source or word.text, ELSEWHERE) if leads_out(word) else None
 
 
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "ant": _task_operand,
+    "ar": _target,
     "awk": _awk_operand,
     "bmake": _make_operand,
     "cargo": _toolchain,
@@ -242,6 +246,8 @@ OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "ex": _editor_operand,
     "gawk": _awk_operand,
     "gdb": _process,
+    "git clone": _target,
+    "git worktree": _target,
     "gradle": _built,
     "hostname": _hostname_operand,
     "install": _target,
@@ -264,6 +270,7 @@ OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "scons": _make_operand,
     "sed": _sed_operand,
     "split": _target,
+    "strip": _target,
     "sqlite3": _database_operand,
     "sysctl": _sysctl_operand,
     "tar": _tar_operand,
@@ -402,6 +409,20 @@ _EXECUTED_KEYS = (
 )
 
 
+def _git_config(rest: tuple[Word, ...], count: int) -> str | None:
+    """`count` words of `rest`, which follow `git config`, are the rule's."""
+    beyond = rest[max(count, 0) :]
+    file = next((each for each in beyond if each.text.startswith(("-f", "--file"))), None)
+    if file is not None:
+        return named(file.text, ELSEWHERE)
+    keys = [word for word in beyond if not is_option(word)]
+    for word in keys:
+        if not word.literal or any(key in word.text.lower() for key in _EXECUTED_KEYS):
+            shown = f"git config {word.source or word.text}"
+            return named(shown, "may set what git runs") if len(keys) > 1 else None
+    return None
+
+
 def _git(words: tuple[Word, ...], count: int, table: Hazards) -> str | None:
     """Options before the subcommand and behind it mean different things."""
     operands = first_operands(words, global_options("git"), 3)
@@ -421,13 +442,10 @@ def _git(words: tuple[Word, ...], count: int, table: Hazards) -> str | None:
         if (sub, word.text) in _GIT_RUNNERS and at + 1 >= count:
             return named(f"git {sub} {word.text}", RUNS)
     if sub == "config":
-        keys = [w for at, w in enumerate(rest, start + 1) if at >= count and not is_option(w)]
-        for word in keys:
-            if not word.literal or any(k in word.text.lower() for k in _EXECUTED_KEYS):
-                shown = f"git config {word.source or word.text}"
-                return named(shown, "may set what git runs") if len(keys) > 1 else None
-        return None
+        return _git_config(rest, count - start - 1)
     inner = HAZARDS.get(f"git {sub}")
     if inner is None:
         return None
-    return Reading(f"git {sub}", words[start:], max(count - start, 0), inner).hazard()
+    key = f"git {sub}"
+    operand = OPERANDS.get(key)
+    return Reading(key, words[start:], max(count - start, 0), inner, operand).hazard()

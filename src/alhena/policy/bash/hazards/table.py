@@ -197,7 +197,10 @@ READERS = {
         runs="c= config-env= exec-path p paginate",
         settings="git-dir=",
     ),
-    "git archive": table("prefix format add-file mtime remote", writes="o= output=", runs="exec="),
+    "git apply": table("p C exclude include", changes="unsafe-paths", elsewhere="directory="),
+    "git archive": table(
+        "prefix format add-file mtime", writes="o= output=", runs="exec=", connects="remote="
+    ),
     "git blame": _GIT_BLAME,
     "git bugreport": table("s", writes="o= output-directory="),
     "git annotate": _GIT_BLAME,
@@ -207,6 +210,7 @@ READERS = {
     "git clone": table(
         "b o j depth branch origin reference jobs",
         runs="u= upload-pack= c= config= template=",
+        elsewhere="separate-git-dir=",
     ),
     "git diagnose": table("s", writes="o= output-directory="),
     "git diff": _GIT_DIFF,
@@ -242,7 +246,9 @@ READERS = {
         "all prune tags quiet verbose rebase ff-only",
         runs="upload-pack= exec= s= strategy=",
     ),
-    "git push": table("o push-option", "all tags dry-run", runs="receive-pack= exec="),
+    "git push": table(
+        "o push-option", "all tags dry-run", runs="receive-pack= exec=", connects="repo="
+    ),
     "git range-diff": _GIT_DIFF,
     "git rebase": table("X onto strategy-option", runs="x= exec= s= strategy="),
     "git reflog": _GIT_DIFF,
@@ -257,6 +263,7 @@ READERS = {
     "git show": _GIT_DIFF,
     "git stash": _GIT_DIFF,
     "git whatchanged": _GIT_DIFF,
+    "git worktree": table("b B reason"),
     "hostname": table(changes="b F= file= boot"),
     "iconv": table("f t from-code to-code", writes="o= output="),
     "journalctl": table(

@@ -27,13 +27,14 @@ _GCC = table(
         **dict.fromkeys(("Wp,", "Xpreprocessor"), _CPP),
     },
     at_files=True,
-    runs="wrapper= fplugin= fpass-plugin= iplugindir= B* prefix= specs= load= Xclang= cc1 mllvm= "
-    "ld-path= ccc-gcc-name= ccc-install-dir= gcc-toolchain= resource-dir=",
+    runs="wrapper= fmodule-mapper= fplugin= fpass-plugin= iplugindir= B* prefix= specs= load= "
+    "Xclang= cc1 mllvm= ld-path= ccc-gcc-name= ccc-install-dir= gcc-toolchain= resource-dir=",
     plain="fuse-ld=",
     settings="T* config=",
     elsewhere="o* output= working-directory=",
     writes="dumpdir= dumpbase= save-temps MF* MJ* write-dependencies write-user-dependencies "
-    "aux-info= fdump-final-insns= fprofile-dir= serialize-diagnostics= fmodules-cache-path= "
+    "aux-info= fdump-tree-all= fdump-rtl-all= fdump-ipa-all= fopt-info-all= "
+    "fdump-final-insns= fprofile-dir= serialize-diagnostics= fmodules-cache-path= "
     "fcrash-diagnostics-dir=",
 )
 _BINUTILS = table(
@@ -44,6 +45,7 @@ _BINUTILS = table(
     runs="plugin=",
     elsewhere="output=",
 )
+_STRIP = table("K N R F I O keep-symbol strip-symbol", at_files=True, elsewhere="o= output=")
 _VIM = table(
     "P T q r t",
     runs="s= S= u= U= l= servername= listen= server= remote remote-send= remote-expr= "
@@ -248,7 +250,7 @@ TOOLS = {
         code="cmd=",
     ),
     "strings": _BINUTILS,
-    "strip": _BINUTILS,
+    "strip": _STRIP,
     "stylelint": table(
         "max-warnings",
         runs="config= c= custom-formatter= custom-syntax= config-basedir=",
