@@ -118,7 +118,7 @@ def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool
 
 def _compared(now: Bound, known: Accepted, folder: Path) -> Bound:
     """Compares an entry of a folder with the accepted state that has the fewest differences, the
-    last of equals."""
+    latest of equals."""
     nearest = min(known.states, key=lambda state: len(_differing(state, now)))
     keys = _differing(nearest, now)
     gone = [key for key in keys if key not in now.parts]

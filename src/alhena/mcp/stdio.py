@@ -292,7 +292,7 @@ class _Talk:
 
 
 def _no_word() -> None:
-    """Ignores keep-alive messages, which only take time."""
+    """Ignores the notice that the rate limit applies."""
 
 
 def _secrets(variables: Mapping[str, str]) -> set[str]:

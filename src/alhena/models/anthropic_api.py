@@ -51,7 +51,7 @@ EMPTY = "[a message without words]"
 _LEAST_BUDGET = 1024
 """Minimum thinking budget in tokens."""
 _WINDOW = 200_000
-"""Context window in tokens, the smallest of all Claude models."""
+"""Known context window of Claude models in tokens, prompt and answer together."""
 _BYTES_PER_TOKEN = 3
 _MARGIN = 64
 """Tolerance for differing token counts."""

@@ -37,7 +37,7 @@ def printable(path: str | Path) -> str:
 
 
 def _escaped(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":  # a byte of a name that is no UTF-8
+    if "\udc80" <= char <= "\udcff":  # a byte of a name that is not UTF-8
         return f"\\x{ord(char) - 0xDC00:02x}"
     return char.encode("unicode_escape").decode("ascii")
 
