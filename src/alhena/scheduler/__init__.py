@@ -1,1 +1,2 @@
-"""From a model's call to its one response: states, transitions, queue, confirmation, execution."""
+"""Runs tool calls, from the model's request to one response each: states, queue, confirmation,
+execution."""

@@ -1,5 +1,5 @@
-"""One call before a person, from the first question to the last answer; edits of the call
-included."""
+"""Confirmation of one call, from the first question to the final answer, including edits of the
+call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -52,11 +52,11 @@ from alhena.tools.threads import Boundary, one_line
 T = TypeVar("T")
 
 Decide = Callable[[TrackedCall], Awaitable[Decision | None]]
-"""What holds for a call as it is now; None when it has ended over that."""
+"""Asks the policy about the call as it is now; None if that ended the call."""
 
 
 class OpenQuestion(msgspec.Struct, frozen=True):
-    """What goes out: the request, and how everybody hears of it. `opened` is called when it has."""
+    """A question to send: the request and its event. `opened` is called once it is sent."""
 
     request: ConfirmationRequest
     event: ConfirmationRequestEvent
@@ -64,8 +64,8 @@ class OpenQuestion(msgspec.Struct, frozen=True):
 
 
 class Answers:
-    """The questions of one scheduler that are open. `decide` is the policy, which may come to an
-    answer of its own while a person is asked."""
+    """Waits for answers to the open questions of one scheduler. `decide` asks the policy, which may
+    settle a question while the person is being asked."""
 
     def __init__(self, asking: Asking, leash: Leash, decide: Decide) -> None:
         self._asking = asking
@@ -75,8 +75,8 @@ class Answers:
     async def first(
         self, call: TrackedCall, question: OpenQuestion, *, by_hook: bool
     ) -> Answer | Decision | None:
-        """The first answer over the bus, through `Scheduler.confirm`, or of the policy itself.
-        None when the call has ended: it was stopped, or there is no answer to be had."""
+        """The first answer: from the bus, `Scheduler.confirm` or a changed policy. None if the call
+        has ended, because it was stopped or there is no answer."""
         request = question.request
         call.open_question(request)
         try:
@@ -111,8 +111,8 @@ class Answers:
         try:
             return await self._settled(call, slot, over_bus, by_hook=by_hook)
         finally:
-            call.close_question()  # from this moment on, nobody is told that an answer was taken
-            if not responses:  # else it ends by itself, when those who were asked have gone
+            call.close_question()  # after this, `Scheduler.confirm` accepts no answer
+            if not responses:  # else it ends by itself, once all listeners are done
                 over_bus.cancel()
             await asyncio.wait({over_bus})
 
@@ -124,7 +124,7 @@ class Answers:
         *,
         by_hook: bool,
     ) -> Answer | ToolFailure | Decision | None:
-        """What fills the slot, or what the policy comes to say before that."""
+        """Waits for an answer in the slot or for a decision of the policy."""
         while True:
             again = call.reconsider = asyncio.get_running_loop().create_future()
             if call.stale:
@@ -139,7 +139,7 @@ class Answers:
                 return None
             if decision.outcome is PolicyOutcome.DENY:
                 return decision
-            # Who has answered while the policy was asked has been told so: that counts.
+            # An answer given while the policy was asked was accepted, so it counts.
             if slot.done() and isinstance(slot.result(), Answer):
                 return slot.result()
             if decision.outcome is PolicyOutcome.ALLOW and not by_hook:
@@ -152,7 +152,7 @@ class Answers:
         slot: asyncio.Future[Answer | ToolFailure],
         take: Callable[[ToolConfirmationResponse], None],
     ) -> None:
-        """Asks over the bus; where nobody listens, that is what the slot gets."""
+        """Asks over the bus; without a listener, puts a denial into the slot."""
         bus = self._asking.bus
         if bus.has(type(request)):
             await bus.request(request, self._asking.timeout_s, take)
@@ -165,7 +165,7 @@ class Answers:
 def _taken(
     response: ToolConfirmationResponse, request: ConfirmationRequest
 ) -> Answer | ToolFailure:
-    """What a response comes to; what makes no sense is no approval."""
+    """The answer in a response; a failure for an invalid one."""
     try:
         answer = answer_of(response)
         require_answer(answer, request)
@@ -175,7 +175,7 @@ def _taken(
 
 
 def enter_waiting(call: TrackedCall, details: ConfirmationDetails) -> None:
-    """Takes a call that was built to the state in which it waits for a person."""
+    """Takes a built call to the state in which it waits for a person."""
     if call.entry is None or call.invocation is None or call.decision is None:
         raise TypeError(f"call {call.request.call_id} was not built")
     call.enter(
@@ -193,8 +193,8 @@ def enter_waiting(call: TrackedCall, details: ConfirmationDetails) -> None:
 async def held(
     leash: Leash, call: TrackedCall, work: Awaitable[T]
 ) -> T | asyncio.CancelledError | None:
-    """What comes of `work`; None when the call was stopped first. Work that cancels itself comes to
-    a CancelledError, as a value."""
+    """The result of `work`; None if the call was stopped first. Work that cancels itself gives a
+    CancelledError as a value."""
     task = asyncio.ensure_future(work)
     if await leash.hold(call, task):
         return None
@@ -202,7 +202,7 @@ async def held(
 
 
 async def stopped_at_boundary(work: Callable[[], Awaitable[T]]) -> T | Boundary:
-    """What `work` comes to, or the boundary at which its failure stopped."""
+    """The result of `work`, or the boundary with its failure."""
     boundary = Boundary()
     with boundary:
         return await work()
@@ -218,10 +218,10 @@ async def change(
     edit: Callable[[ProposedContents], Awaitable[str | ToolFailure]] | None,
     context: ExecutionContext,
 ) -> ToolInvocation | ToolFailure:
-    """The call that writes what a person wants: `given`, or what they leave in their editor.
+    """The call that writes what the person wants: `given`, or the text from their editor.
 
-    The same call when `given` is what it writes anyway; a failure when the editor fails or leaves
-    everything as it was, or when the content cannot be written.
+    Returns the same call if `given` equals the proposal; a failure if the editor fails or changes
+    nothing, or if the content cannot be written.
     """
     contents = await invocation.contents(context)
     if isinstance(contents, ToolFailure):
@@ -246,14 +246,14 @@ async def change(
 
 
 MAX_QUESTIONS = 100
-"""How often one call is asked about, for answers that change it: a program may never tire."""
+"""Maximum number of questions about one call: a program might answer with changes forever."""
 
 ALL_CANCELLED = "User cancelled operation"
 
 
 class Asker:
-    """Asks about the calls of one scheduler. `decide` is the policy, `cancel_all` what an answer
-    for all calls does, `notify` hears of each call that is asked about."""
+    """Asks about the calls of one scheduler. `decide` asks the policy, `cancel_all` carries out
+    answers for all calls, `notify` is told of each question."""
 
     def __init__(
         self,
@@ -271,12 +271,12 @@ class Asker:
         self._answers = Answers(asking, executor.leash, decide)
 
     async def approved(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
-        """Asks until there is an answer; False when the call has ended. `by_hook`: it is not the
-        policy that wants a person asked."""
+        """Asks until there is an answer; False if the call has ended. `by_hook`: a hook, not the
+        policy, requires confirmation."""
         entry = call.entry
         if entry is None:
             return False
-        # A rule, or a hook, wants a question even where the tool has nothing to confirm.
+        # A rule or hook requires confirmation even if the tool has nothing to confirm.
         in_any_case = by_hook or why.rule is not None
         details = await self._said(call, entry, in_any_case=in_any_case)
         if call.ended or details is None:
@@ -285,7 +285,7 @@ class Asker:
         return await self._answered(call, entry, asked)
 
     async def _answered(self, call: TrackedCall, entry: RegisteredTool, asked: Asked) -> bool:
-        """Asks as often as answers change the call; whether it may run."""
+        """Asks again after each answer that changes the call; True if it may run."""
         for _ in range(MAX_QUESTIONS):
             put = self._put(call, entry, asked)
             if put is None:
@@ -311,7 +311,7 @@ class Asker:
         return False
 
     def _put(self, call: TrackedCall, entry: RegisteredTool, asked: Asked) -> OpenQuestion | None:
-        """The question as it goes out; None when the call has ended, for it cannot be put."""
+        """Builds the question; ends the call and returns None if that fails."""
         boundary = Boundary()
         with boundary:
             request = question(call, entry, asked, self._asking)
@@ -322,7 +322,7 @@ class Asker:
         return None
 
     def _settled(self, call: TrackedCall, decision: Decision) -> bool:
-        """The policy has come to say by itself what is to be."""
+        """Applies a decision that the policy made meanwhile."""
         if decision.outcome is PolicyOutcome.DENY:
             deny(call, decision, self._asking.bus)
             return False
@@ -333,7 +333,7 @@ class Asker:
     async def _accepted(
         self, call: TrackedCall, request: ConfirmationRequest, answer: Answer
     ) -> bool:
-        """An answer that ends the asking, taken to what it means; False when the call has ended."""
+        """Applies a final answer; False if the call has ended."""
         payload = answer.payload
         if refuses(answer):
             call.outcome = Outcome.CANCEL
@@ -361,8 +361,8 @@ class Asker:
     async def _said(
         self, call: TrackedCall, entry: RegisteredTool, *, in_any_case: bool
     ) -> ConfirmationDetails | None:
-        """What to show of the call. None when it has ended: it was stopped, or cannot say; and when
-        its tool has nothing to confirm, unless it is to be asked about `in_any_case`."""
+        """The details to show. None if the call has ended, because it was stopped or its tool
+        failed, or if its tool has nothing to confirm and not `in_any_case`."""
         invocation = call.invocation
         if invocation is None:
             return None
@@ -387,8 +387,8 @@ class Asker:
         return None if isinstance(said, ToolFailure) else said
 
     async def _changed(self, call: TrackedCall, asked: Asked, answer: Answer) -> Asked | None:
-        """The call as the person wants it, put to the policy again: what to ask about it now, or
-        why it is still what it was. None when the call has ended."""
+        """Applies the person's change and asks the policy about it. Returns the next question, with
+        the problem if nothing was changed; None if the call has ended."""
         invocation, entry, details = call.invocation, call.entry, asked.details
         asked = msgspec.structs.replace(asked, problem="")
         if entry is None or not isinstance(invocation, ModifiableInvocation):
@@ -422,7 +422,7 @@ class Asker:
     async def _made(
         self, call: TrackedCall, invocation: ModifiableInvocation, answer: Answer
     ) -> ToolInvocation | ToolFailure | None:
-        """The call that does what the person wants; None when it was stopped."""
+        """The invocation with the person's change; None if the call was stopped."""
         context = self._executor.context(call)
         content = answer.payload.new_content
         work = partial(change, invocation, content, self._asking.edit, context)

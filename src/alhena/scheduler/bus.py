@@ -1,8 +1,8 @@
-"""The message bus: typed messages, subscriptions, and requests that always come to an answer
+"""The message bus: typed messages, subscriptions, and requests that always get an answer
 (SCHED-09).
 
-A request carries a correlation id, which its response repeats. `refused` is the response that
-means no: it is what a request comes to when nobody answers.
+A request has a correlation id, which its response repeats. `refused` makes the negative response
+that a request gets when there is no answer.
 """
 
 import asyncio
@@ -22,29 +22,29 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Message(Value, frozen=True, kw_only=True, tag_field="type", rename="camel"):
-    """What all messages share."""
+    """Base of all messages."""
 
 
 class Request(Protocol[R_co]):
-    """A message that wants a response."""
+    """A message that expects a response."""
 
     @property
     def correlation_id(self) -> str:
-        """What the response repeats."""
+        """The id that the response repeats."""
         ...
 
     def refused(self, reason: str) -> R_co:
-        """The response that means no, for this reason."""
+        """Makes the negative response, with this reason."""
         ...
 
 
 class LastingRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an answer would make hold beyond its call.
+    """A saved approval that an answer would create.
 
-    Either `rule`, under the keys of a `[[rule]]` table (`toml` is that table as it would be
-    written), or the approval `mode` the session would go over to. `words` says it to people.
-    `persist`: it is saved, and holds for later sessions, too. `shown` stands for what the question
-    shows of the tools of a server; "" for other tools.
+    Either `rule`, with the keys of a `[[rule]]` table (`toml` is the table as text), or the
+    approval `mode` to switch to. `words` describes it to people. `persist`: also saved for later
+    sessions. `shown`: fingerprint of the tool descriptions of a server that the question shows; ""
+    for other tools.
     """
 
     outcome: str
@@ -59,9 +59,9 @@ class LastingRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ToolConfirmationResponse(
     Message, frozen=True, kw_only=True, tag="tool-confirmation-response"
 ):
-    """The answer to a call that waits. Without an `outcome`, `confirmed` means proceed_once, and
-    not `confirmed` cancel. `payload` is what goes with the outcome. `requires_user_confirmation`:
-    there was no answer at all, for this `reason`; that is never an approval."""
+    """The answer to a waiting call. Without an `outcome`, `confirmed` means proceed_once, otherwise
+    cancel. `payload` belongs to the outcome. `requires_user_confirmation`: there was no answer, for
+    this `reason`; never an approval."""
 
     correlation_id: str
     confirmed: bool
@@ -72,13 +72,13 @@ class ToolConfirmationResponse(
 
 
 class ToolConfirmationRequest(Message, frozen=True, kw_only=True, tag="tool-confirmation-request"):
-    """A call waits for an answer.
+    """Asks for confirmation of a call.
 
-    `name` is what the model called, `tool_name` the declared name of the tool; `args` are the
-    parameters under their declared names, `details` what to show. `reason` and `parts` say why it
-    is asked. `outcomes` are the answers it takes, `lasting` what those of them would leave that
-    hold beyond the call. `modifiable`: {newContent} may come with an answer that lets the call run.
-    `problem` says why it is asked once more.
+    `name` is the name in the model's call, `tool_name` the declared name; `args` are the parameters
+    under their declared names, `details` what to show. `reason` and `parts` say why confirmation is
+    required. `outcomes` are the possible answers, `lasting` the approvals that some of them would
+    save. `modifiable`: an approving answer may carry {newContent}. `problem` says why the call is
+    asked about again.
     """
 
     call_id: str
@@ -96,7 +96,7 @@ class ToolConfirmationRequest(Message, frozen=True, kw_only=True, tag="tool-conf
     problem: str = ""
 
     def refused(self, reason: str) -> ToolConfirmationResponse:
-        """No answer; the call does not run."""
+        """The response for no answer; the call does not run."""
         return ToolConfirmationResponse(
             correlation_id=self.correlation_id,
             confirmed=False,
@@ -106,7 +106,7 @@ class ToolConfirmationRequest(Message, frozen=True, kw_only=True, tag="tool-conf
 
 
 class ToolPolicyRejection(Message, frozen=True, kw_only=True, tag="tool-policy-rejection"):
-    """The policy does not let a call run; `message` is what the model is told."""
+    """The policy denied a call; `message` goes to the model."""
 
     call_id: str
     name: str
@@ -116,10 +116,10 @@ class ToolPolicyRejection(Message, frozen=True, kw_only=True, tag="tool-policy-r
 
 
 class UpdatePolicy(Message, frozen=True, kw_only=True, tag="update-policy"):
-    """An answer holds beyond its call: the policy is to say so from now on (SCHED-10).
+    """An answer applies to later calls too: the policy has to be updated (SCHED-10).
 
     `command_prefix` is set for shell commands, `mcp_name` for tools of a server; `rule`, `mode`,
-    `persist` and `shown` are those of the `LastingRule` that was shown.
+    `persist` and `shown` are those of the chosen `LastingRule`.
     """
 
     call_id: str
@@ -134,14 +134,14 @@ class UpdatePolicy(Message, frozen=True, kw_only=True, tag="update-policy"):
 
 
 class ToolCallsUpdate(Message, frozen=True, kw_only=True, tag="tool-calls-update"):
-    """All calls of a batch, some of which have changed."""
+    """All calls of a batch, after some of them changed."""
 
     calls: tuple[ToolCallState, ...]
 
 
 class AskUserResponse(Message, frozen=True, kw_only=True, tag="ask-user-response"):
-    """Answers to questions, by the index of the question as text; what was left open is missing.
-    `cancelled`: the questions were dismissed, or nobody answered."""
+    """Answers by the question's index as text; unanswered questions are missing. `cancelled`: the
+    questions were dismissed, or there was no answer."""
 
     correlation_id: str
     answers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -149,19 +149,19 @@ class AskUserResponse(Message, frozen=True, kw_only=True, tag="ask-user-response
 
 
 class AskUserRequest(Message, frozen=True, kw_only=True, tag="ask-user-request"):
-    """The model has questions to a person; each is an encoded `tools.confirmation.Question`."""
+    """Questions of the model to a person; each is an encoded `tools.confirmation.Question`."""
 
     correlation_id: str
     questions: tuple[dict[str, Any], ...]
 
     def refused(self, reason: str) -> AskUserResponse:
-        """No answers."""
+        """The response without answers."""
         del reason
         return AskUserResponse(correlation_id=self.correlation_id, cancelled=True)
 
 
 class BusError(AlhenaError):
-    """A request that cannot be made: its correlation id is taken."""
+    """The correlation id of a request is already in use."""
 
     kind = "bus"
 
@@ -172,7 +172,7 @@ GRACE_S = 2.0
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
 Listener = Callable[[M], Awaitable[object] | None]
-"""Takes a message. It runs beside whoever published, and a failure of it is its own."""
+"""Receives a message. Runs concurrently with the publisher, which its failures do not reach."""
 
 _RESPONSES = (ToolConfirmationResponse, AskUserResponse)
 
@@ -186,7 +186,7 @@ class _Subscription:
 
 
 class _Open:
-    """A request on its way: who has it, and what will be its answer."""
+    """An open request with its listeners and its answer."""
 
     __slots__ = ("answer", "answerer", "listeners", "request", "settled")
 
@@ -203,7 +203,7 @@ class _Open:
         self.listeners: dict[_Subscription, asyncio.Task[Any]] = {}
 
     def settle(self, response: Message) -> bool:
-        """Takes the first answer; False when there was one."""
+        """Takes the first answer; False if there already was one."""
         if self.answer.done():
             return False
         self.answer.set_result(response)
@@ -212,7 +212,8 @@ class _Open:
 
 
 class MessageBus:
-    """For one event loop and its thread. `report` is told, in words, of listeners that failed."""
+    """Delivers messages within one event loop and its thread. `report` receives messages about
+    listeners that failed."""
 
     def __init__(
         self, report: Callable[[str], None] = lambda _text: None, *, grace_s: float = GRACE_S
@@ -226,13 +227,13 @@ class MessageBus:
         self._count = 0
 
     def new_id(self) -> str:
-        """A correlation id that no other request has."""
+        """Returns a new correlation id."""
         self._count += 1
         return f"{self._token}-{self._count}"
 
     def subscribe(self, kind: type[M], listener: Listener[M]) -> Callable[[], None]:
-        """Calls `listener` with every message of this type from now on. Returns what ends the
-        subscription; a request that nobody else has is then refused."""
+        """Calls `listener` with every later message of this type. Returns the function that
+        unsubscribes; it refuses open requests that have no other listener."""
         subscription = _Subscription(kind, listener)
         self._subscriptions.append(subscription)
 
@@ -248,16 +249,16 @@ class MessageBus:
         return unsubscribe
 
     def has(self, kind: type[Message]) -> bool:
-        """True when anybody listens for messages of this type."""
+        """True if there is a listener for messages of this type."""
         return any(issubclass(kind, each.kind) for each in self._subscriptions)
 
     def publish(self, message: Message) -> int:
-        """Gives a message to its listeners, without waiting for them. Returns how many there are;
-        the request that a response answers counts, an answer that comes too late does not."""
+        """Sends a message to its listeners without waiting for them. Returns their number; the
+        request that a response answers counts too, unless the answer is late."""
         return len(self._start(message)) + self._answered(message)
 
     async def deliver(self, message: Message) -> int:
-        """As `publish`, and returns when the listeners are done with it."""
+        """Like `publish`, but returns when the listeners are done."""
         started = self._start(message)
         if started:
             await asyncio.wait(started.values())
@@ -269,12 +270,12 @@ class MessageBus:
         timeout_s: float | None = REQUEST_TIMEOUT_S,
         settled: Callable[[R], None] = lambda _response: None,
     ) -> R:
-        """The first answer to a request; never raises for want of one.
+        """Sends a request and returns its first answer; always returns one.
 
-        It is refused at once when nobody listens, when all that do have failed or gone, and after
-        `timeout_s` seconds. Listeners that are still at it when there is an answer are cancelled
-        before this returns; `settled` hears of the answer the moment it comes. Raises BusError when
-        the correlation id belongs to another open request.
+        The request is refused at once if there is no listener, when all listeners have failed or
+        unsubscribed, and after `timeout_s` seconds. Listeners that still run when there is an
+        answer are cancelled before this returns; `settled` is called with the answer as soon as it
+        arrives. Raises BusError if another open request has the same correlation id.
         """
         if message.correlation_id in self._open:
             raise BusError(f"the request {message.correlation_id!r} is open already.")
@@ -294,7 +295,7 @@ class MessageBus:
             await self._stop(opened)
 
     async def aclose(self) -> None:
-        """Waits a moment for listeners that are still at work, then cancels them."""
+        """Waits up to `grace_s` seconds for running listeners, then cancels them."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._grace_s)
         for task in self._tasks:
@@ -311,7 +312,7 @@ class MessageBus:
             task.add_done_callback(partial(_listened, opened, subscription))
 
     def _start(self, message: Message) -> dict[_Subscription, asyncio.Task[Any]]:
-        """A task for each listener: what one of them raises stays in it."""
+        """Starts a task for each listener; its exceptions stay in the task."""
         started: dict[_Subscription, asyncio.Task[Any]] = {}
         for subscription in tuple(self._subscriptions):
             if isinstance(message, subscription.kind):
@@ -339,7 +340,7 @@ class MessageBus:
             self.report(f"a listener for {kind.__name__} failed: {type(error).__name__}: {error}")
 
     async def _stop(self, opened: _Open) -> None:
-        """Ends the listeners of a request, but for the one that answers: it may finish."""
+        """Cancels the listeners of a request, except the one that answered: it may finish."""
         running = {
             task
             for task in opened.listeners.values()
@@ -362,7 +363,7 @@ async def _heard(listener: Listener[Any], message: Message) -> None:
 
 
 def _listened(opened: _Open, subscription: _Subscription, task: asyncio.Task[Any]) -> None:
-    """A listener that has returned may still answer; one that has failed will not."""
+    """Removes a failed listener; one that returned may still answer."""
     if task.cancelled():
         _leave(opened, subscription, "whoever was asked has given up")
     elif task.exception() is not None:

@@ -1,4 +1,4 @@
-"""Confirmations: the request that a person sees, its details, and the answers it can have."""
+"""Confirmation requests: details to show, possible answers, and their validation."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -40,18 +40,18 @@ from alhena.wire.plain import scrub
 Outcome = ToolConfirmationOutcome
 
 PROCEEDING = frozenset(Outcome) - {Outcome.CANCEL, Outcome.MODIFY_WITH_EDITOR}
-"""The answers with which the call runs."""
+"""Outcomes that let the call run."""
 
 
 class Payload(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """What goes with an answer.
+    """Details of an answer.
 
-    With proceed: `new_content` is all that the file of an edit is to hold instead, `answers` those
-    to the questions of ask_user (index as text -> answer), `approval_mode` what follows plan mode.
-    With cancel: `reason` (`feedback` is the same) is what the model is told, and `scope` "all"
-    ends every other call, too. `approved` false refuses a plan, whatever the outcome.
+    For proceeding outcomes: `new_content` replaces the whole content that an edit writes, `answers`
+    are those to ask_user (index as text -> answer), `approval_mode` is the mode after plan mode.
+    For cancel: `reason` (or `feedback`) is passed to the model, and `scope` "all" cancels all other
+    calls too. `approved` false refuses a plan, whatever the outcome.
     """
 
     new_content: str | None = None
@@ -67,7 +67,7 @@ NOTHING = Payload()
 
 
 class Answer(Value, frozen=True):
-    """An answer to a confirmation, and what goes with it."""
+    """An answer to a confirmation, with its payload."""
 
     outcome: Outcome
     payload: Payload = NOTHING
@@ -76,8 +76,7 @@ class Answer(Value, frozen=True):
 class ConfirmationRequest(
     ToolConfirmationRequest, frozen=True, kw_only=True, tag="tool-confirmation-request"
 ):
-    """A call that waits for an answer: the message on the bus, with `details` and the `decision`
-    that asks as they are here."""
+    """The request on the bus with typed `details` and the `decision` that requires confirmation."""
 
     details: ConfirmationDetails
     decision: Decision
@@ -85,12 +84,12 @@ class ConfirmationRequest(
 
 Verdict = Answer | Outcome | bool
 Approver = Callable[[ConfirmationRequest], Verdict | Awaitable[Verdict]]
-"""Answers a request: an answer, an outcome, or True for proceed_once and False for cancel. A
-function that is not async runs in a thread of its own."""
+"""Answers a request: an Answer, an outcome, or True for proceed_once and False for cancel. A
+function that is not async runs in its own thread."""
 
 
 async def asked(approver: Approver, request: ConfirmationRequest) -> Verdict:
-    """What `approver` answers, in whichever way it does. Raises what it raises."""
+    """Calls `approver`, async or not, and returns its answer. Raises what it raises."""
     if iscoroutinefunction(approver):
         return await approver(request)
     answer = await in_daemon_thread(partial(approver, request))
@@ -98,7 +97,7 @@ async def asked(approver: Approver, request: ConfirmationRequest) -> Verdict:
 
 
 async def verdict(approver: Approver, request: ConfirmationRequest) -> Answer | ToolFailure:
-    """What `approver` answers. One that raises, or answers something else, is a failure."""
+    """The answer of `approver`; a failure if it raises or returns something else."""
     boundary = Boundary()
     answer: object = None
     with boundary:
@@ -115,7 +114,7 @@ async def verdict(approver: Approver, request: ConfirmationRequest) -> Answer | 
 
 
 def listen(approver: Approver, bus: "MessageBus") -> Callable[[], None]:
-    """Lets `approver` answer what is asked over `bus`; returns what ends that."""
+    """Lets `approver` answer the requests on `bus`; returns the function that unsubscribes it."""
 
     async def answer(message: ToolConfirmationRequest) -> None:
         if not isinstance(message, ConfirmationRequest):
@@ -128,7 +127,7 @@ def listen(approver: Approver, bus: "MessageBus") -> Callable[[], None]:
 def response_to(
     request: ToolConfirmationRequest, answer: Answer | ToolFailure
 ) -> ToolConfirmationResponse:
-    """The message that carries an answer; of a failure, that there is none."""
+    """Converts an answer to its message; a failure becomes a refusal."""
     if isinstance(answer, ToolFailure):
         return request.refused(answer.message)
     return ToolConfirmationResponse(
@@ -140,8 +139,8 @@ def response_to(
 
 
 def answer_of(response: ToolConfirmationResponse) -> Answer:
-    """The answer that a message carries. Raises ConfirmationError when it is none: what
-    contradicts itself is no approval."""
+    """The answer in a message. Raises ConfirmationError if there is none or it contradicts
+    itself."""
     if response.requires_user_confirmation:
         raise ConfirmationError(response.reason or "nobody answered")
     if response.outcome is None:
@@ -157,7 +156,7 @@ def answer_of(response: ToolConfirmationResponse) -> Answer:
 
 
 def answer_from(outcome: str, payload: object = None) -> Answer:
-    """An outcome and its payload, as plain values or as they are here. Raises ConfirmationError."""
+    """Makes an answer from outcome and payload, plain or typed. Raises ConfirmationError."""
     try:
         known = Outcome(outcome)
     except ValueError as error:
@@ -171,7 +170,7 @@ def answer_from(outcome: str, payload: object = None) -> Answer:
 
 
 def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
-    """Raises ConfirmationError for an answer that the request does not take."""
+    """Raises ConfirmationError for an answer that the request does not accept."""
     if answer.outcome not in request.outcomes:
         offered = ", ".join(request.outcomes)
         raise ConfirmationError(
@@ -210,15 +209,15 @@ def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
 
 
 LOOKED_AT = 200_000
-"""Characters of unusual lines of a change that are looked at; of the rest it is said that they are
-not."""
+"""Maximum number of characters of unusual lines in a change that are checked; a warning reports the
+rest as unchecked."""
 
 
 def refined(
     details: ConfirmationDetails, call: TrackedCall, entry: RegisteredTool
 ) -> ConfirmationDetails:
-    """`details` with what may deceive a reader, and all programs of a command as the policy sees
-    them; everything in it encodes to JSON. Raises what msgspec raises where that cannot be."""
+    """Adds warnings about deceptive text, and all programs of a command; the result encodes to
+    JSON. Raises what msgspec raises if that is impossible."""
     warned = _warned(details, call, entry)
     try:
         msgspec.json.encode(warned)
@@ -247,7 +246,7 @@ def _warned(
 
 
 def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
-    """What to show of a call that its tool has no words for."""
+    """Default details for a call whose tool has none."""
     shown = entry.tool.display_name
     if entry.server is None:
         prompt = call.description or entry.tool.name
@@ -264,8 +263,8 @@ def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
 
 
 def holds_alone(details: ConfirmationDetails) -> bool:
-    """True when an answer to this can never hold for another call: questions to a person, plans,
-    and what may deceive a reader. Auto-edit mode is none that a change could lead to by deceit."""
+    """True if an answer applies to this call only: to questions, plans, and text that may deceive.
+    Edits may still switch to auto-edit mode, whatever their warnings."""
     if isinstance(details, ExecConfirmation | InfoConfirmation | McpConfirmation):
         return bool(details.warnings)
     return isinstance(details, AskUserConfirmation | ExitPlanModeConfirmation)
@@ -276,7 +275,7 @@ def _command(details: ExecConfirmation) -> ExecConfirmation:
     from alhena.policy.suggest import root_commands
     from alhena.suspicious_text import suspicious
 
-    # What cannot be read at all is named by how it begins.
+    # An unreadable command is named by its first word.
     roots = root_commands(analyse(details.command)) or tuple(details.command.split(None, 1)[:1])
     return msgspec.structs.replace(
         details,
@@ -341,23 +340,24 @@ NOT_ALLOWED = "User did not allow tool call"
 _FEEDBACK = f"{NOT_ALLOWED}. Feedback: "
 
 Offers = Callable[[PolicyCall], tuple[LastingRule, ...]]
-"""What could be approved beyond a call; nothing that would not let the same call run again."""
+"""Approvals beyond this call that can be offered; only those that would allow the same call
+again."""
 
 Edit = Callable[[ProposedContents], Awaitable[str | ToolFailure]]
-"""Lets a person change what a file is to hold; all of it, or why there is no change."""
+"""Lets a person edit the content to write; returns the whole new text or a failure."""
 
 
 def no_offers(_call: PolicyCall) -> tuple[LastingRule, ...]:
-    """Every answer holds for its call alone."""
+    """Offers nothing: every answer applies to its call only."""
     return ()
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asked, and what answers can do.
+    """Configuration of confirmations.
 
-    Questions go out over `bus`. `offers` says what could be approved beyond a call: whoever
-    listens for UpdatePolicy makes it so. `edit` opens a person's editor. A question without an
-    answer after `timeout_s` seconds is no approval; None waits for ever.
+    Questions go over `bus`. `offers` lists approvals beyond a call; subscribers to UpdatePolicy
+    apply them. `edit` opens the person's editor. A question without an answer after `timeout_s`
+    seconds is no approval; None waits without limit.
     """
 
     bus: MessageBus
@@ -367,8 +367,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call is asked about for. `by_hook`: it is not the policy that wants a person asked, so
-    no rule can answer. `problem` says why it is asked once more."""
+    """Content of a question. `by_hook`: a hook, not the policy, requires confirmation, so that no
+    rule can settle it. `problem` says why the call is asked about again."""
 
     details: ConfirmationDetails
     why: Decision
@@ -379,7 +379,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 def question(
     call: TrackedCall, entry: RegisteredTool, asked: Asked, asking: Asking
 ) -> ConfirmationRequest:
-    """The request for an answer, with all that it takes."""
+    """Builds the request with the answers it accepts."""
     details = asked.details
     modifiable = isinstance(details, EditConfirmation) and isinstance(
         call.invocation, ModifiableInvocation
@@ -416,7 +416,7 @@ def question(
 
 
 def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
-    """The question as everybody hears of it."""
+    """The question as an event."""
     return ConfirmationRequestEvent(
         call_id=request.call_id,
         name=request.name,
@@ -431,7 +431,7 @@ def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
 
 
 def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePolicy:
-    """The message that makes an offer hold (SCHED-10)."""
+    """The message that saves an offered approval (SCHED-10)."""
     rule = offer.rule or {}
     prefixes = rule.get("commandPrefix", ())
     return UpdatePolicy(
@@ -448,35 +448,35 @@ def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePol
 
 
 def changes(answer: Answer) -> bool:
-    """True when an answer is about what the call does, too."""
+    """True if the answer also changes the call."""
     return answer.outcome is Outcome.MODIFY_WITH_EDITOR or answer.payload.new_content is not None
 
 
 def refuses(answer: Answer) -> bool:
-    """True when an answer is a no."""
+    """True if the answer refuses the call."""
     return answer.outcome is Outcome.CANCEL or answer.payload.approved is False
 
 
 def refusal(answer: Answer) -> str:
-    """What the model is told of a no."""
+    """The message to the model about a refusal."""
     said = (answer.payload.reason or answer.payload.feedback or "").strip()
     return f"{_FEEDBACK}{said}" if said else NOT_ALLOWED
 
 
 def says_why(error: str) -> bool:
-    """True when the error of a call is a no with what a person wants instead."""
+    """True if an error is a refusal with feedback."""
     return _FEEDBACK in error
 
 
 def unanswered(reason: str) -> ToolFailure:
-    """The failure of a call about which there is no answer."""
+    """The failure of a call whose question got no answer."""
     return ToolFailure(
         f"Tool execution was not approved: {reason.rstrip('.')}.", ToolErrorType.EXECUTION_FAILED
     )
 
 
 def unasked(reason: str) -> ToolFailure:
-    """The failure of a call that nobody could be asked about."""
+    """The failure of a call whose question could not be built."""
     return ToolFailure(
         f"Tool execution was not approved: it cannot be asked for ({reason}).",
         ToolErrorType.UNHANDLED_EXCEPTION,

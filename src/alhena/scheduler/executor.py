@@ -1,4 +1,5 @@
-"""Runs one call, and stops it. Nothing else executes a tool (a test counts the call sites)."""
+"""Executes tool calls and stops them. Only this module executes tools (a test checks the call
+sites)."""
 
 import asyncio
 import threading
@@ -38,18 +39,18 @@ INTERRUPTED = "The run was interrupted"
 
 
 class Leash:
-    """Waits for tasks on behalf of calls. `grace_s`: how long a cancelled task may take to end."""
+    """Waits for a call's tasks. `grace_s`: seconds that a cancelled task may take to end."""
 
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
         self._abandoned: set[asyncio.Task[Any]] = set()
 
     async def hold(self, call: TrackedCall, task: asyncio.Task[Any]) -> bool:
-        """Waits until `task` ends; True when the call was stopped first and `task` cancelled, or
-        has ended meanwhile.
+        """Waits until `task` ends. Returns True if the call was stopped first (then `task` is
+        cancelled) or has ended meanwhile.
 
-        A cancelled task that does not end in time is left behind. When this very wait is
-        cancelled, the call is stopped the same way and CancelledError goes on.
+        A cancelled task that does not end in time is abandoned. If this wait itself is cancelled,
+        the call is stopped the same way and CancelledError is raised.
         """
         try:
             await asyncio.wait({task, call.stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -82,23 +83,22 @@ UNHEARD = "The tool had run by then; its result is kept back, for its hooks had 
 HARMLESS_KINDS = frozenset(
     {Kind.READ, Kind.SEARCH, Kind.THINK, Kind.FETCH, Kind.COMMUNICATE, Kind.PLAN}
 )
-"""Kinds whose calls may well have run without a record of it."""
+"""Kinds of calls that change nothing, so that they may run unrecorded."""
 
 Keep = Callable[[ToolCallRequestInfo, tuple[ToolLocation, ...]], Awaitable[str | None]]
-"""Keeps what a call that is about to run may change; gives the name of what was kept, None when
-nothing could be. Takes a cancellation at any time."""
+"""Takes a snapshot of what a call is about to change; returns its name, or None if it was not
+possible. May be cancelled at any time."""
 
 Durable = Callable[[], Awaitable[None]]
-"""Returns when what has happened so far is on the disk. Raises AlhenaError."""
+"""Returns when everything so far is on disk. Raises AlhenaError."""
 
 MAX_REPLACEMENTS = 8
-"""How often hooks may put another call in the place of one that has run."""
+"""Maximum number of times hooks may replace one call."""
 
 
 class Execution(Value, frozen=True):
-    """A result together with what the model and people get of it. `truncation` is what was left out
-    for its length; `beside` are those of the parts that are no part of the result. `tail` is the
-    call that a hook wants in its place."""
+    """A result with the parts for the model. `truncation` says how it was truncated. `beside`:
+    those of the parts that do not belong to the result. `tail`: the call a hook wants instead."""
 
     result: ToolResult
     parts: tuple[Part, ...]
@@ -109,15 +109,15 @@ class Execution(Value, frozen=True):
 
 
 class Executor:
-    """Takes a scheduled call to its end: success, error or cancelled (SCHED-07).
+    """Runs a scheduled call to its end: success, error or cancelled (SCHED-07).
 
-    A tool that was cancelled and has not ended after `grace_s` seconds is left behind; its call
-    ends all the same. Of a result too long for the model the whole goes to `outputs`; without
-    that nothing is left out (TOOLS-22). What `hooks` make of a result is done before the call ends;
-    when they put another call in its place, it goes on from `TrackedCall.current`. What `discover`
-    has to say of the places of a call that succeeded is a part behind its result. A call that may
-    change something, or that a person has approved, starts when `durable` has returned: what led to
-    it is on the disk by then; and `keep` has kept what it may change.
+    A cancelled tool that does not end within `grace_s` seconds is abandoned; its call ends all the
+    same. A result too long for the model is saved whole in `outputs`; without `outputs` nothing is
+    truncated (TOOLS-22). AfterTool `hooks` run before the call ends; if they replace it, the new
+    call is `TrackedCall.current`. What `discover` finds for the locations of a successful call is
+    added as a part after its result. A call that may change something, or that a person approved,
+    starts only after `keep` has taken a snapshot and `durable` has returned, so that everything
+    before it is on disk.
     """
 
     def __init__(
@@ -168,12 +168,11 @@ class Executor:
         self._finish(call, task, stopped=stopped)
 
     async def _kept(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
-        """True when the call may start, with what it may change kept if that can be; False: it has
-        ended."""
+        """Takes the snapshot; False if the call ended meanwhile."""
         if self.keep is None or scheduled.tool.kind in HARMLESS_KINDS:
             return True
         places: tuple[ToolLocation, ...] = ()
-        with Boundary():  # of a tool that cannot say it, nothing more is kept than of any other
+        with Boundary():  # a tool that cannot name its locations gets the default snapshot
             places = tuple(scheduled.invocation.locations())
         task = asyncio.ensure_future(self.keep(call.current, places))
         if await self.leash.hold(call, task):
@@ -182,7 +181,7 @@ class Executor:
         return True
 
     async def _recorded(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
-        """True when the call may start, with what led to it on the disk; False: it has ended."""
+        """Waits until everything so far is on disk; False if the call ended meanwhile."""
         matters = scheduled.tool.kind not in HARMLESS_KINDS or scheduled.outcome is not None
         if self.durable is not None and matters and call.cancel_reason is None:
             try:
@@ -196,7 +195,7 @@ class Executor:
         return True
 
     def context(self, call: TrackedCall, *, live: bool = False) -> ExecutionContext:
-        """What the tool of `call` is given; its output is passed on only when `live`."""
+        """The context for the tool of `call`; its output is emitted only if `live`."""
         in_loop = _loop_caller()
         replacements = call.replacements
 
@@ -247,8 +246,8 @@ class Executor:
     async def _discovered(
         self, call: TrackedCall, scheduled: ScheduledToolCall, result: ToolResult
     ) -> tuple[Part, ...]:
-        """What the model should know of the places of this call. Cancelled meanwhile, nothing: the
-        tool has run, and what it did is told."""
+        """Memory for the locations of this call. Cancelled meanwhile: none, but the finished tool's
+        result is still reported."""
         if self.discover is None or result.error is not None:
             return ()
         places = tuple(scheduled.invocation.locations())
@@ -259,7 +258,7 @@ class Executor:
         return (Part(text=scrub(told)),) if told else ()
 
     def _replaced(self, call: TrackedCall, result: ToolResult, tail: "TailCall") -> Execution:
-        """The result that a hook has put another call in the place of: the model never gets it."""
+        """The result of a call that a hook replaced: the model never gets it."""
         request = call.request
         result = msgspec.structs.replace(result, display=bounded_display(result.display))
         parts = response_parts(request.name, request.call_id, result.llm_content)
@@ -267,7 +266,7 @@ class Executor:
         return Execution(result, parts, plain(result.data), tail=tail)
 
     def _bounded(self, call: TrackedCall, tool: str, result: ToolResult, said: str) -> Execution:
-        """The result as it is passed on, `said` by its hooks behind what is left of it."""
+        """Truncates the result and appends the notices of its hooks."""
         request = call.request
         truncation: Truncation | None = None
         if self.outputs is None:
@@ -291,7 +290,7 @@ class Executor:
         *,
         stopped: bool,
     ) -> None:
-        """Ends `call` with what came of its task."""
+        """Ends `call` with the outcome of its task."""
         if task.done() and not task.cancelled():
             outcome = task.result()
             if isinstance(outcome, Execution) and outcome.truncation is not None:
@@ -314,7 +313,8 @@ class Executor:
 
 
 def _loop_caller() -> Callable[..., None]:
-    """Calls at once in the loop's thread, and soon from any other: tools may run in threads."""
+    """Returns a function that calls others in the loop's thread, because tools may run in threads:
+    at once when already there, else soon."""
     loop = asyncio.get_running_loop()
     home = threading.get_ident()
 

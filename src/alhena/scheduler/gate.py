@@ -1,8 +1,8 @@
-"""The gate: a call that was built becomes one that may run, or ends here with the reason.
+"""Decides whether a built call may run; ends it with the reason if not.
 
-The policy is asked first, then a person when the policy says so, then the BeforeTool hooks. A hook
-may stop or block the call, want a person asked, or change the input: then the policy, and a person
-if it says so, are asked again about what would run now.
+The order is policy, person (if the policy asks for one), BeforeTool hooks. A hook may stop or block
+the call, require confirmation, or change the input; changed input goes through policy and person
+again.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def denial(decision: Decision, display_name: str) -> str:
-    """What the model is told of a call that may not run."""
+    """The message to the model about a call that may not run."""
     rule = decision.rule
     if rule is not None and rule.decision is PolicyOutcome.DENY:
         return " ".join(filter(None, ("Tool execution denied by policy.", rule.deny_message)))
-    # Nothing denies the call: somebody would have to be asked, and nobody is there.
+    # No rule denies the call: it needs confirmation, and there is no person to ask.
     text = (
         f'Tool execution for "{display_name}" requires user confirmation, which is not supported '
         "in non-interactive mode."
@@ -42,7 +42,7 @@ def denial(decision: Decision, display_name: str) -> str:
 
 
 def deny(call: TrackedCall, decision: Decision, bus: "MessageBus | None") -> None:
-    """Ends a call that the policy does not let run, and says so on the bus."""
+    """Ends a call that the policy denies, and publishes the rejection."""
     call.decision = decision
     name = call.request.name if call.entry is None else call.entry.tool.name
     shown = name if call.entry is None else call.entry.tool.display_name
@@ -64,12 +64,12 @@ def deny(call: TrackedCall, decision: Decision, bus: "MessageBus | None") -> Non
 
 
 def deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
-    """Ends a call of which nobody can say whether it may run."""
+    """Ends a call because the policy or a checker failed."""
     call.fail(unknown(who, boundary), ToolErrorType.POLICY_VIOLATION)
 
 
 def unknown(who: str, boundary: Boundary | None) -> str:
-    """The reason why nobody can say whether a call may run."""
+    """The message that the policy or a checker failed."""
     failure = None if boundary is None else boundary.failure
     reason = "no answer" if failure is None else one_line(failure)
     return f"Tool execution denied: {who} could not be asked ({reason})."
@@ -80,15 +80,15 @@ BLOCKED = "Tool execution blocked"
 Decide = Callable[[PolicyCall], Decision]
 
 Check = Callable[[PolicyCall, Decision], Awaitable[Decision]]
-"""Takes a decision of the rules to the one that holds. It may be stricter, never laxer."""
+"""Checks a decision of the rules and returns the final one. It may be stricter, never laxer."""
 
 Watch = Callable[[Callable[[], None]], Callable[[], None]]
-"""Calls a listener whenever the policy may say something else; returns what ends that."""
+"""Calls a listener after each change of the policy; returns the function that unsubscribes it."""
 
 
 class Authority(msgspec.Struct, frozen=True):
-    """Who says whether a call may run: `decide` the rules, `check` the safety checkers, if any.
-    `watch` tells of changes of the rules and of the approval mode."""
+    """Sources of decisions: `decide` by rules, `check` by safety checkers, if any. `watch` notifies
+    of changes of the rules and of the approval mode."""
 
     decide: Decide
     check: Check | None = None
@@ -96,9 +96,9 @@ class Authority(msgspec.Struct, frozen=True):
 
 
 class Gate:
-    """Asks the policy, then a person when the policy says so, then the hooks.
+    """Asks the policy, a person if the policy says so, and the hooks.
 
-    Without `asking` nobody can be asked, and calls that need a person are denied.
+    Without `asking` there is no person to ask: calls that need confirmation are denied.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Gate:
         self._unwatch: Callable[[], object] = lambda: None
 
     async def authorise(self, call: TrackedCall) -> None:
-        """Takes a validating call to scheduled, or to its end."""
+        """Takes a validating call to scheduled, or ends it."""
         if not isinstance(call.state, ValidatingToolCall) or call.entry is None:
             return
         if not self._at_work and self._authority.watch is not None:
@@ -134,7 +134,7 @@ class Gate:
                 self._unwatch()
 
     def refusal(self, call: TrackedCall, hidden: RegisteredTool) -> str:
-        """The reason why no call to a hidden tool can run, in words for people."""
+        """The reason, for people, that no call to a hidden tool can run."""
         args = call.current.args
         names = called_names(hidden.names, hidden.server, args)
         asked = PolicyCall(names=names, args=args, server_name=hidden.server)
@@ -146,12 +146,12 @@ class Gate:
         return denial(call.decision, hidden.tool.display_name)
 
     def _policy_changed(self) -> None:
-        """Calls that wait for a person, and that the policy covers by now, need not wait."""
+        """Makes waiting calls consult the policy again: it may cover them by now."""
         for call in self._at_work:
             call.policy_changed()
 
     async def _passes(self, call: TrackedCall, entry: RegisteredTool) -> bool:
-        """True when policy, person and hooks let the call run; False: it has ended."""
+        """True if policy, person and hooks let the call run; otherwise it has ended."""
         decision = await self._decision(call)
         if decision is None or not await self._permitted(call, decision):
             return False
@@ -166,8 +166,8 @@ class Gate:
         return True
 
     async def _still_permitted(self, call: TrackedCall) -> bool:
-        """True when a policy that has changed since it was asked lets the call run, too. What a
-        person has approved needs no second approval, but nothing that is denied runs."""
+        """True if the changed policy lets the call run. A person's approval still counts, but a
+        denial prevails over it."""
         decision = await self._decision(call)
         if decision is None:
             return False
@@ -176,7 +176,7 @@ class Gate:
         return await self._permitted(call, decision)
 
     async def _permitted(self, call: TrackedCall, decision: Decision) -> bool:
-        """True when the call may go on, asking a person when it is said to; False: it has ended."""
+        """True if the call may run, after confirmation if required; otherwise it has ended."""
         call.decision = decision
         match decision.outcome:
             case PolicyOutcome.DENY:
@@ -203,13 +203,13 @@ class Gate:
         return await self._asker.approved(call, why, by_hook=by_hook) and not call.ended
 
     def _notify(self, _call: TrackedCall, request: "ConfirmationRequest") -> None:
-        """Tells the hooks, beside the question: a person need not wait for them."""
+        """Fires Notification hooks in the background, so that the person need not wait for them."""
         hooks = self._hooks
         if hooks is not None and hooks.notification_heard:
             hooks.notify(request)
 
     async def _heard(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
-        """What BeforeTool hooks say; None when the call was stopped first."""
+        """The verdict of the BeforeTool hooks; None if the call was stopped first."""
         task = asyncio.create_task(hooks.before(call))
         if await self._executor.leash.hold(call, task):
             return None
@@ -219,7 +219,7 @@ class Gate:
         return task.result()
 
     async def _weighed(self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict") -> bool:
-        """True when the call may run after what its hooks say; False: it has ended."""
+        """Applies the verdict of the hooks. True if the call may run; otherwise it has ended."""
         from alhena.scheduler.hooks import rebuilt, stopped
 
         if said.stop is not None:
@@ -249,8 +249,8 @@ class Gate:
         return await self._ask(call, why, by_hook=True)
 
     async def _decision(self, call: TrackedCall) -> Decision | None:
-        """What holds for this call; None when it has ended, because that cannot be said or it was
-        stopped meanwhile."""
+        """The decision for this call; None if it ended, because it was stopped or the decision
+        failed."""
         entry = call.entry
         if entry is None:
             return None
@@ -280,7 +280,7 @@ class Gate:
 
 
 async def _checked(check: Check, asked: PolicyCall, decision: Decision) -> Decision | Boundary:
-    """The decision behind the checkers, or the boundary at which their failure stopped."""
+    """The decision of the checkers, or the boundary with their failure."""
     boundary = Boundary()
     with boundary:
         return await check(asked, decision)

@@ -1,4 +1,4 @@
-"""The hooks around a call: before it runs, after it has run, and when a person is asked."""
+"""The hooks around a call: before it runs, after it ran, and when a person is asked."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,15 +32,15 @@ from alhena.tools.threads import Boundary, one_line
 from alhena.wire.content import Part
 
 LATER_NAMES = ("grep_search", "invoke_agent")
-"""Names that later generations declare tools under; hooks know either, and a model may use both."""
+"""Names that later generations declare for some tools; hooks and models may use either name."""
 
 AT_ONCE = 8
-"""Events of one session whose hooks run side by side."""
+"""Maximum number of events of one session whose hooks run at the same time."""
 
 
 class ToolHooks:
-    """The hooks of a session as its schedulers need them. `server` tells hooks of the server of an
-    MCP tool, nothing secret."""
+    """The hooks of a session, for its schedulers. `server` describes the server of an MCP tool to
+    hooks, without secrets."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class ToolHooks:
         self.notification_heard = hooks.has(HookEvent.NOTIFICATION)
 
     async def before(self, call: TrackedCall) -> HookVerdict:
-        """What BeforeTool hooks say of a call that is about to run. Hooks that cannot be asked
-        block it."""
+        """Fires BeforeTool hooks and returns their verdict. A failure to run them blocks the
+        call."""
         boundary = Boundary()
         with boundary:
             return await self._fire(HookEvent.BEFORE_TOOL, call, self._fields(call))
@@ -65,8 +65,8 @@ class ToolHooks:
         return HookVerdict(block=f"the hooks could not be asked ({reason})")
 
     async def after(self, call: TrackedCall, result: ToolResult) -> str | ToolFailure | TailCall:
-        """What AfterTool hooks make of a result: words to go with it ("" for none), a refusal, or
-        the call they want in its place."""
+        """Fires AfterTool hooks on a result. Returns text to add to it ("" for none), a failure in
+        its place, or the call to run instead."""
         if not self.after_heard:
             return ""
         error = result.error
@@ -88,8 +88,8 @@ class ToolHooks:
         return "" if context is None else f"<hook_context>{context}</hook_context>"
 
     def notify(self, request: ConfirmationRequest) -> None:
-        """Tells Notification hooks that a person is asked; what they say changes nothing. They may
-        outlast the question and the call: nobody waits for them before the session ends."""
+        """Fires Notification hooks in the background; their output changes nothing. They may
+        outlast the question and the call: only the end of the session waits for them."""
         self._hooks.beside(self._tell(request))
 
     async def _tell(self, request: ConfirmationRequest) -> None:
@@ -114,7 +114,7 @@ class ToolHooks:
         entry = call.entry
         replaced = call.replacements > 0
         called = call.current.name
-        # A name that was merely accepted is one that no hook would look for.
+        # Hooks do not match aliases: they get the declared name.
         known = entry is None or called in (entry.wire_name, *LATER_NAMES) or entry.server
         return inputs.before_tool(
             called if known or entry is None else entry.tool.name,
@@ -127,18 +127,18 @@ class ToolHooks:
 def tool_hooks(
     hooks: Hooks, server: Callable[[RegisteredTool], McpContext | None] | None = None
 ) -> ToolHooks | None:
-    """The hooks around calls; None when there are none. `server` is as for ToolHooks."""
+    """The hooks around calls; None if none are configured. `server` as for ToolHooks."""
     events = (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL, HookEvent.NOTIFICATION)
     return ToolHooks(hooks, server) if any(map(hooks.has, events)) else None
 
 
 def stopped(reason: str) -> str:
-    """What the model is told when a hook ends the run."""
+    """The message to the model when a hook ends the run."""
     return f"Agent execution stopped by hook: {reason}"
 
 
 def _forms(call: TrackedCall) -> InputForms:
-    """The input of a call under the names that it is accepted by, too: hooks may know either."""
+    """The input of a call with all accepted parameter names, because hooks may use any of them."""
     entry = call.entry
     if entry is None:
         return InputForms(dict, lambda _told, given: given)
@@ -152,7 +152,7 @@ def _forms(call: TrackedCall) -> InputForms:
 def rebuilt(
     call: TrackedCall, entry: RegisteredTool, given: dict[str, Any]
 ) -> ToolInvocation | ToolFailure | None:
-    """The call with the parameters of a hook laid over its own; None when they are the same."""
+    """The call with parameters changed by a hook; None if they are the same."""
     forms = _forms(call)
     changed = forms.changes(forms.shown(call.params), given)
     if not changed:
@@ -179,7 +179,7 @@ def rebuilt(
 
 
 def with_notice(result: ToolResult, notice: str) -> ToolResult:
-    """The result with words for the model behind it; of a failure, behind its message."""
+    """Appends a notice for the model to the result, or to the error message of a failed one."""
     if not notice:
         return result
     error = result.error
@@ -202,7 +202,7 @@ def _differs(before: dict[str, Any], after: dict[str, Any], key: str) -> bool:
 
 
 def _content(content: LlmContent) -> Any:
-    """What the model would get, as JSON values."""
+    """The content for the model as JSON values."""
     if isinstance(content, str | Part):
         return plain(content)
     return [plain(item) for item in content]

@@ -1,12 +1,12 @@
-"""Takes the calls of one model turn from request to response.
+"""Schedules the tool calls of one model turn, from request to response.
 
-A batch is built whole first, so that calls which cannot run are answered at once. Then it goes
-through in waves: contiguous calls of non-mutating kinds form one wave and run together, a mutating
-call is a wave of its own. Calls are decided on when their wave has come, in call order: a question
-shows the state that earlier waves left behind. All calls of a wave that need a person are asked
-about at once; a rule that one answer makes settles the others that it covers, and holds for those
-of later waves. A call starts as soon as it may. A call that a hook puts in the place of one that
-has run goes the same way, behind the wave of the first. Responses keep call order.
+All calls of a batch are built first, so that invalid calls are answered at once. The batch then
+runs in waves: contiguous calls of non-mutating kinds form one wave and run together; a mutating
+call is a wave of its own. The calls of a wave are authorised when the wave begins, in call order,
+so that a confirmation shows the state after earlier waves. All confirmations of a wave are
+requested at once; a rule created by one answer also settles the other calls it covers, in this wave
+and later ones. Each call starts as soon as it is approved. A call that a hook puts in the place of
+a finished one is processed the same way, after the wave of the first. Responses keep call order.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ CANCELLED_BY_USER = "Operation cancelled by user"
 
 
 class Scheduler:
-    """One batch at a time; a batch that comes while one runs waits its turn (SCHED-02).
+    """Runs one batch at a time; further batches wait in a queue (SCHED-02).
 
-    `authority` says what the policy says. `asking` is how a person is asked; without it, calls that
-    need one are denied. Hooks are those of the `executor`. A tool must not schedule on the
+    `authority` gives policy decisions. `asking` asks a person; without it, calls that need
+    confirmation are denied. Hooks are those of the `executor`. A tool must not schedule on the
     scheduler that runs it.
     """
 
@@ -66,21 +66,21 @@ class Scheduler:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The present states of the batch that runs."""
+        """Current states of the running batch."""
         return tuple(call.state for call in self._batch if call.state is not None)
 
     @property
     def last_batch(self) -> tuple[CompletedToolCall, ...]:
-        """The calls of the batch that ended last, also when its `schedule` was cancelled."""
+        """The calls of the batch that ended last, also if its `schedule` was cancelled."""
         return self._last
 
     async def schedule(
         self, requests: ToolCallRequestInfo | Sequence[ToolCallRequestInfo]
     ) -> list[CompletedToolCall]:
-        """Runs the calls to their ends and returns them in call order, one for each request.
+        """Runs the calls and returns them in call order, one for each request.
 
-        When this is cancelled, running tools are stopped first and every call has its response:
-        as events, and in `last_batch`.
+        On cancellation, stops running tools first; every call still gets its response, as an event
+        and in `last_batch`.
         """
         given = [requests] if isinstance(requests, ToolCallRequestInfo) else requests
         clock, changed = self._executor.clock, self._view.changed
@@ -102,8 +102,8 @@ class Scheduler:
         outcome: "ToolConfirmationOutcome",
         payload: "Payload | dict[str, object] | None" = None,
     ) -> None:
-        """Answers for a waiting call; of several with this id, for the first. Raises
-        ConfirmationError when no call can take the answer: whatever waited is still waiting."""
+        """Answers the first waiting call with this id. Raises ConfirmationError if no call can take
+        the answer; waiting calls keep waiting."""
         from alhena.scheduler.confirmation import answer_from, require_answer
 
         for call in self._batch:
@@ -119,15 +119,15 @@ class Scheduler:
         raise ConfirmationError(f"no call {call_id!r} waits for an answer")
 
     def cancel(self, call_id: str, reason: str = CANCELLED_BY_USER) -> None:
-        """Ends one call, and no other: at once when it has not started, else through its tool.
-        Raises SchedulerError when no call of this id is at work."""
+        """Cancels one call: at once if it has not started, else through its tool. Raises
+        SchedulerError if no call with this id is active."""
         found = [call for call in self._batch if call.current.call_id == call_id and not call.ended]
         if not found:
             raise SchedulerError(f"no call {call_id!r} is at work")
         found[0].cancel(reason)
 
     def cancel_all(self, reason: str = CANCELLED_BY_USER) -> None:
-        """Ends everything: queued batches and calls that have not started at once, running ones
+        """Cancels everything: queued batches and calls that have not started at once, running calls
         through their tools. Each `schedule` still returns a response for every call."""
         self._cancellations += 1
         self._cancel_reason = reason
@@ -139,7 +139,7 @@ class Scheduler:
             self._build(call)
         for wave in _waves(batch):
             await self._run_wave(wave)
-            # What hooks have put in the place of these calls has waves of its own.
+            # Calls that hooks put in the place of these run in further waves.
             while replaced := [call for call in wave if call.replaced]:
                 for call in replaced:
                     call.replaced = False
@@ -153,7 +153,7 @@ class Scheduler:
                 group.create_task(self._carry(call))
 
     async def _carry(self, call: TrackedCall) -> None:
-        """Takes one call through the gate and to its end."""
+        """Authorises and runs one call."""
         await self._gate.authorise(call)
         if call.status is Status.SCHEDULED:
             await self._executor.run(call)
@@ -163,15 +163,15 @@ class Scheduler:
                 self._stop_others(call, response.error or "The run was stopped")
 
     def _stop_others(self, stopped: TrackedCall, reason: str) -> None:
-        """The run ends: calls that have not started never do, those that hooks have put in the
-        place of others neither."""
+        """Cancels all calls that have not started, including replacements made by hooks, because
+        the run ends."""
         for call in self._batch:
             if call is not stopped and (call.replaced or call.status is not Status.EXECUTING):
                 call.cancel(reason)
 
     def _end(self, batch: list[TrackedCall], *, cancelled: bool) -> None:
-        """Answers what has no answer yet: batches that were given up in the queue, and calls
-        whose task was cancelled before it began."""
+        """Ends calls that have no response yet: batches cancelled in the queue, and calls whose
+        task was cancelled before it began."""
         for call in batch:
             if not call.ended:
                 call.end_cancelled(self._cancel_reason if cancelled else INTERRUPTED)
@@ -184,7 +184,7 @@ class Scheduler:
     def _build(self, call: TrackedCall) -> None:
         if call.ended:
             return
-        if call.cancel_reason is not None:  # stopped between what has run and what takes its place
+        if call.cancel_reason is not None:  # between a call and its replacement
             call.end_cancelled(call.cancel_reason)
             return
         request = call.current
@@ -218,8 +218,8 @@ class Scheduler:
             )
 
     def _refuse(self, call: TrackedCall) -> None:
-        """Answers a call to a tool that the model does not know. When it is there but hidden,
-        because no call to it could run, people are told why; the model is told the same of both."""
+        """Fails a call to a tool that is not declared. The model is told the same for a missing and
+        a hidden tool; the reason for hiding it goes to people only."""
         name = call.current.name
         message = self._registry.suggestions(name)
         hidden = self._registry.find(name, excluded=True)
@@ -231,7 +231,7 @@ class Scheduler:
 
 
 def _waves(batch: Sequence[TrackedCall]) -> Iterator[list[TrackedCall]]:
-    """The calls that still have to run, in the groups that run together."""
+    """Groups the calls that still have to run into waves."""
     wave: list[TrackedCall] = []
     for call in batch:
         if call.ended or call.entry is None:

@@ -14,7 +14,7 @@ from alhena.wire.content import Part
 
 
 class Status(StrEnum):
-    """Names of the states, as events and journals carry them."""
+    """Names of the states, as written in events and journals."""
 
     VALIDATING = "validating"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
 
 class ToolCallResponseInfo(Value, frozen=True, kw_only=True):
-    """What goes back to the model, and what people see (SCHED-08)."""
+    """Response of a call: parts for the model, display for people (SCHED-08)."""
 
     call_id: str
     response_parts: tuple[Part, ...]
@@ -39,15 +39,15 @@ class ToolCallResponseInfo(Value, frozen=True, kw_only=True):
 
 
 class CallBase(Value, frozen=True, kw_only=True):
-    """What every state of a call carries. `start_time` is a monotonic clock's seconds: when the
-    call came in, and once it runs when that began."""
+    """Fields of every state. `start_time`: seconds of a monotonic clock at which the call arrived
+    or, once it runs, started."""
 
     request: ToolCallRequestInfo
     start_time: float
 
 
 class ValidatingToolCall(CallBase, frozen=True, kw_only=True):
-    """Built; the policy has not spoken yet."""
+    """Built; not yet decided by the policy."""
 
     status: ClassVar[Status] = Status.VALIDATING
     tool: Tool
@@ -55,7 +55,7 @@ class ValidatingToolCall(CallBase, frozen=True, kw_only=True):
 
 
 class WaitingToolCall(CallBase, frozen=True, kw_only=True):
-    """Waits for a person."""
+    """Waiting for a person's answer."""
 
     status: ClassVar[Status] = Status.AWAITING_APPROVAL
     tool: Tool
@@ -65,7 +65,7 @@ class WaitingToolCall(CallBase, frozen=True, kw_only=True):
 
 
 class ScheduledToolCall(CallBase, frozen=True, kw_only=True):
-    """Approved, not started. `outcome` is None when nobody had to be asked."""
+    """Approved, not started. `outcome` is None if no confirmation was needed."""
 
     status: ClassVar[Status] = Status.SCHEDULED
     tool: Tool
@@ -75,7 +75,7 @@ class ScheduledToolCall(CallBase, frozen=True, kw_only=True):
 
 
 class ExecutingToolCall(CallBase, frozen=True, kw_only=True):
-    """Running. `pid` is the child's, once there is one."""
+    """Running. `pid`: id of the child process, once there is one."""
 
     status: ClassVar[Status] = Status.EXECUTING
     tool: Tool
@@ -86,7 +86,7 @@ class ExecutingToolCall(CallBase, frozen=True, kw_only=True):
 
 
 class EndedCall(CallBase, frozen=True, kw_only=True):
-    """What the terminal states share."""
+    """Fields of the terminal states."""
 
     response: ToolCallResponseInfo
     duration_ms: float
@@ -97,19 +97,19 @@ class EndedCall(CallBase, frozen=True, kw_only=True):
 
 
 class SuccessfulToolCall(EndedCall, frozen=True, kw_only=True):
-    """Ran and has a result."""
+    """Ended with a result."""
 
     status: ClassVar[Status] = Status.SUCCESS
 
 
 class ErroredToolCall(EndedCall, frozen=True, kw_only=True):
-    """Could not be built, was denied, or failed."""
+    """Failed: could not be built, was denied, or its tool failed."""
 
     status: ClassVar[Status] = Status.ERROR
 
 
 class CancelledToolCall(EndedCall, frozen=True, kw_only=True):
-    """Stopped before or while running."""
+    """Cancelled before or while running."""
 
     status: ClassVar[Status] = Status.CANCELLED
 
@@ -126,33 +126,33 @@ class SchedulerError(AlhenaError):
 
 
 class TransitionError(SchedulerError):
-    """A tool call cannot go from one state to the other: a defect of the caller."""
+    """Invalid transition of a tool call: a defect of the caller."""
 
     kind = "transition"
 
 
 class ConfirmationError(SchedulerError):
-    """An answer that no waiting call can take; whatever waited is still waiting."""
+    """No waiting call can take this answer; waiting calls keep waiting."""
 
     kind = "confirmation"
 
 
 TERMINAL = frozenset({Status.SUCCESS, Status.ERROR, Status.CANCELLED})
-"""A call that is in one of these stays there."""
+"""States that a call never leaves."""
 
 TRANSITIONS: dict[Status | None, frozenset[Status]] = {
-    # What cannot be built never validates; what is cancelled while queued was never built.
+    # A call that cannot be built, or is cancelled in the queue, never validates.
     None: frozenset({Status.VALIDATING, Status.ERROR, Status.CANCELLED}),
     Status.VALIDATING: frozenset(
         {Status.SCHEDULED, Status.AWAITING_APPROVAL, Status.ERROR, Status.CANCELLED}
     ),
-    # What a person has changed is shown once more. An approval that cannot be had ends in an error.
+    # A call changed by the person is confirmed again. A failed confirmation is an error.
     Status.AWAITING_APPROVAL: frozenset(
         {Status.AWAITING_APPROVAL, Status.SCHEDULED, Status.ERROR, Status.CANCELLED}
     ),
     Status.SCHEDULED: frozenset({Status.EXECUTING, Status.CANCELLED}),
-    # A running call enters its state again when it learns the id of its process. A call that a hook
-    # puts in the place of one that has run is validated as any other.
+    # A running call enters its state again when its process id is known. The replacement that a
+    # hook makes of a finished call is validated like any other.
     Status.EXECUTING: frozenset(
         {
             Status.EXECUTING,
@@ -166,11 +166,11 @@ TRANSITIONS: dict[Status | None, frozenset[Status]] = {
     Status.ERROR: frozenset(),
     Status.CANCELLED: frozenset(),
 }
-"""From (None: not there yet) -> to."""
+"""Allowed transitions, from (None: new) to."""
 
 
 def advance(old: Status | None, new: Status) -> Status:
-    """`new`, when it can follow `old`; raises TransitionError when it cannot."""
+    """Returns `new` if it can follow `old`; raises TransitionError otherwise."""
     if new not in TRANSITIONS[old]:
         raise TransitionError(f"a tool call cannot go from {old or 'nothing'} to {new}")
     return new

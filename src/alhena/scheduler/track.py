@@ -1,5 +1,4 @@
-"""One call, and the batch it belongs to, on their way through the states; the listeners hear of
-both."""
+"""One tool call with its state, and the batch it belongs to; both emit events for every change."""
 
 import asyncio
 import threading
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def plain(value: object) -> Any:
-    """`value` with structs as dicts and text without lone surrogates.
+    """Converts to plain values: structs become dicts, lone surrogates are replaced.
 
     Raises what msgspec raises for values that have no plain form.
     """
@@ -62,7 +61,7 @@ def plain(value: object) -> Any:
 
 
 def proposal(details: ConfirmationDetails) -> FileDiff | None:
-    """The change that was waiting for approval, to be shown when it is given up."""
+    """The edit that waited for approval, to display it when the call is cancelled."""
     if not isinstance(details, EditConfirmation):
         return None
     lines = details.file_diff.splitlines()
@@ -77,7 +76,7 @@ def proposal(details: ConfirmationDetails) -> FileDiff | None:
 
 
 def _count(lines: list[str], sign: str) -> int:
-    """Lines of a unified diff with this sign, its file headers aside."""
+    """Counts the lines of a unified diff with this sign, without its file headers."""
     return sum(line.startswith(sign) and not line.startswith(sign * 3) for line in lines)
 
 
@@ -99,10 +98,10 @@ Clock = Callable[[], float]
 
 
 class CallOnItsWay:
-    """A request, what became of it so far, and what is asked about it.
+    """A request, its state so far, and the question about it.
 
-    `request` is what is answered; `current` is what runs, which is another call, with an id of its
-    own, after a hook has put one in its place. `changed` is called after each change of state.
+    `request` is what is answered; `current` is what runs: the same, or the replacement that a hook
+    made, with an id of its own. `changed` is called after each change of state.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class CallOnItsWay:
 
     @property
     def status(self) -> Status | None:
-        """The present state's name; None before the first."""
+        """Name of the current state; None before the first."""
         return None if self.state is None else self.state.status
 
     @property
@@ -154,23 +153,22 @@ class CallOnItsWay:
 
     @property
     def shown(self) -> ToolCallState | None:
-        """The call as it stands, for those who show whole batches; None before its first state."""
+        """The call in the form for views of a whole batch; None before its first state."""
         return self._shown
 
     def asked(self, entry: RegisteredTool) -> PolicyCall:
-        """The call as the policy is asked about it."""
+        """The call in the form the policy decides on."""
         names = called_names(entry.names, entry.server, self.params)
         return PolicyCall(names=names, args=self.params, server_name=entry.server)
 
     def take(self, invocation: ToolInvocation) -> None:
-        """Makes `invocation` what runs. Raises what describing it raises."""
+        """Makes `invocation` the one that runs. Raises what its description raises."""
         self.params = invocation.params
         self.description = scrub(invocation.describe())
         self.invocation = invocation
 
     def change(self, invocation: ToolInvocation) -> None:
-        """Makes `invocation`, with other arguments than were proposed, what runs. Raises what
-        describing it raises."""
+        """Like `take`, for an invocation whose arguments may differ from the proposed ones."""
         self.take(invocation)
         proposed, entry = self.current.args, self.entry
         name, schema = ("", {}) if entry is None else (entry.tool.name, entry.tool.parameter_schema)
@@ -178,29 +176,29 @@ class CallOnItsWay:
         self.changed_args = None if args == proposed else args
 
     def open_question(self, request: "ConfirmationRequest") -> None:
-        """From now on the call takes an answer to `request`."""
+        """Opens the question: the call now takes an answer to `request`."""
         self.question = request
         self.answer = asyncio.get_running_loop().create_future()
 
     def close_question(self) -> None:
-        """From now on the call takes no answer."""
+        """Closes the question: the call takes no more answers."""
         self.question = self.answer = self.reconsider = None
 
     def policy_changed(self) -> None:
-        """What the policy said of the call may not be what it says now."""
+        """Marks the policy's decision as stale and wakes whoever waits for an answer."""
         self.stale = True
         if self.reconsider is not None and not self.reconsider.done():
             self.reconsider.set_result(None)
 
 
 class TrackedCall(CallOnItsWay):
-    """A call with its way through the states; every change is checked and emitted.
+    """A call that moves through the states; every change is checked and emitted.
 
-    Emitting may re-enter: whoever calls `enter` looks at `ended` before going on.
+    Listeners may re-enter: callers of `enter` must check `ended` before they continue.
     """
 
     def enter(self, state: ToolCall) -> None:
-        """Moves on and says so; raises TransitionError when the table forbids it."""
+        """Enters a state and emits events; raises TransitionError for an invalid transition."""
         advance(self.status, state.status)
         self.state = state
         self.allowed = self.allowed or state.status is Status.SCHEDULED
@@ -229,7 +227,7 @@ class TrackedCall(CallOnItsWay):
         )
 
     def completed(self) -> CompletedToolCall:
-        """The terminal state; only for a call that has ended."""
+        """The terminal state. Raises TypeError for a call that has not ended."""
         state = self.state
         if not isinstance(state, SuccessfulToolCall | ErroredToolCall | CancelledToolCall):
             raise TypeError(f"call {self.request.call_id} is {self.status}, not at its end")
@@ -238,7 +236,7 @@ class TrackedCall(CallOnItsWay):
     def fail(
         self, message: str, error_type: ToolErrorType, display: ToolDisplay | None = None
     ) -> None:
-        """Ends the call with an error that the model is told."""
+        """Ends the call with an error; `message` goes to the model."""
         self.enter(self.errored(message, error_type, display))
 
     def end_cancelled(self, reason: str) -> None:
@@ -246,8 +244,8 @@ class TrackedCall(CallOnItsWay):
         self.enter(self.cancelled(reason))
 
     def replace(self, name: str, args: dict[str, Any], ended: CompletedToolCall) -> None:
-        """Reports that the call has run and `ended`, and puts another call, which has to be built
-        yet, in its place."""
+        """Emits the response of the finished call and replaces it by another one, which must still
+        be built."""
         self._announce(ended)
         self.emit(msgspec.structs.replace(self._response_event(ended), parts=()))
         self.changed()
@@ -277,7 +275,7 @@ class TrackedCall(CallOnItsWay):
     def succeeded(
         self, parts: tuple[Part, ...], display: ToolDisplay, data: dict[str, Any] | None
     ) -> SuccessfulToolCall:
-        """The end of the call with its result."""
+        """Makes the terminal state of a successful call."""
         response = self._response(parts, display, data=data)
         return SuccessfulToolCall(**self._end(response))
 
@@ -288,7 +286,7 @@ class TrackedCall(CallOnItsWay):
         display: ToolDisplay | None = None,
         data: dict[str, Any] | None = None,
     ) -> ErroredToolCall:
-        """The end of the call with an error that the model is told."""
+        """Makes the terminal state of a failed call; `message` goes to the model."""
         message = scrub(message)
         parts = error_parts(self.request.name, self.request.call_id, message)
         response = self._response(
@@ -307,7 +305,8 @@ class TrackedCall(CallOnItsWay):
         display: ToolDisplay | None = None,
         beside: tuple[Part, ...] = (),
     ) -> CancelledToolCall:
-        """The end of a cancelled call, with what it had come to, and what stands beside that."""
+        """Makes the terminal state of a cancelled call, with its partial result and the parts
+        beside it."""
         own = cancelled_parts(self.request.name, self.request.call_id, reason, partial)
         parts = (*own, *beside)
         text = scrub(cancelled_text(reason))
@@ -319,7 +318,7 @@ class TrackedCall(CallOnItsWay):
         return CancelledToolCall(**self._end(response))
 
     def cancel(self, reason: str) -> None:
-        """Asks for the end: at once when nothing runs yet, else through the running tool."""
+        """Cancels the call: at once if it is not executing, else through the running tool."""
         if self.ended or self.cancel_reason is not None:
             return
         self.cancel_reason = reason
@@ -394,7 +393,7 @@ class TrackedCall(CallOnItsWay):
 
 
 class BatchView:
-    """Tells of a batch as often as its calls change, once for what changes together."""
+    """Emits the states of a batch after changes; changes of one loop iteration give one event."""
 
     def __init__(self, emit: Emit, bus: "MessageBus | None") -> None:
         self._emit = emit
@@ -403,21 +402,21 @@ class BatchView:
         self._due: asyncio.Handle | None = None
 
     def show(self, calls: Iterable[TrackedCall]) -> None:
-        """These are the calls from now on."""
+        """Sets the calls of the batch."""
         self._calls = tuple(calls)
 
     def changed(self) -> None:
-        """A call is not what it was."""
+        """Notes that a call has changed."""
         if self._due is None:
             self._due = asyncio.get_running_loop().call_soon(self.tell)
 
     def settle(self) -> None:
-        """Tells of what has changed, now, if anything has."""
+        """Emits pending changes now, if there are any."""
         if self._due is not None:
             self.tell()
 
     def tell(self) -> None:
-        """Tells of the batch as it stands."""
+        """Emits the current states of the batch."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

@@ -1,4 +1,4 @@
-"""What kind of file a path names: its language, under the identifiers that editors use."""
+"""Programming languages and media types of files, by their names. Uses editors' language ids."""
 
 from functools import cache
 from pathlib import PurePath
@@ -72,13 +72,13 @@ _BY_NAME = {
 
 
 def programming_language(path: PurePath) -> str | None:
-    """The language's identifier, None for what is in none known here."""
+    """The language id; None for an unknown name."""
     return _BY_NAME.get(path.name.lower()) or _BY_EXTENSION.get(path.suffix.lower())
 
 
 def mime_type(path: PurePath) -> str | None:
-    """The media type that the name stands for; None where it is a source file that a media type
-    shares its extension with."""
+    """The media type by the file name; None for a source file with the extension of an audio, video
+    or image format."""
     found = _media_types().guess_type(path.name)[0]
     source = programming_language(path) is not None
     return None if source and found and found.startswith(("video/", "audio/", "image/")) else found
@@ -86,7 +86,7 @@ def mime_type(path: PurePath) -> str | None:
 
 @cache
 def _media_types() -> "MimeTypes":
-    """The types that every machine knows, whatever its own files say."""
+    """Python's built-in types, without the machine's own files: the same everywhere."""
     from mimetypes import MimeTypes
 
     return MimeTypes()

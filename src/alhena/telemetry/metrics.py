@@ -1,4 +1,4 @@
-"""What log records add up to: counters and distributions since the session began."""
+"""Metrics derived from log records: counters and histograms since the session began."""
 
 import json
 from bisect import bisect_left
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from alhena.telemetry.records import PREFIX, Record, first_word
 
 BOUNDARIES = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
-"""Upper ends of the buckets of a distribution, inclusive; there is one more behind the last."""
+"""Inclusive upper bounds of a histogram's buckets; one more bucket follows the last."""
 
 _CUMULATIVE = 1
 _HISTOGRAM, _SUM = 0, 3
@@ -23,7 +23,7 @@ _TOKENS = (
 
 
 class Instrument(NamedTuple):
-    """What is measured."""
+    """Name, kind, description and unit of a metric."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ Measurement = tuple[Instrument, dict[str, Any], float]
 
 
 class Point:
-    """One series: values with the same attributes."""
+    """One time series: the values with the same attributes."""
 
     def __init__(self, attributes: dict[str, Any], start_ns: int) -> None:
         self.attributes = attributes
@@ -76,7 +76,7 @@ class Point:
         self.buckets = [0] * (len(BOUNDARIES) + 1)
 
     def add(self, value: float) -> None:
-        """Takes a value."""
+        """Adds a value."""
         self.min = min(self.min, value) if self.count else value
         self.max = max(self.max, value) if self.count else value
         self.count += 1
@@ -85,7 +85,7 @@ class Point:
 
 
 class Metrics:
-    """Sums over a session. `changed` is set while something was added since `scope_metrics`."""
+    """The metrics of a session. `changed`: something was added since the last `scope_metrics`."""
 
     def __init__(self) -> None:
         self.changed = False
@@ -96,12 +96,13 @@ class Metrics:
         self._add((SESSIONS, {}, 1), time_ns)
 
     def take(self, record: Record, time_ns: int) -> None:
-        """Counts a record; most names are of some account."""
+        """Updates the metrics that this record counts for, if any."""
         for measurement in _measured(record):
             self._add(measurement, time_ns)
 
     def scope_metrics(self, common: dict[str, Any], time_ns: int) -> list[dict[str, Any]]:
-        """All of it in the form of an exporter's `metrics`; `common` attributes are in each."""
+        """All metrics in the form of an exporter's `metrics`; every data point has the `common`
+        attributes."""
         self.changed = False
         return [
             {
@@ -143,7 +144,7 @@ class Metrics:
 
 
 def hr_time(time_ns: int) -> list[int]:
-    """A time since 1970 as whole seconds and the nanoseconds that are over."""
+    """Converts nanoseconds since 1970 to whole seconds and remaining nanoseconds."""
     return list(divmod(time_ns, 1_000_000_000))
 
 

@@ -1,4 +1,4 @@
-"""The telemetry that settings and environment ask for, and the id of this installation."""
+"""Telemetry options from settings and environment, and the installation id."""
 
 import os
 import uuid
@@ -13,8 +13,8 @@ from alhena.config.settings import TelemetrySettings
 
 
 class TelemetryOptions(msgspec.Struct, frozen=True):
-    """Telemetry that is on. Without an `outfile` there is nowhere to write to. With `texts` the
-    records have what people, models, tools and hooks wrote; credentials are in none."""
+    """Options of enabled telemetry. Without an `outfile` nothing is written. `texts`: records
+    include what people, models, tools and hooks wrote; credentials are always redacted."""
 
     outfile: Path | None
     texts: bool
@@ -23,8 +23,8 @@ class TelemetryOptions(msgspec.Struct, frozen=True):
 def telemetry_options(
     settings: TelemetrySettings, environ: Mapping[str, str], cwd: Path
 ) -> TelemetryOptions | None:
-    """What settings and environment ask for, None when telemetry is off. The environment wins; a
-    relative outfile is one from `cwd`."""
+    """Reads the options; None when telemetry is off. The environment overrides settings; a relative
+    outfile is resolved against `cwd`."""
     if not _flag(environ.get("GEMINI_TELEMETRY_ENABLED"), settings.enabled):
         return None
     outfile = environ.get("GEMINI_TELEMETRY_OUTFILE") or settings.outfile
@@ -35,7 +35,7 @@ def telemetry_options(
 
 
 def _flag(value: str | None, otherwise: bool | None) -> bool | None:
-    """A variable of the environment: true and 1 mean yes, any other text no."""
+    """Parses an environment variable: true and 1 mean yes, any other text no."""
     return value.strip().lower() in {"true", "1"} if value else otherwise
 
 
@@ -43,8 +43,8 @@ MAX_BYTES = 200
 
 
 def installation_id(path: Path) -> tuple[str, str]:
-    """The id that the file holds, made when there is none, and why it could not be kept, if so:
-    then the id is this session's alone."""
+    """Returns the id in the file, which is created if missing, and a reason if it could not be
+    saved; the id then lasts for this session only."""
     try:
         return _kept(path), ""
     except (OSError, UnicodeDecodeError) as error:
@@ -59,7 +59,7 @@ def _kept(path: Path) -> str:
             return found
     made = str(uuid.uuid4())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Written beside it and moved there: another process sees no id, or a whole one.
+    # Write a draft and link it into place: another process sees no id or a complete one.
     draft = path.with_name(f"{path.name}.{made}")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -1,4 +1,4 @@
-"""Events as log records (TEL-01, TEL-02), credentials taken out."""
+"""Converts events to log records (TEL-01, TEL-02) and redacts credentials."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
@@ -27,16 +27,16 @@ from alhena.events import (
 from alhena.telemetry.languages import mime_type, programming_language
 
 PREFIX = "gemini_cli."
-"""What names of events and metrics begin with: the reference's, which dashboards look for."""
+"""Prefix of event and metric names: the reference's, so that existing dashboards find them."""
 
 
 def first_word(name: str) -> str:
-    """The program of a hook that is named by its command."""
+    """The program name of a hook that is named by its command."""
     return (name.split() or [""])[0]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One thing that happened: `name` without its prefix, a sentence, the attributes of its own."""
+    """A log record: `name` without prefix, `body` as a sentence, the record's own attributes."""
 
     name: str
     body: str
@@ -48,7 +48,7 @@ _PATHS = ("absolute_path", "file_path", "path")
 
 
 class KnownCall(msgspec.Struct, frozen=True):
-    """The prompt and the arguments of a call; `proposed_args` where others were asked for."""
+    """Prompt id and arguments of a call; `proposed_args` if the model proposed different ones."""
 
     prompt_id: str = ""
     args: dict[str, Any] | None = None
@@ -56,7 +56,7 @@ class KnownCall(msgspec.Struct, frozen=True):
 
 
 def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: bool) -> Record:
-    """The record of a call that has ended."""
+    """The record of an ended call."""
     success, duration = event.status == "success", round(event.duration_ms)
     decision = None if _undecided(event) else event.decision
     attributes: dict[str, Any] = {
@@ -88,12 +88,12 @@ def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: boo
 
 
 def _undecided(event: ToolCallResponseEvent) -> bool:
-    """True when a call ended that nobody had allowed or refused."""
+    """True when a call ended before anybody allowed or refused it."""
     return event.decision == "reject" and not event.denied
 
 
 def truncation_record(event: OutputTruncatedEvent, call: KnownCall) -> Record:
-    """The record of a result of which the model gets the two ends."""
+    """The record of a result that was truncated for the model."""
     attributes = {
         "eventName": "tool_output_truncated",
         "tool_name": event.name,
@@ -106,7 +106,7 @@ def truncation_record(event: OutputTruncatedEvent, call: KnownCall) -> Record:
 
 
 def file_record(event: ToolCallResponseEvent, call: KnownCall) -> Record | None:
-    """The record of the file that a successful call has read or written, if it has."""
+    """The record of the file that a successful call read or wrote; None if it did neither."""
     if event.status != "success":
         return None
     display = event.display
@@ -128,10 +128,10 @@ def file_record(event: ToolCallResponseEvent, call: KnownCall) -> Record | None:
 
 
 def diff_stat(display: str | dict[str, Any] | None) -> dict[str, int]:
-    """Lines and characters that were added and removed, by the model and by a person.
+    """Lines and characters added and removed, by the model and by a person.
 
-    Characters are counted in the diff, line ends aside; they are left out where the diff is cut
-    short, or not the model's alone.
+    Characters are counted in the diff, without line ends; they are omitted if the diff is truncated
+    or not the model's alone.
     """
     if not isinstance(display, dict) or "diffStat" not in display:
         return {}
@@ -155,7 +155,7 @@ def diff_stat(display: str | dict[str, Any] | None) -> dict[str, int]:
 
 
 def _changed(lines: list[str], sign: str) -> list[str]:
-    """The lines of a unified diff with this sign, without it and without its two headers."""
+    """Lines of a unified diff with this sign, which is removed; the two headers are skipped."""
     hunks = next((at for at, line in enumerate(lines) if line.startswith("@@")), len(lines))
     return [line[1:] for line in lines[hunks:] if line.startswith(sign)]
 
@@ -169,26 +169,27 @@ def _path(args: dict[str, Any] | None) -> str | None:
 
 
 def pretty(value: Any) -> str:
-    """A plain value as JSON on lines of their own."""
+    """Formats a plain value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
 
 
 class Redaction:
-    """Knows the credentials of this session, and what others look like."""
+    """Redacts the credentials of this session and texts that look like credentials."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        # The longest first: one may be a part of another.
+        # Longest first: one credential may be part of another.
         self._own = sorted(credentials(environ), key=len, reverse=True)
 
     def text(self, text: str) -> str:
-        """`text` without credentials, and with `?` for what UTF-8 cannot carry."""
+        """`text` without credentials, with `?` for characters that UTF-8 cannot encode."""
         for value in self._own:
             text = text.replace(value, REDACTED)
         text = without_secrets(text)
         return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
     def value(self, value: Any) -> Any:
-        """The same for every text in a plain value. A text under the name of a secret is one."""
+        """Redacts every text in a plain value. Any text under the name of a secret counts as
+        one."""
         match value:
             case str():
                 return self.text(value)
@@ -206,7 +207,7 @@ class Redaction:
 
 
 _UNUSABLE = "invalid_response"
-"""The kind of `chat.errors.InvalidResponseError`."""
+"""The `kind` of `chat.errors.InvalidResponseError`."""
 
 TOLD: frozenset[type[Event]] = frozenset(
     (
@@ -226,11 +227,12 @@ TOLD: frozenset[type[Event]] = frozenset(
         LoopCheckEvent,
     )
 )
-"""The events that are told of, or needed to tell of others."""
+"""Events that become records, or that later records need."""
 
 
 class Translation:
-    """Remembers which prompt is at work and what the calls under way were asked for."""
+    """Turns events into records. Remembers the current prompt and the arguments of running
+    calls."""
 
     def __init__(self, redaction: Redaction, *, texts: bool) -> None:
         self._texts = texts
@@ -239,12 +241,12 @@ class Translation:
         self._calls: dict[str, KnownCall] = {}
 
     def records(self, event: Event) -> Iterator[Record]:
-        """The records of an event, without credentials."""
+        """The records of an event, redacted."""
         for record in self._told(event):
             yield self.cleaned(record)
 
     def cleaned(self, record: Record) -> Record:
-        """A record without credentials, and with the prompt it belongs to where that is known."""
+        """The redacted record, with the current prompt's id if it has none."""
         attributes: dict[str, Any] = self._redaction.value(record.attributes)
         if not attributes.get("prompt_id"):
             attributes.pop("prompt_id", None)
@@ -334,12 +336,12 @@ class Translation:
         return Record("api_error", body, attributes)
 
     def _json(self, text: str) -> str:
-        """A JSON text without credentials: within its strings they are found as they are."""
+        """Redacts the strings of a JSON text after decoding, so that escapes hide nothing."""
         value = self._redaction.value(msgspec.json.decode(text))
         return msgspec.json.encode(value).decode("utf-8")
 
     def _known(self, event: ToolCallRequestEvent) -> KnownCall:
-        # A copy made in one go: the arguments are the tool's, which may be at work on them.
+        # Copied through JSON: a running tool may change its arguments.
         args = msgspec.json.decode(msgspec.json.encode(event.args))
         return KnownCall(event.prompt_id, self._redaction.value(args))
 
@@ -353,7 +355,7 @@ class Translation:
         yield call_record(event, call, with_args=self._texts)
 
     def _loop(self, event: LoopDetectedEvent | LoopCheckEvent) -> Record:
-        """A loop that was found, or what models that were asked said of one."""
+        """A detected loop, or the verdict of the models that were asked about one."""
         attributes: dict[str, Any] = {"prompt_id": event.prompt_id}
         if isinstance(event, LoopCheckEvent):
             attributes |= {"flash_confidence": event.confidence, "flash_model": event.model}
@@ -368,7 +370,7 @@ class Translation:
         return Record("loop_detected", f"Loop detected. Type: {event.kind}.", attributes)
 
     def _hook(self, event: HookCallEvent) -> Record:
-        # A name may be a whole command, with words of the user's in it.
+        # A hook's name may be a whole command with private words in it.
         name = event.name if self._texts else first_word(event.name)
         duration = round(event.duration_ms)
         attributes: dict[str, Any] = {
@@ -394,7 +396,7 @@ class Translation:
 
 
 def _retry(event: RetryEvent) -> Record:
-    """An answer that could not be used is content; anything else never came."""
+    """A content retry for an unusable response, a network retry for any other error."""
     delay = round(event.delay_s * 1000)
     attributes: dict[str, Any] = {
         "model": event.model,
@@ -437,8 +439,8 @@ def _shortened(event: CompressedEvent | OutputsMaskedEvent) -> Record:
 
 
 def _output(event: HookCallEvent) -> dict[str, Any] | None:
-    """The JSON object that a hook wrote, or the one that its words and exit code stand for; None
-    when it wrote nothing, or an object of which not all is here."""
+    """The hook's JSON output, or the object equivalent to its plain text and exit code; None for no
+    output or truncated JSON."""
     try:
         return msgspec.json.decode(event.stdout, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

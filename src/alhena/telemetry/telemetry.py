@@ -1,4 +1,4 @@
-"""A session's telemetry: takes events at once, and writes them down in a thread of its own."""
+"""Receives a session's events without waiting and writes them to the outfile in its own thread."""
 
 import atexit
 import os
@@ -21,14 +21,14 @@ from alhena.version import __version__
 
 
 class OutFile:
-    """An open file that only grows: each piece is one write at its end, so that pieces of several
+    """An append-only file: each piece is written with one call, so that the records of several
     processes do not mix."""
 
     def __init__(self, path: Path) -> None:
-        """Opens `path`, made for the user alone with the directories above it when it is not there.
-        Raises OSError."""
+        """Opens `path`; creates it and its directories readable by the user only. Raises
+        OSError."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Opening a FIFO would wait for its reader.
+        # O_NONBLOCK: opening a FIFO would wait for a reader.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o600)
         try:
@@ -42,7 +42,7 @@ class OutFile:
             raise
 
     def append(self, piece: bytes) -> None:
-        """Writes whole lines; when the last piece was cut short, on a line of their own. Raises
+        """Appends whole lines; begins a new line if the last write was cut short. Raises
         OSError."""
         data = memoryview(b"\n" + piece if self._fragment else piece)
         while data:
@@ -51,7 +51,7 @@ class OutFile:
             data = data[written:]
 
     def close(self) -> None:
-        """Nothing can be appended any more."""
+        """Closes the file; nothing can be appended afterwards."""
         os.close(self._descriptor)
 
 
@@ -60,7 +60,7 @@ ATTRIBUTE_LIMIT = 128
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where records come from. `auth_type` is how the session signs in to its model, if it does."""
+    """Source of the records. `auth_type`: authentication method of the session's model, if any."""
 
     session_id: str
     installation_id: str
@@ -69,7 +69,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What is in every record."""
+        """Attributes that every record has."""
         common: dict[str, Any] = {
             "session.id": self.session_id,
             "installation.id": self.installation_id,
@@ -79,14 +79,14 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Form:
-    """Writes out what comes from one origin."""
+    """Formats the records and metrics of one origin."""
 
     def __init__(self, origin: Origin) -> None:
         self._common = origin.attributes
         self._resource = resource(origin.session_id)
 
     def log_record(self, record: Record, time_ns: int) -> bytes:
-        """A record that was made at this time."""
+        """Formats a record made at this time."""
         attributes: dict[str, Any] = {
             **self._common,
             "event.name": PREFIX + record.name,
@@ -112,14 +112,14 @@ class Form:
         )
 
     def metrics(self, metrics: Metrics, time_ns: int) -> bytes:
-        """What has been counted up to this time."""
+        """Formats the metrics counted up to this time."""
         measured = metrics.scope_metrics(self._common, time_ns)
         scope = {"scope": {"name": SCOPE, "version": ""}, "metrics": measured}
         return _lines({"resource": self._resource, "scopeMetrics": [scope]})
 
 
 def resource(session_id: str) -> dict[str, Any]:
-    """This process and machine. Not its command line, which may hold a prompt."""
+    """Describes this process and machine. Omits the command line, which may contain a prompt."""
     return {
         "_rawAttributes": [
             ("host.name", platform.node()),
@@ -146,19 +146,21 @@ def _lines(value: dict[str, Any]) -> bytes:
 
 
 MAX_WAITING = 10_000
-"""Events that may wait to be written; those past it are left out, and counted."""
+"""Maximum number of events in the queue; later ones are dropped and counted."""
 
 CLOSE_S = 5.0
-"""Seconds that a session's end waits for what is left to be written."""
+"""Seconds to wait at session end for the queue to be written."""
 
 _Item = tuple[int, Event | Record] | threading.Event | None
-"""What waits to be written, with its time; who waits for what came before; None is the end."""
+"""Queue item: an event or record with its time; an event to set once all before it is written; or
+None for the end."""
 
 
 class Telemetry:
-    """Subscribe `feed` to a session's events; `flush` and `close` wait for the file.
+    """Writes a session's telemetry. Subscribe `feed` to the events; `flush` and `close` wait for
+    the file.
 
-    What could not be written never stops anything: `take_problem` says so, once.
+    Write errors never stop the session: `take_problem` reports them once.
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class Telemetry:
         clock: Callable[[], int] = time.time_ns,
         waiting: int = MAX_WAITING,
     ) -> None:
-        """`name` is what a person knows the file by; `clock` gives nanoseconds since 1970."""
+        """`name`: name of the file in messages; `clock`: nanoseconds since 1970."""
         self._outfile = outfile
         self._translation = translation
         self._form = form
@@ -188,20 +190,19 @@ class Telemetry:
         self._closing = False
         self._thread = threading.Thread(target=self._write_all, name="telemetry", daemon=True)
         self._thread.start()
-        atexit.register(self.close)  # for a session that nobody closes
+        atexit.register(self.close)  # for a session that is never closed
 
     def feed(self, event: Event) -> None:
-        """Takes note of an event. Never waits, never raises."""
+        """Queues an event. Never waits, never raises."""
         if type(event) in TOLD:  # events have no subclasses
             self._put(event)
 
     def record(self, record: Record) -> None:
-        """Takes note of what is no event."""
+        """Queues a record that does not come from an event."""
         self._put(record)
 
     def flush(self, timeout_s: float = CLOSE_S) -> bool:
-        """Waits until what was noted so far, and what it adds up to, is written; False when that
-        takes longer."""
+        """Waits until queued records and the metrics are written; False on timeout."""
         if self._closing:
             return not self._thread.is_alive()
         reached = threading.Event()
@@ -209,8 +210,7 @@ class Telemetry:
         return reached.wait(timeout_s)
 
     def close(self, timeout_s: float = CLOSE_S) -> bool:
-        """Writes what is left, and closes the file; nothing is taken note of any more. False when
-        that takes longer."""
+        """Writes what is queued and closes the file; later events are ignored. False on timeout."""
         if not self._closing:
             self._closing = True
             self._items.put(None)
@@ -219,8 +219,8 @@ class Telemetry:
         return not self._thread.is_alive()
 
     def take_problem(self) -> str | None:
-        """The reason why the file is not complete, in words for people; None when it is, or when
-        that has been told already."""
+        """A message saying why the file is incomplete; None if it is complete or after the first
+        call."""
         if self._told or not (self._lost or self._left_out):
             return None
         self._told = True
@@ -237,7 +237,7 @@ class Telemetry:
             self._items.put((self._clock(), item))
 
     def _write_all(self) -> None:
-        """The thread: until the end, whatever the file does."""
+        """Body of the thread: writes queued items until the end, whatever errors the file gives."""
         while (item := self._items.get()) is not None:
             if isinstance(item, threading.Event):
                 self._write_metrics()
@@ -259,7 +259,7 @@ class Telemetry:
             for record in records:
                 self._metrics.take(record, time_ns)
                 self._outfile.append(self._form.log_record(record, time_ns))
-        # OSError is the file's; the others are what values that JSON cannot carry raise.
+        # OSError comes from the file, the others from values that JSON cannot encode.
         except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
             self._lose(error)
 
