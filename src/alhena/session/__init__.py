@@ -1,1 +1,1 @@
-"""What outlives a run: the journal of a session, its reading, and what is made of it."""
+"""Session data on disk: journals, checkpoints, tags and transcripts."""

@@ -54,9 +54,9 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class KeptPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What a checkpoint has of one place: of a workspace root beside the project (`root`, as a
-    URI), or of the project itself (""). `tree` names its files, "" when they could not be kept; the
-    rest is as in a `Checkpoint`, with paths relative to the place."""
+    """Snapshot of one root in a checkpoint: a workspace root beside the project (`root`, a URI) or
+    the project itself (""). `tree` names the snapshot, "" if it failed; the other fields are as in
+    a `Checkpoint`, with paths relative to the root."""
 
     root: str = ""
     tree: str = ""
@@ -103,7 +103,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     @property
     def everywhere(self) -> tuple[KeptPlace, ...]:
-        """What it says of the project, and of each other root."""
+        """The snapshots of the project and of each other root."""
         project = KeptPlace(
             tree=self.commit_hash,
             paths=self.paths,
@@ -369,8 +369,7 @@ def directory_of(root: str) -> Path:
 
 
 def moments(checkpoints: Iterable[tuple[str, Checkpoint]], root: str = "") -> frozenset[str]:
-    """What checkpoints need of the shadow repository of a place: moments, and what is said of
-    them."""
+    """Names of all snapshots that the checkpoints use in the shadow repository of a root."""
     return frozenset(
         name
         for _, checkpoint in checkpoints
@@ -385,9 +384,9 @@ Named = tuple[str, Checkpoint]
 
 
 class EditedPlace(msgspec.Struct, frozen=True):
-    """What a prompt has changed in one place: from its first checkpoint, `start`, to the tree `end`
-    ("": not known, it is what the files are now). Of the paths that later calls have named, `later`
-    has the tree of the first checkpoint to name them."""
+    """Changes of a prompt in one root: from its first checkpoint, `start`, to the tree `end` ("":
+    unknown, compare with the current files). `later`: for paths that later calls named, the tree of
+    the first checkpoint that names them."""
 
     start: KeptPlace
     end: str
@@ -395,7 +394,7 @@ class EditedPlace(msgspec.Struct, frozen=True):
 
 
 class EditingTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt has changed since its `first` checkpoint, called `name`."""
+    """Changes of a prompt since its `first` checkpoint, called `name`."""
 
     name: str
     first: Checkpoint
@@ -444,8 +443,8 @@ def named_later(found: Iterable[Named], start: KeptPlace) -> dict[str, str]:
 
 
 def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
-    """What a prompt has changed: as far as the checkpoint `cut`, when the files went back to that,
-    in the places that it has."""
+    """Changes of a prompt, up to the checkpoint `cut` in its roots if files were restored to
+    that."""
     of_it = [
         number
         for number, (_, each) in enumerate(found)
@@ -472,7 +471,7 @@ def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
 
 
 def _next_tree(found: Iterable[Named], root: str) -> str:
-    """What a place was at the next checkpoint, "" when there is none: where a process was killed,
-    its prompt was over by then at the latest."""
+    """The root's tree at the next checkpoint, "" if there is none. The prompt of a killed process
+    was over by then at the latest."""
     trees = (place.tree for _, each in found for place in each.places if place.root == root)
     return next(trees, "")

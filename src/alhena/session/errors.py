@@ -1,20 +1,20 @@
-"""What can go wrong with the record of a session, and with its checkpoints.
+"""Errors of session journals and checkpoints.
 
 AlhenaError
-├── JournalError               a record cannot be written: the run ends
-├── CheckpointError            files cannot be kept, or not be put back
-│   ├── NoGitError             there is no git
-│   ├── GitFailedError         a git command has failed
-│   ├── LostMomentError        what the files were is kept no more
-│   ├── HeldShadowError        another process is at work on what keeps them
-│   └── TooMuchError           there is more than can be kept
+├── JournalError               the journal cannot be written: the run ends
+├── CheckpointError            a snapshot cannot be taken or restored
+│   ├── NoGitError             git is not installed
+│   ├── GitFailedError         a git command failed
+│   ├── LostMomentError        the snapshot is missing or damaged
+│   ├── HeldShadowError        another process uses the shadow repository
+│   └── TooMuchError           the files exceed the limits of a snapshot
 └── InputError
-    ├── SessionError           exit 42: a session that was named cannot be used
-    │   ├── NoSessionError     there is none
-    │   ├── NoTagError         no conversation is saved under that name
-    │   ├── TakenTagError      one is, and was not to be replaced
-    │   ├── ForeignError       it is another project's, as a checkpoint may be
-    │   └── HeldSessionError   another process writes it
+    ├── SessionError           exit 42: the named session cannot be used
+    │   ├── NoSessionError     no session has this id
+    │   ├── NoTagError         no conversation is saved under this name
+    │   ├── TakenTagError      the name is in use and was not to be replaced
+    │   ├── ForeignError       the session or checkpoint belongs to another project
+    │   └── HeldSessionError   another process writes the session
     └── NoCheckpointError      exit 42: no checkpoint has this name
 """
 
@@ -88,7 +88,7 @@ class TooMuchError(CheckpointError):
 
 
 class LostMomentError(CheckpointError):
-    """What the files were at a moment is not kept any more, or damaged."""
+    """The snapshot is missing or damaged."""
 
 
 class HeldShadowError(CheckpointError):

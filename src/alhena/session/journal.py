@@ -38,8 +38,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extent(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a journal can be trusted: `end` bytes, whose last line has the checksum `chain`.
-    Not `ended`: that line lacks its newline."""
+    """The valid part of a journal: `end` bytes; `chain` is the checksum of the last line. Not
+    `ended`: that line lacks its newline."""
 
     end: int
     chain: int
@@ -342,7 +342,7 @@ class Journal:
                 self._torn = False
 
     def _again(self) -> None:
-        """What is not known to be on the disk has to be written once more."""
+        """Queues the lines again that may not have reached the disk."""
         with self._syncing:
             lines = [line for end, line in self._unsynced if end > self._synced]
             self._pending.extendleft(reversed(lines))

@@ -33,8 +33,8 @@ _GONE = ".gone"
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """What is to become of a place: the moment `start` of it, with `later` and `end` as `Target`
-    and `Step` have them."""
+    """Goal for one root: restore to snapshot `start`; `later` and `end` as in `Target` and
+    `Step`."""
 
     start: KeptPlace
     later: Mapping[str, str]
@@ -42,7 +42,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What could be kept, at least one place, and why others could not be."""
+    """Snapshots of the roots, at least one, and the errors of the others."""
 
     places: tuple[KeptPlace, ...]
     problems: tuple[tuple[Path, CheckpointError], ...]
@@ -173,7 +173,7 @@ class Places:
         return "" if place == self.project else place.as_uri()
 
     def _joined(self, done: Sequence[tuple[Path, Restoration]]) -> Restoration:
-        """What has come of all places as one."""
+        """Joins the results of all roots into one."""
         written, removed, left = list[str](), list[str](), list[tuple[str, str]]()
         for place, each in done:
             top = "" if place == self.project else f"{place}{os.sep}"

@@ -18,7 +18,7 @@ import msgspec
 from alhena.events import timestamp
 
 VERSION = 1
-"""What `Header.version` says. It counts up when an older program would misread a newer file."""
+"""Value of `Header.version`. Incremented when an older program would misread a newer file."""
 
 _TITLE = 100
 _MARK = b',"crc":"'
@@ -33,7 +33,7 @@ class Record(
     rename="camel",
     tag_field="type",
 ):
-    """What all records share. `at` is the UTC time in ISO form, milliseconds."""
+    """Base of all records. `at`: UTC time in ISO format, with milliseconds."""
 
     at: str
 
@@ -175,8 +175,8 @@ def checked(line: bytes, chain: int) -> int | None:
 
 
 def record_of(line: bytes) -> KnownRecord | None:
-    """What a sound line says; None for a record of a type that is not known. Raises
-    msgspec.DecodeError for one that is not as its type has to be."""
+    """Decodes a valid line; None for a record of unknown type. Raises msgspec.DecodeError for a
+    record that does not fit its type."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError:

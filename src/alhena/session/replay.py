@@ -124,8 +124,8 @@ class Replay:
         return self._answers.get(call_id)
 
     def unanswered(self, undone: str = "") -> Content | None:
-        """What answers the calls that end the conversation, if any do: the results that were
-        recorded, and of every other call whether it may have taken effect, or `undone`."""
+        """Responses to the calls that end the conversation, if any: recorded results; for other
+        calls a note that they may have taken effect or did not start, or `undone`."""
         if not self.contents or self.contents[-1].content.role != MODEL:
             return None
         raws: list[bytes] = []
@@ -194,8 +194,8 @@ class Replay:
         self._replace(record.keep, fresh, record.at)
 
     def _replace(self, keep: int, fresh: list[EncodedContent], at: str) -> None:
-        """What stands behind the first `keep` contents goes, and `fresh` comes; what is in both
-        stays, with its time."""
+        """Replaces the contents after the first `keep` by `fresh`; contents in both keep their
+        times."""
         times = [at] * len(fresh)
         if self._whole:
             gone = list(zip(self.times[keep:], self.contents[keep:], strict=True))
@@ -222,9 +222,9 @@ def joined(parts: list[bytes]) -> bytes:
 
 
 def _staying(gone: list[bytes], fresh: list[EncodedContent]) -> dict[int, int]:
-    """Which contents are still there when others take their place, by their positions: what is the
-    same at the same place, where there are as many, or else at the beginning and at the end. A
-    content that says the same elsewhere is another one."""
+    """Maps positions of removed contents to those of identical new ones. Compares by position if
+    both lists have the same length, else from the beginning and the end; an equal content elsewhere
+    counts as new."""
     raws = [bytes(entry.raw) for entry in fresh]
     if len(raws) == len(gone):
         return {place: place for place, raw in enumerate(raws) if raw == gone[place]}

@@ -141,8 +141,8 @@ _NO_RULES = "what it was left out by could not be put back"
 
 
 class Restoration(msgspec.Struct, frozen=True):
-    """What was put back. `before` is the moment before that; `left` are paths that were left as
-    they are, each with the reason. Paths in another root than the project are absolute."""
+    """Restored files. `before`: the snapshot taken before; `left`: paths left unchanged, with
+    reasons. Paths outside the project are absolute."""
 
     before: Snapshot
     written: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ class Restorer:
 
     @contextmanager
     def _failing(self, changes: Iterable[Change]) -> Generator[None]:
-        """When git fails in the block, those of the changes that are not made yet are left."""
+        """On a git failure in the block, marks the remaining changes as left."""
         try:
             yield
         except (CheckpointError, OSError) as error:
@@ -215,8 +215,7 @@ class Restorer:
             self.leave(rest, failure.message.removesuffix("."))
 
     def _make(self, changes: Sequence[Change]) -> None:
-        """What is removed goes first, for it makes room; before that come the rules that say what
-        may be."""
+        """Makes the changes: clears the way, writes rule files, removes files, writes the rest."""
         gone = [change for change in changes if change.new_mode == NOTHING]
         back = [change for change in changes if change.new_mode != NOTHING]
         in_the_way = _in_the_way(gone, back)

@@ -27,10 +27,10 @@ from alhena.system.replacement import open_made, remove_directory
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What is to become of one place. Without an `end` its files are made what they were at the
-    moment of `target`; with one, what has changed from then to that tree ("": to now) is taken
-    back, and a file that is no more what it was then is left as it is. A `further` place is done
-    without when it cannot be had, and made again when it is gone."""
+    """One step of a restore. Without `end`, restores files to `target`. With `end`, reverts the
+    changes made between `target` and that tree ("": the current files); files changed since then
+    are left. A `further` root is skipped if it is not available, and created again if it is
+    missing."""
 
     repository: ShadowRepository
     target: Target
@@ -93,7 +93,7 @@ def go_back(
 
 
 def _planned(step: Step, inner: Collection[str]) -> Plan:
-    """What a step comes to, without what is in the directories `inner`. Raises CheckpointError."""
+    """Plans a step, without the directories `inner`. Raises CheckpointError."""
     _require_known(step.repository, step.target.moment.tree)
     lost: set[str] = set()
 
@@ -115,7 +115,7 @@ def _planned(step: Step, inner: Collection[str]) -> Plan:
 
 
 Between = Callable[[str, str], list[Change]]
-"""What differs between two moments, as far as a step has to do with it."""
+"""Lists the changes between two snapshots that concern a step."""
 
 
 def _undoing(step: Step, end: str, between: Between) -> Plan:

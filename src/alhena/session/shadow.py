@@ -196,8 +196,8 @@ class ShadowRepository:
         return tuple(map(os.fsdecode, items(listed)))
 
     def difference(self, old: str, new: str) -> Difference:
-        """What differs between two moments. A tree that is lost is kept anew where the files that
-        were taken last have it."""
+        """The difference of two snapshots. Repairs a lost tree if the latest snapshot still has its
+        files."""
         found = difference(self.git, old, new)
         if found.lost:
             keep_trees_anew(self.git, self._prefix)
@@ -299,7 +299,7 @@ class ShadowRepository:
         self._prepared = True
 
     def _rules(self) -> str:
-        """What is left out besides what the .gitignore files of the project say."""
+        """Ignore rules beyond the project's .gitignore files."""
         warnings: list[str] = []
         own = "" if self._excluded is None else read_small_text(self._excluded, warnings)
         gemini = read_small_text(self.project / ".geminiignore", warnings).splitlines()
@@ -325,8 +325,8 @@ def _listed(directory: Path) -> list[str]:
 def _suspects(
     project: Path, top: Path, others: Iterable[Path], environ: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """Where no program is taken for git: the project and what is beside it, each with the
-    repository around it; of these no home directory."""
+    """Directories whose programs are never used as git: the project and other roots, each with its
+    enclosing repository, without home directories."""
     home = Path(os.path.realpath(environ.get("HOME") or os.sep))
     around = [top]
     for other in others:

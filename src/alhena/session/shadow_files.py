@@ -14,7 +14,7 @@ from alhena.system.errors import printable
 from alhena.system.ignore import git_directory
 
 RULES = (".gitignore", ".gitattributes")
-"""What git reads in every directory of a project."""
+"""Files that git reads in every directory of a project."""
 
 _LOOK_S = 10.0
 _SPECIAL = str.maketrans({char: f"\\{char}" for char in "\\*?[]"})
@@ -61,7 +61,7 @@ UNREADABLE = Found(-1)
 
 
 def found(top: Path, name: bytes) -> Found | None:
-    """What there is of a name below `top`; None when there is nothing, or a directory."""
+    """Looks up a name below `top`; None if it is missing or a directory."""
     path = os.path.join(os.fsencode(top), name)
     try:
         status = os.lstat(path)
@@ -105,7 +105,7 @@ def rule_of(directory: str) -> tuple[str, ...]:
 
 
 def trouble(error: OSError, path: Path) -> CheckpointError:
-    """What the system said about a place where checkpoints are kept or files come from."""
+    """Converts an OSError about checkpoint storage or project files."""
     place = Path(os.fsdecode(error.filename or path))
     if isinstance(error, NotADirectoryError):  # what is none is one of those around it
         place = next((each for each in (place, *place.parents) if each.is_file()), place)
@@ -168,8 +168,8 @@ DIRECTORY = "40000"
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a snapshot takes in. A file of more than `file_bytes` is left out; when `files` files or
-    `bytes` bytes are new at once, there is no snapshot."""
+    """Limits of a snapshot. Files larger than `file_bytes` are left out; more than `files` new
+    files or `bytes` new bytes at once prevent the snapshot."""
 
     file_bytes: int = 50 << 20
     files: int = 200_000
@@ -181,11 +181,10 @@ def _nothing() -> None:
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shadow repository has to know besides its own files. `others` are places of which no
-    program is taken for git; `apart`, below its own, has a repository of its own. `obstacles` are
-    rule files that git has waited for, of which every repository that knows of them takes care.
-    Another process at work on the same repository is waited for `patience_s`; `waits` is called
-    when that takes a while."""
+    """Settings of a shadow repository. Programs in `others` are never used as git; `apart`, a
+    directory below the project, has its own repository. `obstacles`: rule files at which git hung;
+    shared by all repositories. `patience_s`: seconds to wait for another process that uses the
+    repository; `waits` is called when that takes long."""
 
     limits: Limits = Limits()
     others: tuple[Path, ...] = ()
@@ -227,7 +226,7 @@ def content_name(data: bytes, kind: str = "blob") -> str:
 
 
 def items(said: bytes) -> list[bytes]:
-    """What git lists with `-z`."""
+    """Splits the output of a git command with `-z`."""
     return said.split(b"\0")[:-1]
 
 

@@ -31,8 +31,7 @@ STALL_S = 3.0
 """A command that is silent for so long may be waiting for something."""
 
 GRACE_S = 2.0
-"""What was begun may go on for so long without a sign of life, although it is not wanted any
-more."""
+"""Seconds without output that a cancelled command may continue."""
 
 _STEP_S = 0.1
 
@@ -71,7 +70,7 @@ class GitOutput:
         self._selector.close()
 
     def piece(self) -> bytes:
-        """What comes next, b"" at the end."""
+        """Reads the next piece of output, b"" at the end."""
         stream = self._process.stdout
         if stream is None:
             return b""
@@ -171,7 +170,7 @@ CONFIGURATION = (
     "advice.addEmbeddedRepo=false",
     "index.version=2",
 )
-"""What holds for every command, whatever a configuration file says."""
+"""Options of every command; they override configuration files."""
 
 IN_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
 """Before a command that brings in many files: they become one, which is on the disk at once."""
@@ -185,7 +184,7 @@ BEFORE_A_NAME = frozenset({*IN_ONE_PACK, *BRANCH, LITERAL})
 
 
 class GitPlace(msgspec.Struct, frozen=True):
-    """Where git works: its repository, its list of what is known (`index`), and the files."""
+    """Paths of a git command: its repository, its index file, the work tree."""
 
     git_dir: Path
     index: Path
@@ -228,8 +227,8 @@ class ShadowGit:
         place: GitPlace | None = None,
         accepted: tuple[int, ...] = (0,),
     ) -> bytes:
-        """What a command writes. `lines` are given to it, each ended by a NUL. `accepted` are exit
-        codes. Raises CheckpointError; NoGitError when there is no git."""
+        """Runs a command and returns its output. `lines` go to its input, each ended by a NUL.
+        `accepted`: valid exit codes. Raises CheckpointError; NoGitError if git is missing."""
         return self.heard(arguments, lines, place=place, accepted=accepted)[0]
 
     def heard(

@@ -121,7 +121,7 @@ _UNLISTED_LINE = re.compile(rb"^warning: could not open directory '(.*)': [^':]+
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """What the index lacks or cannot say, as a `Snapshot` has it."""
+    """Paths that the index omits or cannot express, as in a `Snapshot`."""
 
     left_out: tuple[str, ...]
     private: tuple[str, ...]
@@ -238,7 +238,7 @@ class ShadowIndex:
         return keep_loose(self._git.place.git_dir, data, "blob")
 
     def _listed(self, command: tuple[str, ...], nested: bytes) -> bytes:
-        """What a listing says of the project, or of a repository in it."""
+        """Output of a listing command for the project or a repository within it."""
         with self._listing(command, nested) as listed:
             return listed()
 

@@ -41,7 +41,7 @@ _NO_CONTENT = "0" * FULL_NAME
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a directory has by one name: a mode as git has it, the name of an object."""
+    """An entry of a tree: git's mode and the object name."""
 
     mode: str
     content: str
@@ -52,9 +52,8 @@ Tree = dict[bytes, Entry]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What differs between two moments, but for what is neither a file nor a symlink. What is in
-    the directories `lost` (with a slash at their ends; "" for all) is not known, for a tree is
-    damaged."""
+    """The difference of two snapshots, of files and symlinks only. The contents of the directories
+    `lost` (with trailing slash; "" for all) are unknown because a tree is damaged."""
 
     changes: tuple[Change, ...]
     lost: frozenset[str] = frozenset()
@@ -65,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def difference(git: ShadowGit, old: str, new: str) -> Difference:
-    """What differs between two trees, or what commits have of them. Raises CheckpointError."""
+    """Compares two trees or commits. Raises CheckpointError."""
     changes: list[Change] = []
     lost: set[str] = set()
     level = [("", _tree_of(git, old), _tree_of(git, new))]
@@ -173,7 +172,7 @@ def _written(entries: Sequence[tuple[bytes, Entry]]) -> bytes:
 
 
 def _parsed(data: bytes) -> Tree | None:
-    """What a tree says, None when it is none of git's."""
+    """Parses a tree object; None if it is malformed."""
     found: Tree = {}
     start = 0
     while start < len(data):

@@ -107,7 +107,7 @@ class SessionStore:
         self._checkpoints = checkpoints
 
     def path(self, session_id: str) -> Path:
-        """Where the journal of a session is, or would be."""
+        """Path of a session's journal, existing or not."""
         return self.directory / f"{session_id}{SUFFIX}"
 
     def files(self) -> list[tuple[Path, os.stat_result]]:
@@ -129,9 +129,9 @@ class SessionStore:
         return found
 
     def listed(self) -> Listed:
-        """What there is. A session that was killed before it wrote anything is none. One whose
-        first records are damaged has neither time nor title, and is only known by an id that
-        sessions are given: under another name it is among the others. Raises SessionError."""
+        """Lists the sessions. Skips those that wrote nothing. A session whose first records are
+        damaged has neither time nor title and is recognised by a generated id only; other such
+        files are listed among the others. Raises SessionError."""
         found: list[SessionSummary] = []
         foreign: list[SessionSummary] = []
         others: list[str] = []
@@ -231,8 +231,8 @@ class SessionStore:
         return Resumed(journal=journal, replay=replay, extent=extent)
 
     def _continued(self, session_id: str, writer: str, replay: Replay) -> Iterator[Continued]:
-        """What a journal is told of another run. A damaged end of which it says nothing was moved
-        just now, or by a run that came no further. Raises OSError."""
+        """Records for a run that continues another. A damaged end the journal does not mention was
+        moved just now, or by a run that stopped there. Raises OSError."""
         for name in self._damaged_ends(session_id):
             path = self.directory / name
             size = path.stat().st_size
@@ -362,8 +362,8 @@ def _require_free(descriptor: int, path: Path) -> None:
 
 
 def _summary(path: Path, status: os.stat_result) -> tuple[SessionSummary, bool]:
-    """What a list shows, for which no more is read than up to the first prompt; and whether the
-    file begins as a session does."""
+    """The summary for lists, read up to the first prompt; and True if the file begins like a
+    session."""
     header: Header | None = None
     title = ""
     seen = 0

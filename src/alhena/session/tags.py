@@ -175,7 +175,7 @@ def tag_name(said: str) -> str:
 
 
 class _Fresh(NamedTuple):
-    """What the header of a new session says otherwise."""
+    """Changed header fields of a new session."""
 
     session_id: str
     project: str
@@ -205,7 +205,7 @@ def _rewriting(file: BinaryIO, fresh: _Fresh, path: Path) -> Take:
 
 
 def _read(path: Path) -> Tag:
-    """What a tag's file says. Raises NoSessionError, SessionError."""
+    """Reads a tag's file. Raises NoSessionError, SessionError."""
     head: list[KnownRecord | None] = []
     title = ""
 

@@ -80,8 +80,8 @@ def prose(text: str) -> list[str]:
 
 
 def _block(lines: list[str], at: int, opening: re.Match[str]) -> tuple[str, int]:
-    """What stands between the fence that opens before `at` and the one that closes, and where the
-    rest begins."""
+    """The text between the fence that opens before `at` and its closing one, and the line after
+    it."""
     indent, fence, _ = opening.groups()
     closing = re.compile(rf"[ \t]*{fence}{re.escape(fence[0])}*[ \t]*")
     body: list[str] = []
@@ -135,7 +135,7 @@ def _span(text: str) -> str:
 
 
 def _end_of_code(text: str, start: int, length: int) -> int | None:
-    """Where the code ends that begins at `start`, behind so many backticks."""
+    """The end of the code that begins at `start` after an opening run of `length` backticks."""
     runs = re.compile("`+").finditer(text, start)
     return next((run.end() for run in runs if len(run[0]) == length), None)
 
@@ -181,7 +181,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
             yield from _pieces(at, entry)
 
     def earlier_pieces(self) -> Iterator[Piece]:
-        """What is part of it no more."""
+        """Pieces that were replaced in the conversation."""
         for at, entry in self.earlier:
             yield from _pieces(at, entry)
 
@@ -205,7 +205,7 @@ def read_transcript(path: Path) -> Transcript:
 
 
 def facts(transcript: Transcript) -> dict[str, Any]:
-    """What there is to know of a session besides what was said."""
+    """Metadata of a session."""
     damage = transcript.extent.damage
     header = transcript.header
     return {
@@ -318,8 +318,7 @@ def _pieces(at: str, entry: EncodedContent) -> Iterator[Piece]:
 
 
 def _piece(at: str, who: str, part: Part, raw: Callable[[], bytes]) -> Piece | None:
-    """What a part says; of one that is of another kind all that was written, `raw`, as a later
-    version may know more of it."""
+    """Renders a part; an unknown kind gives all of `raw`, because a later version may know more."""
     if part.function_call is not None:
         call = part.function_call
         body = _indented(msgspec.json.encode(call.args or {}))
