@@ -212,6 +212,24 @@ def test_json_output_of_a_run_that_never_began_has_a_session_id_and_stderr_the_e
 
 
 @pytest.mark.requirement("CLI-01")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("-o", "json", "--approval-mode", "nonsense", "-p", "x"), 2),
+        (("--output-format=json", "--nothing"), 2),
+        (("-o", "json", "-i", "x"), 42),
+    ],
+)
+def test_a_command_line_that_cannot_be_used_has_a_json_document_too(
+    arguments: tuple[str, ...], code: int
+):
+    ran = alhena(*arguments)
+    assert ran.code == code
+    assert ran.json["error"]["code"] == code
+    assert json.loads(ran.err)["error"] == ran.json["error"]
+
+
+@pytest.mark.requirement("CLI-01")
 def test_a_denied_tool_is_said_to_be_none_and_then_why(server: ScriptedServer):
     server.reply(
         sse(chunk(call("save_memory", {"fact": "x"}, id="c1"), finish="STOP")),

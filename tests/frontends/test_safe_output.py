@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from alhena.errors import AlhenaError
-from alhena.events import ContentEvent, Event, ToolCallUpdateEvent, WarningEvent
+from alhena.events import ContentEvent, Event, ToolCallUpdateEvent, UserMessageEvent, WarningEvent
 from alhena.frontends.headless.output import TextOutput
 from alhena.frontends.headless.run import Progress
 from alhena.frontends.streams import report
@@ -93,6 +93,16 @@ def test_an_answer_hides_nothing_behind_a_sequence_without_an_end() -> None:
     output.feed(ContentEvent(text="before \x1b]0;and after\x9d"))
     output.finish(None)
     assert "".join(written) == "before ]0;and after\n"
+
+
+def test_the_answer_to_a_prompt_of_a_hook_begins_a_line() -> None:
+    written: list[str] = []
+    output = TextOutput(written.append)
+    output.feed(ContentEvent(text="fine"))
+    output.feed(UserMessageEvent(prompt_id="1", text="again"))
+    output.feed(ContentEvent(text="better"))
+    output.finish(None)
+    assert "".join(written) == "fine\nbetter\n"
 
 
 @pytest.mark.parametrize("debug", [False, True])

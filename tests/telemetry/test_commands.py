@@ -216,6 +216,7 @@ def test_runs_of_hooks_are_told(server: ScriptedServer, project: Path, home: Pat
     assert (log["success"], log["exit_code"]) == (True, 0)
     assert (log["hook_name"], log["stderr"]) == (command, "seen\n")
     assert json.loads(log["hook_output"]) == {"decision": "allow"}
-    assert json.loads(log["hook_input"])["prompt"] == "go"
+    given = json.loads(log["hook_input"])
+    assert (given["prompt"], given["session_id"]) == ("go", log["session.id"])
     named = {"hook_event_name": "BeforeAgent", "hook_name": "cat", "success": True}
     assert found.total("gemini_cli.hook_call.count", **named) == 1

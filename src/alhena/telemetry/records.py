@@ -383,7 +383,10 @@ class Translation:
         if event.exit_code is not None:
             attributes["exit_code"] = event.exit_code
         if self._texts:
-            attributes["hook_input"] = pretty(self._redaction.value(event.input))
+            shown = self._redaction.value(event.input)
+            if "session_id" in shown:
+                shown["session_id"] = event.input["session_id"]
+            attributes["hook_input"] = pretty(shown)
             attributes |= {"stdout": event.stdout, "stderr": event.stderr}
             output = _output(event)
             if output is not None:

@@ -130,6 +130,8 @@ def test_a_workspace_that_is_reached_through_a_link_is_the_workspace(
         ("deep/er/.env", DENY),
         ("node_modules/a/index.js", DENY),
         ("deep/er/node_modules", DENY),
+        (".env.local", DENY),
+        ("deep/.env.production", DENY),
         (".env.example", ALLOW),
         (".gitignore", ALLOW),
         (".github/x", ALLOW),

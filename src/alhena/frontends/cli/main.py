@@ -4,6 +4,7 @@ codes."""
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import pairwise
 from typing import NoReturn, TextIO
 
 from alhena.display_text import one_line
@@ -37,7 +38,12 @@ def run(argv: list[str]) -> int:
     except OutputError as error:
         return _unwritable(error, debug=debug)
     except AlhenaError as error:
-        return report(error, debug=debug)
+        if not _wants_json(options):
+            return report(error, debug=debug)
+        from alhena.frontends.headless.output import OutputFormat
+        from alhena.frontends.headless.run import Result
+
+        return Result(OutputFormat.JSON, None).fail(error, debug=debug)
     except KeyboardInterrupt:
         write_stderr("alhena: interrupted.\n")
         return 130
@@ -91,6 +97,13 @@ def _prompt(argv: list[str]) -> int:
     from alhena.frontends.headless.run import run_headless
 
     return run_headless(arguments)
+
+
+def _wants_json(options: list[str]) -> bool:
+    """True when a command line that may not parse asks for one JSON document."""
+    forms = {"-ojson", "-o=json", "--output-format=json"}
+    named = {("-o", "json"), ("--output-format", "json")}
+    return not (forms.isdisjoint(options) and named.isdisjoint(pairwise(options)))
 
 
 def _warn_in_words() -> None:

@@ -195,7 +195,8 @@ class TextOutput:
         self._at_line_start = True
 
     def feed(self, event: Event) -> None:
-        """Takes the text of content events; a tool call between two texts ends the line."""
+        """Takes the text of content events; a tool call or a prompt between two texts ends the
+        line."""
         match event:
             case ContentEvent():
                 self._held.append(without_controls(event.text))
@@ -203,7 +204,7 @@ class TextOutput:
                     self._release()
             case FinishedEvent():
                 self._release()
-            case ToolCallRequestEvent():
+            case ToolCallRequestEvent() | UserMessageEvent():
                 self._release()
                 self._end_line()
             case RetryEvent() | ModelFallbackEvent() if event.retract:

@@ -23,6 +23,7 @@ SEGMENTS = {
 """Files and directories of such a name, in any spelling of it, and all below them: they decide what
 programs do, or hold secrets."""
 
+_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _SCHEME = "file:"
 
 
@@ -89,7 +90,8 @@ def _verdict(path: str, key: str, environment: Environment) -> Verdict:
             return Verdict(PolicyOutcome.DENY, reason)
         spelled = _below(written, environment) or ""
         for name in map(_folded, (*spelled.split(os.sep), *inside.split(os.sep))):
-            outcome = SEGMENTS.get(name, PolicyOutcome.ALLOW)
+            key = ".env" if name.startswith(".env.") and name not in _SAMPLES else name
+            outcome = SEGMENTS.get(key, PolicyOutcome.ALLOW)
             if outcome is PolicyOutcome.DENY:
                 return Verdict(outcome, f"{said} lies in {name}, which is protected.")
             if outcome is PolicyOutcome.ASK_USER:
