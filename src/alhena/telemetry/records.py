@@ -383,10 +383,8 @@ class Translation:
         if event.exit_code is not None:
             attributes["exit_code"] = event.exit_code
         if self._texts:
-            shown = self._redaction.value(event.input)
-            if "session_id" in shown:
-                shown["session_id"] = event.input["session_id"]
-            attributes["hook_input"] = pretty(shown)
+            known = {name: value for name, value in event.input.items() if name == "session_id"}
+            attributes["hook_input"] = pretty(self._redaction.value(event.input) | known)
             attributes |= {"stdout": event.stdout, "stderr": event.stderr}
             output = _output(event)
             if output is not None:

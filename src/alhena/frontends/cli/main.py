@@ -101,9 +101,8 @@ def _prompt(argv: list[str]) -> int:
 
 def _wants_json(options: list[str]) -> bool:
     """True when a command line that may not parse asks for one JSON document."""
-    forms = {"-ojson", "-o=json", "--output-format=json"}
-    named = {("-o", "json"), ("--output-format", "json")}
-    return not (forms.isdisjoint(options) and named.isdisjoint(pairwise(options)))
+    named = {("-o", "json"), ("--output-format", "json")}.intersection(pairwise(options))
+    return bool(named or {"-ojson", "-o=json", "--output-format=json"}.intersection(options))
 
 
 def _warn_in_words() -> None:
