@@ -4,21 +4,24 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from alhena.config.settings import Settings
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from alhena.system.sandbox.model import Mechanism
 from alhena.system.sandbox.sandbox import Sandbox
 from alhena.system.workspace import Workspace
+from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellEnvironment, ShellLimits
 from alhena.tools.contract import (
     ExecutionContext,
     ToolErrorType,
     ToolResult,
 )
+from alhena.tools.output_store import OutputStore
 from tests.system.sandboxing import mechanisms, opened
 from tests.tools.files import built, run, text_of
 
@@ -85,10 +88,18 @@ async def test_the_model_is_told_when_the_sandbox_seems_to_be_why(
     assert "probably refused" not in text_of(await run(shell, "exit 1"))
 
 
-async def test_what_the_sandbox_permits_is_part_of_the_description(
-    shell: RunShellCommand, sandbox: Sandbox, project: Path
-):
-    said = shell.declaration().description
+async def test_what_the_sandbox_permits_is_part_of_the_description(sandbox: Sandbox, project: Path):
+    host = ToolHost(
+        workspace=Workspace(project),
+        environ={},
+        settings=Settings(),
+        outputs=OutputStore(project / "outputs", "s1", threshold=0),
+        groups=None,
+        sandbox=sandbox,
+        models=cast("ModelTools", None),
+    )
+    tools = {tool.name: tool for tool in builtin_tools(host)}
+    said = tools["run_shell_command"].declaration().description
     assert said.endswith(sandbox.description)
     assert f"Only {project} and $TMPDIR can be written" in said
     assert "There is no network." in said

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from alhena.tools.contract import Kind, Tool, ToolFailure, ToolInvocation
+from alhena.values import Value
 from alhena.wire.request import FunctionDeclaration
 
 BUILT_IN = Path(__file__).with_name("builtin")
 
 
-class Declared(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class Declared(Value, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The content of a `NAME.json`; `parameters` is a JSON Schema."""
 
     display_name: str
