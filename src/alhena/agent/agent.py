@@ -138,7 +138,7 @@ class Agent:
 
     @property
     def checkpoints(self) -> "AgentCheckpoints":
-        """What the session can go back to."""
+        """Checkpoints of the session."""
         from alhena.agent.restoring import AgentCheckpoints
 
         drive = partial(self._drive, "", None)

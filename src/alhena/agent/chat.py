@@ -58,7 +58,7 @@ class SessionModels:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What `modelConfigs` says to no effect."""
+        """Warnings about entries of `modelConfigs` that have no effect."""
         if self._configs == _UNCONFIGURED:
             return ()
         from alhena.models.configs import oddities
@@ -106,7 +106,7 @@ def config_for(
 
 
 def traits_of(model: str) -> ModelTraits:
-    """What a conversation has to know of its model."""
+    """The properties of a model that a chat depends on."""
     known = model_info(model)
     return ModelTraits(
         name=model,
@@ -181,7 +181,7 @@ class ConversationRoom:
         return isinstance(error, ModelError) and await self.opened().refit(error)
 
     def opened(self) -> "ContextRoom":
-        """What makes the room."""
+        """The context room, opened on first use."""
         if self._room is None:
             self._room = self._open()
         return self._room

@@ -255,7 +255,7 @@ class Checkpoints:
         return None if found is None else Remembered(tuple(found.contents), found)
 
     def _journal(self, session_id: str) -> Path | None:
-        """Where the record of a session would be; None for what no session is called."""
+        """Path of a session's journal; None for an invalid session id."""
         if not _PLAIN_ID.fullmatch(session_id):
             return None
         return self._temp / "sessions" / f"{session_id}.jsonl"

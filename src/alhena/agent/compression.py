@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROLE = "utility_compressor"
 SCOPE = "chat-compression"
-"""What overrides of `modelConfigs` call those who ask for summaries."""
+"""Scope name of summary requests in overrides of `modelConfigs`."""
 ALIAS = "chat-compression-"
 """The beginning of the aliases of `modelConfigs` that say how a model is asked for a summary; with
 `default` behind it, of any model."""
@@ -109,8 +109,8 @@ def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, Gen
 
 
 def kept(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
-    """Where texts are whole on the disk: of what is an excerpt itself, the file that it names; all
-    others are saved. None for what cannot be."""
+    """Paths of the full texts on disk: for an excerpt the file it names; others are saved. None for
+    those that cannot be saved."""
     found = [outputs.whole_of(call_id, text) for _tool, call_id, text in texts]
     fresh = (text for text, path in zip(texts, found, strict=True) if path is None)
     saved = iter(outputs.save_all(list(fresh)))

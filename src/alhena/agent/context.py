@@ -43,7 +43,7 @@ from alhena.tools.registry import ToolRegistry
 from alhena.wire.content import USER, Content
 
 OFF = frozenset({"0", "false"})
-"""What turns off a thing that a variable speaks of."""
+"""Values of a variable that turn its feature off."""
 
 _MOST_ITEMS = 1_000
 """Items of the trees of all directories together."""
@@ -103,7 +103,7 @@ class SessionPrompt:
 
 
 def _of_servers(bench: Workbench) -> str:
-    """What MCP servers want the model to know of them."""
+    """Instructions of the MCP servers."""
     if bench.servers is None:
         return ""
     from alhena.agent.toolset.mcp import instructions
@@ -157,12 +157,9 @@ _NO_TOOLS = "No tools are currently available."
 def own_prompt(
     workspace: Workspace, environ: Mapping[str, str], trust: Callable[[Path], FolderTrust]
 ) -> tuple[str | None, str]:
-    """What the file says that GEMINI_SYSTEM_MD asks for, None where it asks for none or that is
-    not used; and then why, for people.
-
-    A file of a workspace is not used before that is trusted. Raises ConfigError when it is missing
-    or no text.
-    """
+    """The system prompt from the file in GEMINI_SYSTEM_MD, or None and the reason, if any, that it
+    is not used. A file in a workspace is used only if its folder is trusted. Raises ConfigError if
+    it is missing or not text."""
     path = _place(environ.get(READ, ""), workspace, environ)
     if path is None:
         return None, ""

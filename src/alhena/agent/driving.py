@@ -1,4 +1,4 @@
-"""What runs do, from their first event to the last."""
+"""Drives runs, from the first event to the last."""
 
 import asyncio
 import time
@@ -31,18 +31,18 @@ from alhena.wire.content import Part
 from alhena.wire.plain import scrub
 
 Around = tuple[tuple[Part, ...], tuple[Part, ...]]
-"""What is sent with a prompt: before its text, and behind it."""
+"""Parts sent before and after the text of a prompt."""
 
 
 class LastTurn:
-    """The text of a run's last model turn, and how the service says it ended, from the events.
-    Text that was taken back is left out."""
+    """Collects from the events the text of a run's last model turn and its finish reason. Retracted
+    text is left out."""
 
     def __init__(self) -> None:
         self.text = self.finish_reason = ""
 
     def feed(self, event: Event) -> None:
-        """Takes an event; a request of the session's own model begins a new turn."""
+        """Processes an event; a request of the session's own model begins a new turn."""
         match event:
             case ContentEvent():
                 self.text += event.text
@@ -59,8 +59,8 @@ class LastTurn:
 async def drive_prompt(
     session: Session, channel: EventChannel, prompt_id: str, prompt: str, around: Around | None
 ) -> None:
-    """Runs the prompt (or, with no `around`, the calls that the session went back to) and closes
-    the event stream, whatever happens."""
+    """Runs the prompt (or, without `around`, the calls proposed after a restore) and always closes
+    the event stream."""
     emit = channel.emit
     start = time.perf_counter()
     last = LastTurn()
@@ -125,7 +125,7 @@ async def drive_prompt(
 async def drive_call(
     channel: EventChannel, request: ToolCallRequestInfo, run: ToolRun, session: Session
 ) -> None:
-    """Takes one call of a person's to its end, and closes the event stream."""
+    """Runs one call made by a person and closes the event stream."""
     channel.emit(
         ToolCallRequestEvent(
             call_id=request.call_id,
@@ -149,7 +149,7 @@ async def drive_call(
 async def drive_compression(
     channel: EventChannel, take: Callable[[CompressedEvent], None], session: Session
 ) -> None:
-    """Compresses the conversation, and closes the event stream."""
+    """Compresses the conversation and closes the event stream."""
     try:
         take(await session.compress())
     except asyncio.CancelledError:
@@ -161,7 +161,7 @@ async def drive_compression(
 async def _carry(
     session: Session, channel: EventChannel, prompt_id: str, prompt: str, around: Around
 ) -> None:
-    """Takes a prompt to its end, past the hooks if there are any."""
+    """Runs a prompt to its end, with its hooks, if any."""
     chat, course = session.chat, session.course
     course.new_prompt(prompt_id)
     if session.before_first is not None:
@@ -191,7 +191,7 @@ async def _carry(
 
 
 async def _end(session: Session, channel: EventChannel) -> None:
-    """What is done at the end of a run, whatever has become of it."""
+    """Ends a run, whatever its outcome."""
     try:
         await session.bench.turn_over()
     finally:
@@ -199,7 +199,7 @@ async def _end(session: Session, channel: EventChannel) -> None:
 
 
 async def _flush(session: Session, channel: EventChannel) -> None:
-    """Has the run written down before it ends; what keeps it from that is a warning."""
+    """Writes the run to disk before it ends; a failure becomes a warning."""
     problem = await session.flush()
     if problem is not None:
         channel.emit(WarningEvent(message=problem))

@@ -1,5 +1,5 @@
-"""The loop: ask the model, run what it calls, give it the results, within the limits of a
-prompt."""
+"""The agent loop: asks the model, runs its tool calls and returns the results, within the limits of
+a prompt."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,14 +31,11 @@ if TYPE_CHECKING:
 
 
 class Course:
-    """What is decided between the turns of a session's prompts.
-
-    A loop that is found is first told to the model, in words that go with what it is sent next;
-    found again in the same prompt, it ends the run: unless somebody is there to `ask`, and wants to
-    go on without being warned again. Not `detects_loops`: nobody looks. `judge`, where there is
-    one, asks a model now and then; `ledger`, where there is one, admits requests. `step` is awaited
-    before the results of tools are sent.
-    """
+    """Decides between the turns of a prompt. A detected loop is first reported to the model with
+    the next message; detected again in the same prompt, it ends the run, unless a person can be
+    asked by `ask` and chooses to continue without further warnings. Not `detects_loops`: no
+    detection. `judge`, if any, asks a model now and then; `ledger`, if any, admits requests. `step`
+    is awaited before tool results are sent."""
 
     def __init__(
         self,
@@ -62,7 +59,7 @@ class Course:
         self._watch: LoopWatch | None = None
 
     def new_prompt(self, prompt_id: str) -> None:
-        """Begins anew for a prompt."""
+        """Resets the state for a new prompt."""
         self._limits.new_prompt()
         self._prompt_id = prompt_id
         self._watch = None
@@ -71,7 +68,7 @@ class Course:
             self.judge.new_prompt()
 
     def watch_time(self) -> "TimeWatch | None":
-        """Ends the task that runs now when the time of a run is up, if it has a limit."""
+        """Cancels the current task when the run's time limit, if any, is reached."""
         driver = asyncio.current_task()
         if self.ledger is None or not self.ledger.times or driver is None:
             return None
@@ -80,16 +77,16 @@ class Course:
         return TimeWatch(self.ledger, driver)
 
     async def begin(self) -> None:
-        """Returns when a first turn may start. Raises LimitError."""
+        """Checks the limits before the first turn. Raises LimitError."""
         await self._within_limits()
 
     def take(self) -> None:
-        """A turn starts."""
+        """Counts the start of a turn."""
         self._limits.take()
 
     async def after_calls(self, done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
-        """What to send behind the results of a turn's calls. Raises LimitError, LoopError, and what
-        `step` raises: then no further turn is to start."""
+        """Parts to send after the results of a turn's calls. Raises LimitError, LoopError, and what
+        `step` raises: then no further turn may start."""
         note: tuple[Part, ...] = ()
         if self._looks:
             loop = self._watching().calls(done)
@@ -102,7 +99,7 @@ class Course:
         return note
 
     async def after_chanting(self, error: "ChantingError") -> tuple[Part, ...]:
-        """What to send behind an answer that was broken off. Raises LimitError, LoopError."""
+        """Parts to send after an answer that was broken off. Raises LimitError, LoopError."""
         from alhena.agent.loops import GO_ON, chanting
 
         note = await self._corrected(chanting(error))
@@ -115,7 +112,7 @@ class Course:
             await self.ledger.admit(self._chat.model.name)
 
     async def _corrected(self, loop: "Loop") -> tuple[Part, ...]:
-        """The words for the model; none where a person wants it to go on as it does."""
+        """The note to the model about a loop; none if a person wants it to continue."""
         watch = self._watching()
         note = watch.correct(loop, self._prompt_id)
         if note is not None:
@@ -145,7 +142,7 @@ def open_course(
     links: SessionLinks,
     ledger: "Ledger | None",
 ) -> tuple[Course, TurnLimits]:
-    """The course of a session, and the limits in it."""
+    """The limits and loop detection of a session."""
     limits = TurnLimits(given.max_turns, settings.model.max_session_turns, links.ask)
     looks = not settings.model.disable_loop_detection
     course = Course(limits, chat, links.emit, ask=links.ask, detects_loops=looks)
@@ -164,9 +161,9 @@ def within_budget(
     ask: "Ask | None",
     channel: "EventChannel",
 ) -> "tuple[ChosenGenerator, Ask | None, Ledger | None]":
-    """Who answers, and how people are asked, within the limits that were set; nothing of these is
-    imported where there are none. Raises ConfigError for limits that cannot be kept, and for prices
-    that are none."""
+    """Wraps the generator and the confirmation callback so that the budget holds; imports nothing
+    without a budget. Raises ConfigError for limits that cannot be enforced and for invalid
+    prices."""
     set_by = settings.model.budget
     budget = BudgetSettings(
         max_tokens=set_by.max_tokens if given.max_tokens is None else given.max_tokens,
@@ -201,12 +198,9 @@ async def run_prompt(
     parts: tuple[Part, ...],
     ids: tuple[str, str],
 ) -> Turn:
-    """Carries a prompt to its last turn, as far as `course` lets it. `ids` are the prompt's and the
-    session's.
-
-    Every call gets exactly one response, also when the run is cancelled, a limit is reached or a
-    tool stops it: then the responses are recorded without asking the model again.
-    """
+    """Runs a prompt to its last turn, as far as `course` allows. `ids`: ids of the prompt and the
+    session. Every call gets exactly one response, also if the run is cancelled, a limit is reached
+    or a tool stops it: the responses are then recorded without asking the model again."""
     await course.begin()
     while True:
         course.take()
@@ -235,8 +229,8 @@ async def run_calls(
     calls: Sequence[ToolCallRequestInfo],
     known: tuple[Part, ...] = (),
 ) -> "Sequence[CompletedToolCall]":
-    """Runs a turn's calls. When cancelled, however often, ends them, records their responses behind
-    those that are `known`, and goes on with the cancellation."""
+    """Runs a turn's calls. On cancellation, even repeated, ends them, records their responses after
+    those already `known`, and raises CancelledError."""
     running = asyncio.ensure_future(scheduler.schedule(calls))
     try:
         return await asyncio.shield(running)
@@ -250,7 +244,7 @@ async def run_calls(
 
 
 def answers(done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
-    """The parts of the user content that answers a batch."""
+    """The parts of the user content that responds to a batch."""
     from alhena.tools.response import join_responses
 
     return join_responses(call.response.response_parts for call in done)

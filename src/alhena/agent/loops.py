@@ -1,4 +1,4 @@
-"""Watches a conversation for loops, asks a model to judge, and says a word at the first."""
+"""Detects loops in a conversation, asks a model to judge, and warns the model first."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,16 +33,17 @@ if TYPE_CHECKING:
     from alhena.wire.response import GenerateContentResponse
 
 GO_ON = "Please go on."
-"""What is sent where there is nothing else to say."""
+"""Message to the model if there is nothing else to say."""
 
 _QUOTED = 80
 _SHELL = "run_shell_command"
 _WORDS = {_SHELL: ("description",), "replace": ("instruction",), "smart_edit": ("instruction",)}
-"""Parameters that tell people what a call is for, and change nothing of what it does."""
+"""Parameters that describe a call to people and do not affect it."""
 
 
 class LoopWatch:
-    """One prompt of a session, or one subagent. `emit` hears of every loop."""
+    """Loop detection for one prompt of a session, or for one subagent. `emit` gets an event for
+    every loop."""
 
     def __init__(self, emit: Callable[[Event], None], role: str = "main") -> None:
         self._emit = emit
@@ -51,11 +52,12 @@ class LoopWatch:
         self._corrected = False
 
     def calls(self, done: Sequence[CompletedToolCall]) -> Loop | None:
-        """The loop that a turn's calls complete, if they do."""
+        """The loop completed by a turn's calls, if any."""
         return self._calls.feed([_called(call) for call in done])
 
     def correct(self, loop: Loop, prompt_id: str) -> Part | None:
-        """What to tell the model; None when it was told before. Then the count begins anew."""
+        """The note to the model about a loop; None after the first in a prompt. Resets the
+        counts."""
         self._calls.reset()
         if self._corrected:
             return None
@@ -64,11 +66,11 @@ class LoopWatch:
         return Part(text=loop_note(loop.detail))
 
     def ignore(self, loop: Loop, prompt_id: str) -> None:
-        """A person wants to go on."""
+        """Emits the event that a person chose to continue."""
         self._tell(loop, prompt_id, "ignored")
 
     def end(self, loop: Loop, prompt_id: str) -> LoopError:
-        """The error that the run ends with."""
+        """The error that ends the run."""
         self._tell(loop, prompt_id, "ended")
         return LoopError(
             f"Loop detected, stopping execution: {loop.detail}, also after the model was told.",
@@ -90,7 +92,7 @@ class LoopWatch:
 
 
 def chanting(error: ChantingError) -> Loop:
-    """The loop that an answer was broken off for."""
+    """The loop for which an answer was broken off."""
     said = " ".join(error.repeated.split())[:_QUOTED]
     return Loop(LoopKind.CHANTING, f'the answer said the same over and over ("…{said}…")')
 
@@ -119,7 +121,7 @@ def _called(call: CompletedToolCall) -> CalledTool:
 
 
 def _bare(command: str) -> str:
-    """A command without comments, and blanks around it."""
+    """A command without comments and surrounding blanks."""
     from alhena.policy.bash.layout import without_comments
 
     return without_comments(command).strip()
@@ -164,11 +166,11 @@ def _without(part: Part, own: Sequence[str], *, shell: bool) -> Part:
 
 ROLE = "utility_loop_detector"
 LOOKED_AT = 20
-"""Contents at the end of the history that are judged."""
+"""Number of last contents that are judged."""
 SURE = 0.9
-"""Confidence from which on an answer counts."""
+"""Lowest confidence that makes a loop."""
 INTERVAL = (5, 15)
-"""The least and the most turns between two questions: the surer the answer, the fewer."""
+"""Minimum and maximum turns between two checks; a higher confidence means fewer."""
 
 _LEAD = "[What was said before is left out.]"
 _SCHEMA = {
@@ -207,7 +209,7 @@ class LoopJudge:
         self._next = self._first
 
     async def after_turn(self, prompt_id: str) -> Loop | None:
-        """The loop that the models are sure of, if they are asked after this turn."""
+        """Asks the models if a check is due; returns the loop they are sure of."""
         self._turns += 1
         if self._turns < self._next:
             return None
@@ -245,7 +247,7 @@ class LoopJudge:
         return _verdict(answer)
 
     def _contents(self) -> tuple[Content, ...]:
-        """The end of the conversation, and the question."""
+        """The request: the end of the conversation and the question."""
         contents = [entry.content for entry in self._chat.history.contents]
         end = slice_history(contents, -LOOKED_AT, lead=text_content(USER, _LEAD))
         shown = [for_another_model(content, sign_calls=False) for content in end]

@@ -37,7 +37,7 @@ NOTHING = "There are no context files any more."
 def memory_request(
     workspace: Workspace, environ: Mapping[str, str], settings: Settings, *, skip_trust: bool
 ) -> MemoryRequest:
-    """Whose memory a workspace has. Asking for trust raises ConfigError when the list of trusted
+    """The memory request of a workspace. Its trust check raises ConfigError if the list of trusted
     folders cannot be used."""
 
     def trust(folder: Path) -> FolderTrust:
@@ -76,12 +76,12 @@ class SessionMemory:
 
     @property
     def user_text(self) -> str:
-        """What the user wants every session to know; it goes into the system instruction."""
+        """The user's own memory, for the system instruction."""
         return self.memory.text(MemoryKind.GLOBAL, MemoryKind.PRIVATE)
 
     @property
     def project_text(self) -> str:
-        """What the project's own files say; it goes into the first content."""
+        """The project's memory, for the first content."""
         return self.memory.text(MemoryKind.PROJECT)
 
     def join(self, bench: "Workbench") -> None:
@@ -112,8 +112,8 @@ class SessionMemory:
         self.said = tuple(_discoveries(contents))
 
     def take_changes(self) -> str:
-        """What the project's files say now, when the model has been told otherwise; given out
-        once."""
+        """The project's memory if it changed since the model last got it; returned once per
+        change."""
         now = self.project_text
         changed = now != self._project_told
         self._project_told = now
@@ -127,14 +127,14 @@ class SessionMemory:
         self.forgotten += 1
 
     def conversation(self, *, own: bool = False) -> "Discover":
-        """What tells one conversation of the files around the places its tools touch: the
-        session's, or a subagent's `own`."""
+        """Returns the function that loads memory around the locations of a conversation's calls:
+        the session's, or a subagent's `own`."""
         return _ConversationMemory(self, own=own).touched
 
 
 class _ConversationMemory:
-    """What one conversation has been told; a subagent's is its own. A place that was looked at
-    within FRESH_S seconds is not looked at again: many calls at once often touch the same one."""
+    """Memory files that one conversation has got; a subagent has its own. A location checked within
+    the last FRESH_S seconds is not checked again, because many calls often touch the same one."""
 
     def __init__(
         self,
@@ -154,8 +154,7 @@ class _ConversationMemory:
     async def touched(
         self, tool: str, locations: Iterable[ToolLocation], cancellation: threading.Event
     ) -> str:
-        """What the memory files around these places say that have not been told, framed; "" for
-        nothing."""
+        """Framed text of new memory files around these locations; "" for none."""
         if tool not in TOUCHING:
             return ""
         place = self._current()

@@ -29,7 +29,7 @@ ROLE = "utility_tool"
 PLAIN = GenerateContentConfig(generation_config=GenerationConfig(temperature=0, top_p=1))
 
 Source = Callable[[], tuple[ContentGenerator, str]]
-"""Who answers, under which model name; asked at the first question. May raise AlhenaError."""
+"""Returns the generator and the model name; called on first use. May raise AlhenaError."""
 
 
 class SessionModel:

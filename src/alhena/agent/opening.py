@@ -46,8 +46,8 @@ def session_generator(
     settings: Settings,
     channel: EventChannel,
 ) -> ChosenGenerator:
-    """Who answers: the program's own generator, or the one that model, credentials and settings
-    choose. Raises ConfigError, CredentialsError."""
+    """The generator: the program's own, or the one selected by model, credentials and settings.
+    Raises ConfigError, CredentialsError."""
     given = options.settings
     if given.generator is not None:
         return ChosenGenerator(generator=given.generator, model=model)
@@ -293,7 +293,8 @@ def _recorded(bench: Workbench, place: Place, chat: Chat, begun: Beginning) -> N
 def _bus(
     options: AgentOptions, channel: EventChannel
 ) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]]]":
-    """How people are asked, None when nobody is there: then nothing of it is imported."""
+    """The message bus for confirmations and its closing function; no bus, and no import, if no
+    person can be asked."""
     given = options.settings
     if options.approve is None and given.bus is None:
         return None, at_once
@@ -315,7 +316,7 @@ def _questions(bus: "MessageBus") -> "Ask":
 
 
 def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":
-    """What telemetry is asked for, None for none: then nothing of it is imported."""
+    """Telemetry options; None, and no import, if telemetry is off."""
     if not (settings.telemetry.enabled or environ.get("GEMINI_TELEMETRY_ENABLED")):
         return None
     from alhena.telemetry.options import telemetry_options

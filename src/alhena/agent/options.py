@@ -1,4 +1,4 @@
-"""How an agent is set up: everything beyond the six arguments that most programs need."""
+"""Options of an agent, beyond the six arguments that most programs need."""
 
 import os
 from collections.abc import Callable, Mapping

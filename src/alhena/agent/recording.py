@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from alhena.session.records import KnownRecord
 
 Place = tuple[Path, Mapping[str, str], Settings]
-"""Where a session is: its directory, the environment, and the settings that hold."""
+"""A session's directory, environment and effective settings."""
 
 _PATIENCE_S = 5.0
 
 Change = Event | tuple[int, "Sequence[EncodedContent]"]
-"""What the record is told: an event, or a change of the history."""
+"""An item for the journal: an event, or a change of the history."""
 
 
 class Recording:
@@ -263,7 +263,7 @@ class Recording:
         self._beside = self.when_begun()
 
     def _why(self, error: OSError | AlhenaError) -> str:
-        """What kept the file of a new session from being made."""
+        """The reason that the file of a new session could not be created."""
         from alhena.session.journal import unwritable
 
         cause = error if isinstance(error, OSError) else error.__cause__
@@ -282,9 +282,9 @@ class Recording:
 
 
 class Beginning:
-    """What a session begins with: a record, and where it goes on from another run (`resumed`) what
-    that left: `contents`, `prompts` so far, the `model` that answered, how many contents it
-    `counted` as how many tokens, `notices` for people."""
+    """Initial state of a session: its journal and, if `resumed`, the state the earlier run left:
+    `contents`, the number of `prompts`, the `model`, how many contents it `counted` as how many
+    tokens, and `notices` for people."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -300,7 +300,7 @@ class Beginning:
 
     @property
     def opening_contents(self) -> "tuple[Content, ...]":
-        """What subagents begin with, of a session that another run began."""
+        """The opening contents for subagents of a resumed session."""
         return tuple(entry.content for entry in self.contents[: self.opening or None])
 
     @property
@@ -427,8 +427,8 @@ def resumed(
 def told_behind(
     found: Resumed, contents: Sequence[EncodedContent], answers: Content | None
 ) -> tuple[EncodedContent, ...]:
-    """What the model is told behind `contents`, with which the conversation goes on: the `answers`
-    to the calls that end them, and that what came behind them is gone, if it is."""
+    """Contents to append to `contents` of a resumed session: the `answers` to its last calls and,
+    if later contents were lost, a note about that."""
     told = () if answers is None else (EncodedContent(answers),)
     if not (found.replay.incomplete and contents):
         return told
@@ -438,7 +438,7 @@ def told_behind(
 
 
 def notices_of(found: Resumed) -> tuple[str, ...]:
-    """What a person should know of a session that goes on, and has not heard yet."""
+    """Notices for people about a resumed session."""
     path = found.journal.path
     notices = [
         f"the record of this session was damaged: {damage.dropped} bytes of its end were moved to "

@@ -56,7 +56,7 @@ ASKED = PolicyFilter(
         ),
     ),
 )
-"""What was undone runs again only when a person says so, whatever the policy and the mode."""
+"""Forces confirmation of calls that were undone, whatever the policy and the mode."""
 
 
 class AgentCheckpoints:
@@ -95,11 +95,10 @@ class AgentCheckpoints:
 
 
 class Restored(Value, frozen=True, kw_only=True):
-    """What going back to the checkpoint `name` has come to: `files`, or why they were left
-    (`problem`), the `conversation` or not (`forgotten`: nothing has it any more), and the names of
-    the calls that can be `proposed` again. `tool_call` is the one that it was made before; `kept`
-    is the checkpoint of what the files were until now. `notices` are what a person should know of
-    the session's record."""
+    """Result of restoring checkpoint `name`: `files`, or why they were left (`problem`); whether
+    the `conversation` was restored or is lost (`forgotten`); names of the calls `proposed` again.
+    `tool_call`: the call the checkpoint precedes; `kept`: the checkpoint of the files before the
+    restore. `notices`: notices about the session's journal."""
 
     name: str
     kept: str = ""
@@ -212,7 +211,7 @@ class OpenCalls(Value, frozen=True):
 
 
 def open_calls(remembered: Remembered) -> OpenCalls:
-    """What became of the calls that end a conversation."""
+    """Results of the calls that end a conversation, and the calls without one."""
     undone: list[FunctionCall] = []
     known: list[Answered] = []
     contents = remembered.contents
@@ -231,7 +230,7 @@ def open_calls(remembered: Remembered) -> OpenCalls:
 
 
 def undone_record(name: str, calls: OpenCalls) -> Undone:
-    """What a journal is told of going back to a checkpoint."""
+    """The journal record of restoring a checkpoint."""
     return Undone(at=now(), checkpoint=name, calls=tuple(call.id or "" for call in calls.undone))
 
 

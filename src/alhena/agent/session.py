@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SessionProcesses:
-    """What tools have started: the groups they left running, and the commands at work now."""
+    """Processes of tools: groups left running, and commands that run now."""
 
     def __init__(self) -> None:
         self.groups = ProcessGroups()
@@ -38,14 +38,14 @@ class SessionProcesses:
         self._running: dict[str, int] = {}
 
     def feed(self, event: Event) -> None:
-        """Takes note of commands that start and end."""
+        """Tracks commands that start and end."""
         if isinstance(event, ToolCallUpdateEvent) and event.pid is not None:
             self._running[event.call_id] = event.pid
         elif isinstance(event, ToolCallResponseEvent):
             self._running.pop(event.call_id, None)
 
     def kill(self) -> None:
-        """Ends all of them at once, for an exit without waiting."""
+        """Kills all processes without waiting, for an immediate exit."""
         self.kill_hooks()
         for pid in self._running.values():
             with suppress(ProcessLookupError, PermissionError):
@@ -54,14 +54,14 @@ class SessionProcesses:
 
 
 KILL_S = 0.5
-"""Seconds that an exit without waiting leaves to telemetry."""
+"""Seconds that telemetry gets on an immediate exit."""
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """Everything a run works with, closed with it. `before_first` is still to be done before the
-    first prompt. `scheduler` is created with the first call. `checkpoints` opens those of the
-    session; `proposal` are calls that may be made again after it went back to one. `going_back`
-    stops that, while files are put back."""
+    """The objects of a session, closed with it. `before_first`: work to do before the first prompt.
+    `scheduler` is created with the first call. `checkpoints` opens the session's checkpoints;
+    `proposal`: calls that may be made again after a restore. `going_back` cancels a restore in
+    progress."""
 
     chat: Chat
     room: "ConversationRoom"
@@ -87,7 +87,7 @@ class Session(msgspec.Struct, kw_only=True):
 
     @property
     def model(self) -> str:
-        """The model that answers now."""
+        """The current model."""
         return self.chat.model.name
 
     def prompt_id(self, number: int) -> str:
@@ -96,7 +96,7 @@ class Session(msgspec.Struct, kw_only=True):
         return f"{self.session_id}#{self.mark}{number}"
 
     def take_notices(self) -> tuple[str, ...]:
-        """What a person should be told; each given out once."""
+        """New notices for people; each is returned once."""
         fresh = self.bench.warnings[self.shown :]
         notices = fresh if self.told else (*fresh, *self.chosen.notices)
         self.shown += len(fresh)
@@ -104,7 +104,7 @@ class Session(msgspec.Struct, kw_only=True):
         return notices
 
     async def aclose(self, reason: Literal["exit", "clear"] = "exit") -> None:
-        """Tells the hooks, ends processes, closes connections and files."""
+        """Fires the SessionEnd hooks, ends processes, closes connections and files."""
         try:
             if self.prompt_hooks is not None:
                 await self.prompt_hooks.end(reason)
@@ -141,23 +141,22 @@ class Session(msgspec.Struct, kw_only=True):
         return event
 
     async def ready(self) -> None:
-        """Raises JournalError while what has happened cannot be recorded."""
+        """Raises JournalError while the journal cannot be written."""
         if self.recording is not None and self.recording.failed:
             await self.recording.settle()
 
     async def step(self) -> None:
-        """Has what has happened so far on its way to the disk. Raises JournalError."""
+        """Queues everything so far for the disk. Raises JournalError."""
         if self.recording is not None:
             await self.recording.step()
 
     async def settle(self) -> None:
-        """Has what has happened so far on the disk when it returns. Raises JournalError."""
+        """Writes everything so far to the disk. Raises JournalError."""
         if self.recording is not None:
             await self.recording.settle()
 
     async def flush(self) -> str | None:
-        """Waits until the record and telemetry, where they are, have written down what has
-        happened; says once why one could not."""
+        """Flushes journal and telemetry; reports once why one could not be written."""
         problem = None if self.recording is None else await self.recording.flush()
         if problem is not None or self.telemetry is None:
             return problem
@@ -174,7 +173,7 @@ class Session(msgspec.Struct, kw_only=True):
         return True
 
     def kill(self) -> None:
-        """Ends every process at once, for an exit without waiting."""
+        """Kills every process without waiting, for an immediate exit."""
         self.processes.kill()
         if self.telemetry is not None:
             self.telemetry.close(KILL_S)

@@ -27,14 +27,14 @@ would."""
 
 
 class Trial(Value, frozen=True):
-    """What came of it: what ends each session, and what each says at its start."""
+    """Errors that would end a session, and warnings at its start."""
 
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
 async def tried(options: WorkbenchOptions) -> Trial:
-    """What sessions with these options would have to say."""
+    """Tries to open a session with these options and collects its errors and warnings."""
     errors: list[str] = []
     warnings: list[str] = []
     groups = ProcessGroups()

@@ -1,4 +1,4 @@
-"""Opens the telemetry of a session that asked for it."""
+"""Opens the telemetry of a session, if enabled."""
 
 import asyncio
 import warnings
@@ -23,7 +23,7 @@ NOWHERE = (
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a session. `facts` are a front end's own, for the config record."""
+    """Session data for telemetry. `facts`: a front end's own, for the config record."""
 
     session_id: str
     environ: Mapping[str, str]
@@ -36,8 +36,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 def open_session_telemetry(
     options: TelemetryOptions, told: Told, channel: EventChannel
 ) -> Telemetry | None:
-    """The telemetry, which hears of everything from now on. Without a file that can be written
-    there is none; that is a warning of the workbench."""
+    """Opens telemetry and subscribes it to the events. None if the file cannot be written, with a
+    warning of the workbench."""
     if options.outfile is None:
         told.bench.warnings += (NOWHERE,)
         return None
@@ -69,7 +69,7 @@ def open_session_telemetry(
 
 
 def config_record(told: Told, *, texts: bool) -> Record:
-    """How the session is set up."""
+    """The record of the session's configuration."""
     settings = told.settings
     attributes: dict[str, Any] = {
         "model": told.chosen.model,
@@ -94,13 +94,14 @@ def config_record(told: Told, *, texts: bool) -> Record:
 
 
 async def flushed(telemetry: Telemetry) -> str | None:
-    """Waits until what has happened so far is in the file; says why it is not, once."""
+    """Flushes telemetry; reports once why the file is incomplete."""
     await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.flush)))
     return telemetry.take_problem()
 
 
 async def finish(telemetry: Telemetry) -> None:
-    """Closes it. A problem that nobody listens for any more is a RuntimeWarning."""
+    """Closes telemetry. A problem is issued as a RuntimeWarning, because no reader of events is
+    left."""
     await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.close)))
     problem = telemetry.take_problem()
     if problem is not None:

@@ -1,5 +1,5 @@
-"""A conversation with one model: sends parts, streams the answer, keeps the history and accounts
-for each request."""
+"""A conversation with one model: sends parts, streams the answer, keeps the history and emits the
+events of each request."""
 
 import asyncio
 import time
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 class Account:
-    """One request's account; its time runs from here. `role` says on whose behalf it is; with
-    `texts` the events have the request and the answer in them."""
+    """Events of one request; its duration counts from construction. `role`: the part of the program
+    that sends it; with `texts` the events include the request and the response."""
 
     def __init__(
         self, request: GenerateContentRequest, *, role: str = "main", texts: bool = False
@@ -56,7 +56,7 @@ class Account:
         self._start = time.perf_counter()
 
     def sent(self) -> ApiRequestEvent:
-        """The request goes out."""
+        """The event for sending the request."""
         request = self._request
         return ApiRequestEvent(
             model=request.model,
@@ -67,7 +67,7 @@ class Account:
         )
 
     def failed(self, error: AlhenaError) -> ApiErrorEvent:
-        """It was not answered."""
+        """The event for a failed request."""
         return ApiErrorEvent(
             model=self._request.model,
             prompt_id=self._request.prompt_id,
@@ -79,7 +79,7 @@ class Account:
         )
 
     def feed(self, response: GenerateContentResponse) -> None:
-        """Takes note of a chunk of the answer."""
+        """Records a chunk of the response."""
         self._usage = response.usage_metadata or self._usage
         self._model_version = response.model_version or self._model_version
         self._finish_reason = response.finish_reason or self._finish_reason
@@ -87,7 +87,7 @@ class Account:
             self._pieces.append(response)
 
     def answered(self) -> ApiResponseEvent:
-        """It was answered in full."""
+        """The event for a complete response."""
         usage = self._usage
         return ApiResponseEvent(
             model=self._model_version or self._request.model,
@@ -117,8 +117,8 @@ def _json(pieces: list[GenerateContentResponse]) -> str:
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the chat must know of its model. `sign_calls`: a step's first call needs a signature.
-    Not `takes_signatures`: it refuses thoughts and signatures, others' too."""
+    """Properties of the model that a chat depends on. `sign_calls`: the first call of a step needs
+    a signature. Not `takes_signatures`: the model rejects thoughts and signatures, others' too."""
 
     name: str
     sign_calls: bool = False
@@ -126,8 +126,8 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlets(msgspec.Struct, frozen=True):
-    """Where events go. `emit` takes one at once; `pace` waits while readers are far behind. Those
-    of requests say that they are `role`'s, and with `texts` what was sent and answered."""
+    """Destination of events. `emit` delivers one at once; `pace` waits while readers are far
+    behind. Request events carry `role` and, with `texts`, the request and the response."""
 
     emit: Callable[[Event], None]
     pace: Callable[[], Awaitable[None]]
@@ -136,20 +136,20 @@ class Outlets(msgspec.Struct, frozen=True):
 
 
 MakeRoom = Callable[[tuple[Part, ...], str], Awaitable[tuple[Part, ...]]]
-"""Sees to it that what is to be sent next (and the id of its prompt) fits with the history, which
-it may compress; gives back what is sent. Raises AlhenaError when it cannot fit."""
+"""Makes the next parts (with their prompt id) fit beside the history, which it may compress;
+returns the parts to send. Raises AlhenaError if they cannot fit."""
 
 
 class Chat:
-    """Sends one user content at a time. Not to be used by two tasks at once.
+    """Sends one user content at a time. Not for use by two tasks at once.
 
-    `config` may be replaced between requests: the next one has the new declarations and system
-    instruction, the history stays as it was encoded. An `interposer` sees every request and answer.
-    What a RetryingGenerator would send again, this sends again, answers that break off or say
-    nothing too, and events tell of it; `again` has a model's settings for such attempts where they
-    are others. A `fallback` may then have another `model` answer. `room` is asked before each
-    request, and `refit` where one was refused as too large; `measured` is how many contents of the
-    history the service counted last, and as how many tokens.
+    `config` may be replaced between requests: the next one uses the new declarations and system
+    instruction; the encoded history stays. An `interposer` sees every request and response. A
+    RetryingGenerator's retries are done here, with events, and also cover broken or empty
+    responses; `again` gives a model's different settings for retries, if any. A `fallback` may
+    switch to another `model`. `room` is called before each request, `refit` after one was refused
+    as too large. `measured`: number of contents of the history that the service counted last, and
+    their tokens.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Chat:
 
     @property
     def history(self) -> History:
-        """The conversation so far. One that takes its place is watched as it was."""
+        """The conversation so far. A replacement keeps the watcher."""
         return self._history
 
     @history.setter
@@ -195,13 +195,13 @@ class Chat:
             history.watch(0, history.contents)
 
     async def send(self, parts: tuple[Part, ...], prompt_id: str, session_id: str = "") -> Turn:
-        """One model turn: appends `parts`, streams the answer, appends it.
+        """Runs one model turn: appends `parts`, streams the answer, appends it.
 
-        When the answer fails, or is cancelled before a word of it came, a prompt is taken back out
-        of the history; tool results stay, for what they tell did happen. Words that came before a
-        cancellation stay with the prompt: a person has read them. So do those of an answer that is
-        broken off as it says the same over and over, while the chat `hears_chanting`. Raises
-        ModelError, WireError, InvalidResponseError or ChantingError.
+        If the answer fails, or is cancelled before any text, a prompt is removed from the history;
+        tool results stay, because their effects happened. Text streamed before a cancellation stays
+        with the prompt, because a person has read it; so does the text of an answer broken off for
+        repeating itself, while the chat `hears_chanting`. Raises ModelError, WireError,
+        InvalidResponseError or ChantingError.
         """
         answers_tools = any(part.function_response for part in parts)
         self._to_tell_of = self._cut_call
@@ -237,13 +237,13 @@ class Chat:
         return turn
 
     def record_responses(self, parts: tuple[Part, ...]) -> None:
-        """Appends tool results without asking the model: the run ends here, but every call is
-        answered (conformance F10)."""
+        """Appends tool results without asking the model: the run ends, but every call has its
+        response (conformance F10)."""
         self.history.add_user(parts)
 
     def take_over(self, substitute: "Substitute") -> None:
-        """From now on another model answers, of the same history, what is pending in it included.
-        Signatures that it cannot verify are taken out."""
+        """Switches to another model with the same history, including pending calls. Removes
+        signatures that it cannot verify."""
 
         self.model = traits = substitute.traits
         self.history.restate(
@@ -252,8 +252,8 @@ class Chat:
         self.config = self.config.with_settings(substitute.config)
 
     async def _fitting(self, ids: tuple[str, str], *, answers_tools: bool) -> Turn:
-        """An answer; where the service refuses the request as too large, once more when it could be
-        made to fit."""
+        """Gets an answer; if the service refuses the request as too large, makes it fit and tries
+        again."""
         try:
             return await self._answer(ids, answers_tools=answers_tools)
         except AlhenaError as error:
@@ -262,8 +262,8 @@ class Chat:
         return await self._answer(ids, answers_tools=answers_tools)
 
     async def _answer(self, ids: tuple[str, str], *, answers_tools: bool) -> Turn:
-        """A usable turn. No call of a turn that failed was announced, so asking again repeats
-        nothing that was done."""
+        """Gets a usable turn. Retries repeat no effects, because the calls of a failed turn were
+        not announced."""
         prompt_id, session_id = ids
         recovery: Recovery | None = None
         while True:
@@ -307,8 +307,8 @@ class Chat:
     def _told(
         self, contents: tuple[EncodedContent, ...], recovery: "Recovery | None"
     ) -> tuple[EncodedContent, ...]:
-        """The contents of an attempt, with a word to the model, which is no part of the history:
-        about an attempt that failed, or about a call that was cut off behind others."""
+        """The contents of an attempt, with a message to the model that is not part of the history:
+        about a failed attempt, or about a call that was cut off after others."""
         nudge = recovery.nudge if recovery is not None else None
         if nudge is None and self._to_tell_of is None:
             return contents
@@ -317,9 +317,9 @@ class Chat:
         return with_word(contents, nudge or NUDGE_CUT_BEHIND.format(name=self._to_tell_of))
 
     def _reason_needed(self, recovery: "Recovery | None") -> bool:
-        """True when calls without a finish reason are asked for again, as they may not be all there
-        were. Some services leave it out behind calls: when all attempts end so, the last is taken,
-        and from then on the first, until there is a reason again."""
+        """True if calls without a finish reason are retried, because some may be missing. Some
+        services never give a reason after calls: once all attempts ended so, the last is accepted,
+        and later ones at once, until a reason appears again."""
         if self._retrying is None or not self._says_reasons:
             return False
         if recovery is not None:
@@ -336,8 +336,7 @@ class Chat:
         )
 
     async def _exchange(self, request: GenerateContentRequest, turn: Turn) -> bool:
-        """One request and its answer, past the interposer if there is one; whether the answer is
-        the model's."""
+        """Sends one request through the interposer, if any; True if the answer is the model's."""
         between = self.interposer
         self._altered = False
 
@@ -364,8 +363,8 @@ class Chat:
         return True
 
     def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
-        """The request as it may be sent; what had to be repaired in it is said. What a model's
-        own way with signatures asks for is not worth a word."""
+        """Repairs the request and warns about repairs, except those for a model's handling of
+        signatures."""
         request, repairs = self._gate.admit(
             request,
             needs_signatures=self.model.sign_calls,
@@ -382,7 +381,7 @@ class Chat:
     async def _ask(
         self, request: GenerateContentRequest, take: Callable[[GenerateContentResponse], None]
     ) -> None:
-        """Checks, sends and streams one request, with its events."""
+        """Checks, sends and streams one request, and emits its events."""
         request = self._conforming(request)
         emit = self._outlets.emit
         account = Account(request, role=self._outlets.role, texts=self._outlets.texts)
@@ -407,36 +406,35 @@ class Chat:
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """A request as it is to be sent; with an `answer`, nothing is sent."""
+    """The request to send; with an `answer`, nothing is sent."""
 
     request: GenerateContentRequest
     answer: GenerateContentResponse | None = None
 
 
 class Interposer(Protocol):
-    """Both methods may raise an AlhenaError, which ends the exchange. An answer that is reviewed is
-    held back until it is complete."""
+    """Intercepts requests and responses. Both methods may raise an AlhenaError, which ends the
+    exchange. A reviewed response is held back until it is complete."""
 
     reviews_answers: bool
 
     async def admit(self, request: GenerateContentRequest) -> Admission:
-        """Sees a request before it is sent. The history keeps what was said, whatever is sent."""
+        """Reviews a request before it is sent. The history keeps the original."""
         ...
 
     async def review(
         self, request: GenerateContentRequest, chunks: Sequence[GenerateContentResponse]
     ) -> Sequence[GenerateContentResponse]:
-        """Sees a complete answer before anybody else does."""
+        """Reviews a complete response before anything else gets it."""
         ...
 
 
 def for_another_model(content: Content, *, sign_calls: bool) -> Content:
-    """`content` without the thoughts and signatures of the model it came from, which no other one
-    can verify.
+    """`content` without the thoughts and signatures of its model, which no other model can verify.
 
-    Calls and results stay as they are, so that what is pending is answered. With `sign_calls` the
-    first call of a model's content gets the documented sentinel instead (conformance S4). Parts
-    that held nothing but a signature go; a content is never left empty.
+    Calls and results stay, so that pending calls are answered. With `sign_calls` the first call
+    gets the documented sentinel (conformance S4). Parts that held only a signature are removed; the
+    content is never empty.
     """
     if content.role != MODEL:
         return content

@@ -37,11 +37,11 @@ from alhena.wire.encoded import EncodedContent
 
 Trigger = Literal["manual", "auto"]
 Count = Callable[[Sequence[EncodedContent]], Awaitable[int]]
-"""How many tokens contents take, as the service counts. Raises AlhenaError."""
+"""Counts the tokens of contents at the service. Raises AlhenaError."""
 
 
 class CompressionStatus(StrEnum):
-    """What became of an attempt to make room."""
+    """Outcome of a compression."""
 
     COMPRESSED = "compressed"
     FAILED_INFLATED = "failed_inflated"
@@ -62,9 +62,9 @@ class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed from outside. `limit` is the window of a model by its name, in tokens.
-    `before` is awaited before a summary is asked for, `after` called when contents are gone.
-    `aside` does what the next request need not wait for."""
+    """Services that compression uses. `limit` gives a model's context window in tokens. `before` is
+    awaited before a summary is requested, `after` is called when contents were removed. `aside`
+    runs work in the background."""
 
     ask: Ask
     keep: Keep
@@ -98,7 +98,7 @@ class TooLarge(msgspec.Struct, frozen=True):
 
 
 def too_large(error: AlhenaError) -> TooLarge | None:
-    """What an error says of a request that was too large; None for any other error."""
+    """Parses the error for a request that was too large; None for any other error."""
     if not isinstance(error, ModelError) or isinstance(error, QuotaError):
         return None
     message = error.message.replace(",", "")
@@ -122,8 +122,8 @@ RESULTS_SHARE = 0.5
 UNSURE_MEDIA = 20_000
 """Tokens of media from which the service is asked, rather than a guess trusted."""
 CLOSE = 0.1
-"""How far above an estimate, by share of it, the truth may be: where a limit lies between them, or
-between it and what is known already, the service is asked."""
+"""Error margin of an estimate, as a share of it. If a limit lies within the margin, the service
+counts."""
 COUNT_S = 10.0
 PLAUSIBLE = 3.0
 """So many tokens the service may count for one that is estimated, for this to be of use."""
@@ -283,8 +283,8 @@ class ContextRoom:
     def _without_last_media(
         self, parts: tuple[Part, ...], total: int
     ) -> tuple[tuple[Part, ...], int]:
-        """What is sent next, and the tokens of that request, with words in the place of the media
-        in the last results where these are too much: nothing else need go for them."""
+        """The parts to send and the tokens of that request. Replaces media in the last results by
+        text if they are too large, so that nothing else has to be removed."""
         gauge, history = self._gauge, self._chat.history
         pending = total - gauge.history_tokens
         if pending > self.window * RESULTS_SHARE:
@@ -331,8 +331,7 @@ class ContextRoom:
         )
 
     def _learn(self, error: AlhenaError) -> TooLarge | None:
-        """What an error says of a request that was too large; the window it names holds from now
-        on."""
+        """Parses the error for a request that was too large and remembers the window it names."""
         said = too_large(error)
         if said is not None and said.most is not None and said.most >= LEAST_WINDOW:
             self._learned[self._chat.model.name] = said.most

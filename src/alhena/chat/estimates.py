@@ -113,7 +113,7 @@ def pdf_pages(data: bytes) -> int | None:
 
 
 def sound_seconds(data: bytes) -> float | None:
-    """How long a WAV or an MP4 file says it is; None for anything else."""
+    """Duration in seconds by the header of a WAV or MP4 file; None for any other format."""
     try:
         if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
             rate: int = struct.unpack_from("<I", data, data.index(b"fmt ") + 16)[0]

@@ -13,7 +13,7 @@ Watch = Callable[[int, Sequence[EncodedContent]], None]
 
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
 CUT_OFF = "\n[The user interrupted the answer here.]"
-"""What stands behind the words of an answer that came before it was interrupted."""
+"""Appended to the text of an interrupted answer."""
 
 
 class History:

@@ -38,7 +38,7 @@ def _text(name: str) -> str:
 
 
 OWN = "\0"
-"""What stands in the place of such words."""
+"""Placeholder for such words."""
 READ = 4_096
 """Characters at either end of a text, and at the beginning of an argument, that are looked at."""
 
@@ -112,7 +112,8 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _pieces(value: str) -> Iterator[str]:
-    """Where a path is, and its ends: of one with many parts the longest and the shortest."""
+    """Directory of a path and its suffixes; for a path with many parts the longest and shortest
+    ones."""
     plain = os.path.normpath(value)
     yield os.path.dirname(plain)
     for path in (value, plain):
@@ -155,7 +156,7 @@ def _replaced(text: str, form: str, *, cut: bool = False) -> str:
 
 
 def _end(text: str, at: int, form: str) -> int:
-    """Where the words that begin at `at` differ from `form`, behind the ellipsis that follows."""
+    """The end of the match of `form` that begins at `at`, including an ellipsis after it."""
     length = _CUT
     while length < len(form) and text[at + length : at + length + 1] == form[length]:
         length += 1
@@ -175,7 +176,7 @@ def _is_of_word(char: str) -> bool:
 MAX_PERIOD = 5
 """Turns of the longest cycle that is found."""
 REPEATS = 5
-"""How often a cycle has to be gone through, with results that are the same to the letter."""
+"""Repetitions of a cycle with identical results that make a loop."""
 ERROR_REPEATS = 10
 """The same where calls that fail have other arguments each time, and always the same error, but for
 what it repeats of these arguments."""
@@ -192,7 +193,7 @@ _SMALL = {"s": 1.0, "m": 1e-3, "µ": 1e-6, "u": 1e-6, "n": 1e-9}
 
 
 class LoopKind(StrEnum):
-    """How a model repeats itself. Those that the reference knows have its names."""
+    """Kinds of loops. Those that the reference knows have its names."""
 
     CALLS = "consecutive_identical_tool_calls"
     CYCLE = "repeating_tool_call_cycle"
@@ -354,7 +355,7 @@ def _texts(parts: tuple[Part, ...], own: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _medium(part: Part | FunctionResponsePart) -> Iterator[str]:
-    """What a part holds that is no response; data as they are, for they may be large."""
+    """The content of a part that is not a response; raw data for media, which may be large."""
     if part.inline_data is not None:
         yield part.inline_data.mime_type
         yield part.inline_data.data
@@ -414,7 +415,7 @@ STRIDE = 499
 PROBE = 50
 """Characters that are looked for in what came before them."""
 OCCURRENCES = 10
-"""How often they are there when a text is chanting."""
+"""Occurrences that make a repetition loop."""
 WINDOW = OCCURRENCES * 250
 """Characters in which they are looked for."""
 _WORDS = 10
@@ -427,8 +428,8 @@ _STRUCTURE = r"[ \t]*(?:\||[-*+][ \t]|\d{1,9}[.)][ \t]|\#{1,6}[ \t]|>|(?:[-*_=+]
 
 
 class Chant(msgspec.Struct, frozen=True):
-    """What is repeated. `begins` is its first place in the text; what lies `end` and before says
-    nothing new from there on."""
+    """A repeated text. `begins`: its first position; up to `end` the text adds nothing new after
+    that."""
 
     text: str
     begins: int
@@ -511,8 +512,8 @@ class Chanting:
         return True
 
     def _prose(self, text: str, begin: int, end: int) -> int:
-        """Where the prose begins that `text[begin:end]` ends with; `end` when it ends with
-        something else. A line that began before `begin` is prose, unless it is the last one."""
+        """The start of the prose at the end of `text[begin:end]`; `end` if it ends with something
+        else. A line that began before `begin` is prose, unless it is the last one."""
         import re
 
         structure = re.compile(_STRUCTURE)

@@ -69,8 +69,8 @@ class KeptAhead:
         return [next(fresh) if path is None else path for path in there]
 
     def prepare(self, entries: Sequence[EncodedContent], end: int) -> Callable[[], None] | None:
-        """What keeps some results of `entries` that come before `end`, behind the last ones, and
-        may be done in another thread; None where there are none."""
+        """Work that saves some results in `entries` before `end`, after those saved already; it may
+        run in another thread. None if there are none."""
         texts: list[tuple[str, str, str]] = []
         while self._next < end and len(texts) < AHEAD:
             responses = (part.function_response for part in entries[self._next].content.parts)
@@ -103,9 +103,8 @@ def maskable_tokens(content: Content) -> int:
 
 
 def to_mask(entries: Sequence[EncodedContent], limits: MaskingLimits) -> dict[int, frozenset[int]]:
-    """What is old enough to be masked: positions of contents, and of parts in them. The result
-    with which the protected ones are complete can be masked itself. Empty when it is not worth
-    it."""
+    """Results to mask: positions of contents and of their parts. The result that fills the
+    protected amount may itself be masked. Empty if masking saves too little."""
     found: dict[int, frozenset[int]] = {}
     seen = prunable = 0
     for index in range(len(entries) - 1 - limits.latest, -1, -1):
@@ -282,7 +281,7 @@ class Gauge:
         return self.history_tokens / estimated if estimated else 1.0
 
     def unmeasured(self, parts: tuple[Part, ...]) -> tuple[EncodedContent, ...]:
-        """What the service has not counted yet, `parts` being sent next."""
+        """Contents that the service has not counted yet, with `parts` as the next to send."""
         length = 0 if self._measure is None else self._measure[0]
         pending = (EncodedContent(Content(role=USER, parts=parts)),) if parts else ()
         return (*self._entries[length:], *pending)

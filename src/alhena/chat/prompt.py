@@ -34,19 +34,17 @@ _MOST_OF_DESCRIPTION = 2_000
 _SHELL = "run_shell_command"
 _CHANGING = frozenset({_SHELL, "write_file", "replace", "smart_edit"})
 FULL_CONTEXT = "--- Full File Context ---"
-"""What the text of the workspace's files begins with."""
+"""First line of the text of the workspace's files."""
 
 _GREETING = "This is alhena. We are setting up the context for our chat."
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
 class PromptFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the system prompt depends on, the tools aside.
-
-    `headless`: nobody can be asked. `plan`: plan mode is on. `unasked`: nothing needs approval.
-    `sandbox`: what commands run in, in words, "" for nothing; `contained`: what this process runs
-    in. `repository`: the working directory is in one. `without`: sections that are not wanted.
-    """
+    """Facts that the system prompt depends on, besides the tools. `headless`: no person can be
+    asked. `plan`: plan mode is on. `unasked`: nothing needs approval. `sandbox`: description of the
+    sandbox of commands, "" for none; `contained`: description of the container of this process.
+    `repository`: the working directory is in a repository. `without`: sections to omit."""
 
     headless: bool
     plan: bool = False
@@ -83,8 +81,8 @@ def system_instruction(prompt: str, memory: str = "", servers: str = "") -> Cont
 
 
 class EnvironmentFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session tells the model about where it runs. `date` is in words; `temp` is the
-    project's temporary directory; `folder_structure` "" tells none."""
+    """Environment of a session, for its first message. `date` is in words; `temp` is the project's
+    temporary directory; `folder_structure` may be "" to omit it."""
 
     date: str
     platform: str
@@ -123,7 +121,7 @@ def with_full_context(context: Content, text: str) -> Content:
 
 
 def changed_memory(text: str) -> Part:
-    """What goes before a prompt when the project's context files say something else now."""
+    """Part sent before a prompt after the project's context files changed."""
     return Part(text=_with_memory("changed_memory", text))
 
 
@@ -134,14 +132,13 @@ def _with_memory(name: str, memory: str) -> str:
 
 
 def _around_memory(name: str) -> tuple[str, str]:
-    """What stands before and behind what memory files say in a text of `prompts/`."""
+    """The text before and after the memory in a file of `prompts/`."""
     before, _, after = _text(name).strip().partition("${memory}")
     return before, after
 
 
 def told_of_project(contents: Sequence[Content]) -> str | None:
-    """What a conversation was last told that the project's context files say, as it was told; None
-    when it was told nothing."""
+    """The project's context files as last sent in the conversation; None if never sent."""
     changed, began = _around_memory("changed_memory"), _around_memory("project_memory")
     for index in range(len(contents) - 1, -1, -1):
         if contents[index].role != USER:

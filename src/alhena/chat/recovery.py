@@ -1,4 +1,4 @@
-"""What one exchange with a model does about failures: another attempt, or another model."""
+"""Recovery from failures of one exchange with a model: retry or fallback model."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -40,7 +40,7 @@ NUDGE_CUT_BEHIND = (
     "content among several, each well below the limit.]"
 )
 TOOLS_DONE = "[Tool execution completed.]"
-"""What stands for the model's turn between results of tools and a word to it."""
+"""Text of the model turn inserted between tool results and a message to the model."""
 
 
 class Substitute(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Substitute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fallback(Protocol):
-    """Who knows, and may say, which model answers when one cannot."""
+    """Chooses another model when one fails."""
 
     def offers(self, model: str, error: ModelError) -> bool:
         """True when another model could answer instead of `model`, after `error`."""
@@ -170,7 +170,7 @@ def with_word(contents: tuple[EncodedContent, ...], word: str) -> tuple[EncodedC
 
 
 def _nudge(error: AlhenaError, turn: "Turn") -> str | None:
-    """What to tell a model that ended its turn without a word, or in the middle of a call."""
+    """The message to a model that ended its turn without text or in the middle of a call."""
     if not isinstance(error, InvalidResponseError):
         return None
     if error.reason == CALL_CUT_OFF:

@@ -85,8 +85,8 @@ def snapshot(answer: str) -> str:
 
 
 def checked(summary: str, answer: str) -> str:
-    """What a summary is after the model has looked at it again: what it answered, unless that is no
-    summary, or so much shorter that it cannot be the whole of it."""
+    """The summary corrected by the model's second answer, unless that is no summary or so short
+    that it must be incomplete."""
     found = snapshot(answer)
     least = len(_without_tags(summary)) * CHECKED_SHARE
     return found if len(_without_tags(found)) >= least else summary
@@ -212,9 +212,9 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def find_cut(entries: Sequence[EncodedContent], opening: int, sums: Sequence[int]) -> Cut | None:
-    """Where about the last 30 % begin. None when nothing would be left out, or what stands for
-    others alone. `sums` are the tokens before each position; the first `opening` contents always
-    stay."""
+    """The position at which about the last 30 % begin; None if nothing, or nothing but replacements
+    of earlier contents, would be left out. `sums` are the tokens before each position; the first
+    `opening` contents always stay."""
     cut = _near_the_end(entries, opening, sums)
     if cut is None:
         return None
@@ -278,7 +278,8 @@ def last_prompt(entries: Sequence[EncodedContent], opening: int, before: int) ->
 def assembled(
     entries: Sequence[EncodedContent], opening: int, cut: Cut, lead: EncodedContent
 ) -> tuple[EncodedContent, ...]:
-    """What the conversation begins with; `lead`, which says what was left out; and what stays."""
+    """Assembles the conversation: its opening, `lead`, which says what was left out, and the
+    contents that stay."""
     kept: tuple[EncodedContent, ...] = tuple(entries[cut.at :])
     if cut.prompt is not None:
         kept = (entries[cut.prompt], *kept)
@@ -288,13 +289,13 @@ def assembled(
 
 
 def summary_content(summary: str) -> EncodedContent:
-    """What a compressed conversation goes on from."""
+    """The content that holds the summary of a compressed conversation."""
     return EncodedContent(text_content(USER, f"{SUMMARY_LEAD}\n\n{summary}"))
 
 
 def cut_content(entries: Sequence[EncodedContent], opening: int) -> EncodedContent:
-    """What stands for the contents behind the opening, when they are left out; a summary that comes
-    first among them stays."""
+    """The content that replaces those after the opening; keeps a summary that comes first among
+    them."""
     for entry in entries[opening : opening + 1]:
         texts = [part.text or "" for part in entry.content.parts]
         if texts and texts[0].startswith(SUMMARY_LEAD):
@@ -329,19 +330,16 @@ MEDIA_NOTE = (
     "[A {what} was here. It is left out, for it does not fit into what you take at once: do not "
     "read it again as it is, but a part of it, or look for another way.]"
 )
-"""What stands in the place of media."""
+"""Replacement text for media."""
 
 _KINDS = frozenset({"audio", "image", "video"})
 
 
 def shortened(content: Content, counted: int, most: int, keep: Keep) -> tuple[Content, int]:
-    """What is sent next, and its tokens, of which there were `counted`: results of tools take
-    `most`, as far as that can be. The longest are masked; where that is not enough, words stand for
-    their media.
-
-    What the service counted beyond the estimate stays, whatever is masked; unless media go, for
-    then it is taken to have been theirs.
-    """
+    """The content to send, with its tokens, given that `counted` are counted: shortens tool results
+    to `most` if possible. Masks the longest first; if that is not enough, replaces media by text.
+    Masking keeps the tokens counted beyond the estimate; replacing media drops them, because they
+    are assumed to be the media's."""
     if not any(part.function_response for part in content.parts):
         return content, counted
     estimated = content_tokens(content)

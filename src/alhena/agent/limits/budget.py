@@ -124,7 +124,7 @@ class Ledger:
 
     @property
     def seconds(self) -> float:
-        """How long the run at work has taken."""
+        """Seconds the run has taken so far."""
         return self._before + (0.0 if self._since is None else self._clock() - self._since)
 
     def require_price(self, model: str) -> None:
@@ -351,9 +351,9 @@ def usage_of(
     *,
     whole: bool = True,
 ) -> UsageMetadata:
-    """What a request took: as the service says, and what it does not say, as estimated, some saying
-    so with noughts. So many tokens of answer came; not `whole`: more were to come, of which some
-    may not be counted."""
+    """Usage of a request: as reported, with estimates for what the service left out or reported as
+    zero. `output`: tokens of the answer received; not `whole`: the answer was cut off, so some may
+    not be counted."""
     came = ceil(output)
     usage = usage or UsageMetadata()
     said = usage.candidates_token_count + usage.thoughts_token_count

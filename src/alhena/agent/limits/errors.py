@@ -1,4 +1,4 @@
-"""Why a run ended before its answer."""
+"""Errors that end a run before its answer."""
 
 from alhena.errors import AlhenaError
 

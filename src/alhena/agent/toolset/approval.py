@@ -64,8 +64,8 @@ def open_asking(
     approver: Approver | None,
     bus: MessageBus | None,
 ) -> Asking:
-    """How a scheduler of a workbench asks: over `bus`, or one on which `approver` answers. What is
-    approved beyond a call becomes part of the workbench's policy."""
+    """Confirmation for a scheduler: over `bus`, or over a new one on which `approver` answers.
+    Saved approvals become part of the workbench's policy."""
     own = bus is None
     if bus is None:
         bus = MessageBus(lambda text: emit(WarningEvent(message=text)))
@@ -143,8 +143,8 @@ class LastingApprovals:
         self._emit = emit
 
     def offers(self, call: PolicyCall) -> tuple[LastingRule, ...]:
-        """What could be approved beyond a call that is asked about. Nothing that would leave the
-        same call to be asked about: because a rule that weighs more asks, or a safety checker."""
+        """Approvals beyond this call that can be offered. Omits any that would not allow the same
+        call, because a rule of higher priority or a safety checker would still ask."""
         bench = self._bench
         if not bench.offers_always or bench.decide(call).outcome is PolicyOutcome.ALLOW:
             return ()
@@ -249,7 +249,7 @@ def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> 
 
 
 def rule_words(rule: PolicyRule) -> str:
-    """What a rule allows, in words."""
+    """Describes what a rule allows."""
     if rule.command_prefixes:
         commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
         return f"commands that begin with {commands}"

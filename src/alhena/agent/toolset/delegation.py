@@ -195,7 +195,7 @@ def _means(pattern: str, entry: RegisteredTool) -> bool:
 
 
 GRACE_S = 60.0
-"""How long the last turn may take of an agent that has run out of turns or time."""
+"""Time limit, in seconds, of the last turn of a subagent that has used up its turns or time."""
 
 _TOP_P = 0.95
 _LAST_CHANCE = (
@@ -460,8 +460,7 @@ def _json(value: Any) -> str:
 
 
 class SubagentModel(msgspec.Struct, frozen=True):
-    """Who answers subagents that name no model of their own; and what decides whether another model
-    does when that one cannot."""
+    """The model of subagents that name none, and the fallback if it fails."""
 
     generator: ContentGenerator
     traits: ModelTraits

@@ -78,8 +78,8 @@ def add_discovery(
 
 
 def _objection(call_command: str, held: Callable[[str], str] | None) -> str:
-    """Why the tools are not to be asked for; "" for nothing. Nothing is listed that could not be
-    called. Reads files."""
+    """The reason not to run the discovery command; "" for none. Tools that could not be called are
+    not listed. Reads files."""
     if not call_command:
         return "its tools are left out, for tools.callCommand is not set"
     try:

@@ -25,7 +25,7 @@ from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 
 MAX_CONTINUATIONS = 100
-"""How often hooks may send the model back to work in one prompt."""
+"""Maximum number of times that hooks may continue one prompt."""
 
 SendPrompt = Callable[[tuple[Part, ...]], Awaitable[Turn]]
 """Carries parts to the last turn they lead to."""
@@ -119,7 +119,7 @@ class PromptHooks:
         return parts
 
     async def _after(self, prompt: str, response: str, chat: Chat, *, active: bool) -> str | None:
-        """What to send next, if a hook does not let the answer be the last word."""
+        """The next message to the model if a hook rejects the answer."""
         if not self._hooks.has(HookEvent.AFTER_AGENT):
             return None
         said = await self._hooks.fire(
@@ -185,7 +185,7 @@ class ModelHooks:
 
 
 def model_hooks(hooks: Hooks | None, emit: Callable[[Event], None]) -> ModelHooks | None:
-    """What stands between a chat and its model; None when no hook wants to."""
+    """The hooks around model requests; None if none are configured."""
     events = (HookEvent.BEFORE_MODEL, HookEvent.AFTER_MODEL, HookEvent.BEFORE_TOOL_SELECTION)
     if hooks is None or not any(map(hooks.has, events)):
         return None

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 
 def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Auth:
-    """What shows servers who asks. Nobody is sent to a browser. `warn` hears why tokens cannot be
-    read or kept."""
+    """Authentication with stored tokens; never opens a browser. `warn` is told of tokens that
+    cannot be read or saved."""
     tokens = token_file(environ)
 
     def access(name: str, server: McpServer) -> "httpx2.Auth | None":
@@ -149,7 +149,7 @@ class ServerControl:
 
     @property
     def reports(self) -> tuple[ServerReport, ...]:
-        """How the servers are."""
+        """State of each server."""
         return self._servers.reports()
 
     def tool(self, name: str) -> McpTool | None:
@@ -294,7 +294,7 @@ def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
 
 
 def instructions(servers: Servers) -> str:
-    """What servers want the model to know of them, for the system instruction."""
+    """Instructions of the servers, for the system instruction."""
     return framed_instructions(
         (report.name, report.instructions) for report in servers.reports() if report.instructions
     )
@@ -344,7 +344,7 @@ def _is_answer(rule: PolicyRule, saved: Path | None) -> bool:
 
 
 def server_context(entry: RegisteredTool) -> McpContext | None:
-    """What hooks are told of the server of a tool: nothing secret (MCP-08)."""
+    """Description of a tool's server for hooks, without secrets (MCP-08)."""
     if not isinstance(entry.tool, McpTool):
         return None
     server = entry.tool.server

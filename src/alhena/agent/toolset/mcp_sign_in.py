@@ -30,7 +30,7 @@ from alhena.models.auth.tokens import TokenSource
 from alhena.models.errors import CredentialsError
 
 HOSTS = (".googleapis.com", ".luci.app")
-"""Where tokens of a Google account go. They open all that the account may do."""
+"""Hosts that may get tokens of a Google account, which grant access to all the account may do."""
 
 
 class TokenAccess(httpx2.Auth):
@@ -171,7 +171,7 @@ class _Browser:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the browser comes back to."""
+        """The redirect URI of the sign-in."""
         return self._uri
 
     async def ask(self, url: str, state: str) -> Answered:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def session_sandbox(
     options: WorkbenchOptions, workspace: Workspace, groups: "ProcessGroups"
 ) -> "tuple[Sandbox | None, str]":
-    """What commands run in, closed behind `groups`, and what a person should know of it."""
+    """The sandbox of commands, closed when `groups` have ended, and a notice about it."""
     tools = options.settings.tools
     if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
         return None, ""
@@ -127,8 +127,8 @@ def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
 
 
 class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hooks of a session are made of. `program` is the embedding program's own document;
-    `plans` the directory of the session's plans, `transcript` the path of its record."""
+    """Options of a session's hooks. `program`: the embedding program's own configuration; `plans`:
+    directory of the session's plans; `transcript`: path of its journal."""
 
     cwd: Path
     environ: Mapping[str, str]

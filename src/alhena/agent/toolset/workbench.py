@@ -177,9 +177,9 @@ PolicySource = str | os.PathLike[str] | PolicyRule
 
 
 class WorkbenchOptions(Value, frozen=True, kw_only=True):
-    """What a workbench is made of. `interactive`: somebody can be asked. `sandbox`: as in
-    `AgentSettings`, and `hooks`, `wait_for_servers`, `held_servers`, `acceptance` and `named`, too.
-    `servers`: whether those of the settings are used."""
+    """Options of a workbench. `interactive`: a person can be asked. `sandbox`, `hooks`,
+    `wait_for_servers`, `held_servers`, `acceptance` and `named` as in `AgentSettings`. `servers`:
+    use the servers in the settings."""
 
     cwd: Path
     environ: Mapping[str, str]
@@ -265,12 +265,12 @@ class Workbench:
         )
 
     def decide(self, call: PolicyCall) -> Decision:
-        """What the policy says of a call."""
+        """The policy's decision on a call."""
         context = self.context
         return self.decide_by(self.engine, call, context)
 
     def decide_by(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> Decision:
-        """What the policy would say of a call with the rules of `engine`, in a `context`."""
+        """The policy's decision on a call with the rules of `engine` in a `context`."""
         decision = tighten(engine.decide(call, context), call, self.filters, context)
         if self.servers is None:
             return decision
@@ -290,7 +290,7 @@ class Workbench:
         )
 
     async def check(self, call: PolicyCall, decision: Decision) -> Decision:
-        """What the safety checkers make of a decision on a call."""
+        """The decision after the safety checkers."""
         if self.checks is None:
             return decision
         return await self.checks.check(call, decision, self.context)
