@@ -1,4 +1,4 @@
-"""The conversation so far: append-only, encoded once, curated (CHAT-03)."""
+"""The conversation history: append-only, encoded once, curated (CHAT-03)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import many_encoder
 
 Watch = Callable[[int, Sequence[EncodedContent]], None]
-"""Is told that a history is now its first so many contents, and these behind them."""
+"""Called with a number of contents that the history keeps and the contents that now follow them."""
 
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
 CUT_OFF = "\n[The user interrupted the answer here.]"
@@ -17,13 +17,13 @@ CUT_OFF = "\n[The user interrupted the answer here.]"
 
 
 class History:
-    """Contents in order. What is appended here is what will be sent, byte for byte. `watch` is told
-    of every change; `restatements` counts those of contents that others follow."""
+    """The contents in order, sent byte for byte as appended. `watch` is called on every change;
+    `restatements` counts changes of earlier contents."""
 
     def __init__(self, contents: Iterable[Content | EncodedContent] = ()) -> None:
-        """`contents` from elsewhere (a resumed or given conversation) are curated first, and
-        repaired where they break rules; calls that end them may still be answered. Those that are
-        encoded already keep their bytes. `checker` is what was learned of them by that."""
+        """Curates `contents` (of a resumed or given conversation) and repairs those that break
+        rules; the last may be calls still to be answered. Encoded contents keep their bytes.
+        `checker` has already checked them."""
         self.checker = RequestChecker()
         self.watch: Watch | None = None
         self.restatements = 0
@@ -39,13 +39,13 @@ class History:
 
     @property
     def contents(self) -> tuple[EncodedContent, ...]:
-        """Everything, ready for a request."""
+        """All contents, ready for a request."""
         return tuple(self._entries)
 
     def add_user(self, parts: tuple[Part, ...]) -> None:
-        """Appends a user content. A prompt behind unanswered tool results gets a model turn in
-        between that says the answer is missing, so that the two are never merged (C6); behind
-        unanswered calls it gets answers that say their outcome is unknown (F10)."""
+        """Appends a user content. Before a prompt, completes the history: unanswered tool results
+        get a model turn that says the answer is missing, so that the two are never merged (C6);
+        unanswered calls get responses that say their outcome is unknown (F10)."""
         length = len(self._entries)
         answers = any(part.function_response for part in parts)
         if not answers and self._entries and has_calls(self._entries[-1]):
@@ -64,14 +64,14 @@ class History:
         self._changed(len(self._entries) - 1)
 
     def rollback(self, length: int) -> None:
-        """Forgets what was appended after the history had `length` contents."""
+        """Removes the contents after the first `length`."""
         if length < len(self._entries):
             del self._entries[length:]
             self._changed(length)
 
     def restate(self, change: Callable[[Content], Content]) -> None:
-        """Says every content in another way, one for one; those that stay the same keep their
-        bytes. For a conversation that another model takes over."""
+        """Applies `change` to every content, for a switch to another model; unchanged contents keep
+        their bytes."""
         changed: dict[int, Content] = {}
         for index, entry in enumerate(self._entries):
             content = change(entry.content)
@@ -80,7 +80,7 @@ class History:
         self.amend(changed)
 
     def amend(self, contents: Mapping[int, Content]) -> None:
-        """Puts other contents in the place of those at some positions."""
+        """Replaces the contents at these positions."""
         if not contents:
             return
         for index, content in contents.items():
@@ -89,10 +89,10 @@ class History:
         self._changed(min(contents))
 
     def add_automatic_calls(self, history: Sequence[Content], turn: Content | None) -> None:
-        """Takes in what the server called by itself (automaticFunctionCallingHistory).
+        """Adds calls that the server made itself (automaticFunctionCallingHistory).
 
-        The server repeats what it was sent and what it answers with: contents that are here
-        already, and those whose parts are all in `turn`, are skipped, so nothing is stored twice.
+        The server repeats the request and its answer: contents already in the history, and those
+        whose parts are all in `turn`, are skipped.
         """
         length = len(self._entries)
         known = set(self._entries)
@@ -113,11 +113,11 @@ class History:
 
 
 def curate(contents: Sequence[Content]) -> tuple[Content, ...]:
-    """`contents` without invalid model turns: a run of model contents of which one is empty or
-    holds an empty part is dropped whole; user contents stay.
+    """`contents` without invalid model turns: a run of model contents with an empty content or part
+    is dropped whole; user contents stay.
 
-    A dropped run that held function calls takes the user content with their responses along, so
-    that no response is left without its call (conformance F2).
+    The responses to calls in a dropped run are dropped too, so that no response is left without its
+    call (conformance F2).
     """
     if not any(map(_is_invalid_turn, contents)):
         return tuple(contents)
@@ -151,8 +151,8 @@ def _curated(entries: list[EncodedContent]) -> list[EncodedContent]:
 
 
 def _sound(entries: list[EncodedContent], checker: RequestChecker) -> list[EncodedContent]:
-    """`entries` as they are when they keep the rules so far, else curated, and repaired where that
-    is not enough. What is last may be calls that are still to be answered."""
+    """Returns `entries` if they keep the rules, else curated, and repaired if that is not enough.
+    The last may be calls still to be answered."""
     if _keeps_the_rules(entries, checker):
         return entries  # turns that curation drops break rules themselves (C2, C3)
     kept = _curated(entries)

@@ -44,7 +44,7 @@ TOOLS_DONE = "[Tool execution completed.]"
 
 
 class Substitute(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that answers instead of another one, and its settings. `asked`: a person agreed."""
+    """A replacement model and its settings. `asked`: a person agreed."""
 
     traits: "ModelTraits"
     config: GenerateContentConfig
@@ -55,16 +55,16 @@ class Fallback(Protocol):
     """Chooses another model when one fails."""
 
     def offers(self, model: str, error: ModelError) -> bool:
-        """True when another model could answer instead of `model`, after `error`."""
+        """True if another model could replace `model` after `error`."""
         ...
 
     async def instead_of(self, model: str, error: ModelError) -> Substitute | None:
-        """The model to go on with; None when there is none, or a person does not want it."""
+        """The model to use instead; None if there is none or a person declined."""
         ...
 
 
 class Recovery:
-    """The failures of one exchange."""
+    """Handles the failures of one exchange."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class Recovery:
         self._last: AlhenaError | None = None
 
     async def after(self, error: AlhenaError, turn: "Turn", model: str) -> Substitute | None:
-        """Returns when the next attempt is due: with the model to ask instead, or None for the same
-        one. Raises `error` when there is to be no further attempt."""
+        """Waits until the next attempt is due; returns the model to use instead, or None for the
+        same one. Raises `error` if there is no further attempt."""
         if isinstance(error, RecordingError) and self._last is not None:
             raise self._last from error  # the recording ends where nothing was asked again
         self._last = error
@@ -113,7 +113,7 @@ class Recovery:
 
     @property
     def broken_spent(self) -> bool:
-        """True when an answer that broke off is not asked for again."""
+        """True if broken-off answers are not retried any more."""
         return self._patience.broken_spent
 
     def _manner(self, error: AlhenaError) -> Manner:
@@ -125,7 +125,7 @@ class Recovery:
         return self._patience.manner(error)
 
     def _passes_on(self, error: AlhenaError, manner: Manner, model: str) -> bool:
-        """True when to look for another model although waiting might help."""
+        """True if a fallback model is preferred to waiting."""
         return (
             manner is Manner.CAPACITY
             and (self._patience.capacity_spent or self._patience.is_long(error))
@@ -135,7 +135,7 @@ class Recovery:
         )
 
     async def _substitute(self, error: AlhenaError, turn: "Turn", model: str) -> Substitute:
-        """The model to go on with. Raises `error` when there is none."""
+        """The model to use instead. Raises `error` if there is none."""
         found = None
         if self._fallback is not None and isinstance(error, ModelError):
             found = await self._fallback.instead_of(model, error)
@@ -160,7 +160,7 @@ class Recovery:
 
 
 def with_word(contents: tuple[EncodedContent, ...], word: str) -> tuple[EncodedContent, ...]:
-    """The contents with a word to the model in the last one, or behind it."""
+    """Adds a message to the model to the last content, or after it."""
     last = contents[-1].content
     if any(part.function_response for part in last.parts):  # nothing is merged into results
         said = (text_content(MODEL, TOOLS_DONE), text_content(USER, word.lstrip()))

@@ -66,7 +66,7 @@ def _is_plain_text(part: Part) -> bool:
 
 
 class InvalidResponseError(AlhenaError):
-    """The model's answer is empty, blocked or malformed. `reason` is a stable word for it."""
+    """The model's answer is empty, blocked or malformed. `reason`: a stable identifier."""
 
     kind = "invalid_response"
 
@@ -76,14 +76,14 @@ class InvalidResponseError(AlhenaError):
 
 
 class ContextOverflowError(AlhenaError):
-    """A request does not fit the model's window, whatever is left out of the conversation."""
+    """A request exceeds the model's context window, whatever is left out."""
 
     kind = "context_window_will_overflow"
 
 
 class ChantingError(AlhenaError):
-    """The model's answer says the same over and over, and was broken off. Behind the first `kept`
-    characters it says nothing new; `repeated` is a piece of what it repeats."""
+    """The model's answer repeats itself and was broken off. After the first `kept` characters it
+    says nothing new; `repeated` is a piece of the repetition."""
 
     kind = "loop_detected"
 
@@ -94,21 +94,21 @@ class ChantingError(AlhenaError):
 
 
 BROKEN_OFF = "\n[The answer was broken off here: it repeated itself.]"
-"""Stands in the history behind what was kept of such an answer."""
+"""Appended to the kept text of such an answer."""
 
 ASKED_AGAIN = frozenset(
     {"empty_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"}
 )
-"""Reasons of an unusable answer for which the next one may be better. What was withheld for its
-content is not asked for again."""
+"""Reasons of an unusable answer that are retried, because the next one may be better. Withheld
+answers are not."""
 
 CALL_CUT_OFF = "call_cut_off"
-"""Reason of an answer that reached its output limit in the middle of a call. The next one may be
-better only if the model is told."""
+"""Reason of an answer that reached its output limit in the middle of a call. A retry may help only
+if the model is told."""
 
 
 NO_NAME = "generic_tool"
-"""The name a call without one is answered under."""
+"""Name used for a call that has none."""
 
 _TOO_SHORT_TO_CHANT = 500
 """Characters in which `chat.chanting` finds nothing yet, so that it need not be there."""
@@ -189,7 +189,7 @@ class Turn:
         self.calls.append(request_info(call, call_id, self._prompt_id, self._trace_id))
 
     def require_variety(self) -> None:
-        """Raises ChantingError when the text so far goes round in circles."""
+        """Raises ChantingError if the text so far repeats itself."""
         if len(self.text) == self._heard or len(self.text) < _TOO_SHORT_TO_CHANT:
             return
         if self._chanting is None:
@@ -203,11 +203,11 @@ class Turn:
 
     @property
     def thought(self) -> bool:
-        """True when any thoughts came."""
+        """True if the turn has thoughts."""
         return any(part.thought for part in self.parts)
 
     def announce_calls(self) -> None:
-        """Emits the calls; for a turn that was checked, since each of them will be answered."""
+        """Emits the calls. Only for a checked turn, because every emitted call gets a response."""
         for call in self.calls:
             self._emit(
                 ToolCallRequestEvent(
@@ -217,7 +217,7 @@ class Turn:
 
     @property
     def cut_call(self) -> str | None:
-        """The tool of a call that the output limit cut off, which is none of `calls`."""
+        """The tool of a call cut off by the output limit; the call is not in `calls`."""
         message = self.finish_message or ""
         if self.finish_reason != FinishReason.MAX_TOKENS or not message.startswith(CUT_CALL):
             return None
@@ -225,7 +225,7 @@ class Turn:
 
     @property
     def shortfall(self) -> str | None:
-        """A warning that an answer which is taken may not be whole; None for one that is."""
+        """A warning that an accepted answer may be incomplete; None for a complete one."""
         reason = self.finish_reason
         if reason == FinishReason.MAX_TOKENS:
             said = "the answer was cut at the model's output limit (MAX_TOKENS)"
@@ -241,12 +241,12 @@ class Turn:
 
     @property
     def output_limit(self) -> str:
-        """The output limit that the answer reached, in words, as far as the service counts."""
+        """Describes the output limit, with the tokens used if the service counted them."""
         spent = self.usage.candidates_token_count + self.usage.thoughts_token_count
         return f"its output limit ({spent} tokens)" if spent else "its output limit"
 
     def _require_no_cut_call(self) -> None:
-        """Raises where nothing of the turn can be carried out, as its only call was cut off."""
+        """Raises InvalidResponseError if the turn's only call was cut off."""
         name = self.cut_call
         if name is None or self.calls:
             return
@@ -257,15 +257,14 @@ class Turn:
         )
 
     def check(self, *, answers_tools: bool, reason_needed: bool = True) -> None:
-        """Raises when the finished turn is no usable answer.
+        """Raises InvalidResponseError or StreamCutError if the finished turn is unusable.
 
-        A turn whose only call was cut off at the output limit is none. Another turn with calls is
-        usable unless the service says that it is malformed or withheld, or
-        sent a call in pieces, which nobody asked for. Without a finish reason it may have been cut
-        before another call; as some services leave the reason out behind calls, it is accepted
-        when `reason_needed` is false. An empty answer is accepted only behind tool results, where
-        the model may have nothing to add; one that thought and then said nothing has lost its
-        thread.
+        A turn whose only call was cut off at the output limit is unusable. Any other turn with
+        calls is usable, unless the service calls it malformed or withheld, or sent a call in
+        pieces. Without a finish reason a further call may be missing; some services omit the reason
+        after calls, so the turn is accepted if `reason_needed` is false. An empty answer is
+        accepted only after tool results, where the model may have nothing to add, and only without
+        thoughts.
         """
         if self.block_reason:
             raise InvalidResponseError(
@@ -333,11 +332,11 @@ _UNUSABLE = _MALFORMED | {
     FinishReason.PROHIBITED_CONTENT,
     FinishReason.SPII,
 }
-"""Reasons with which the calls of a turn are not carried out."""
+"""Finish reasons that make a turn's calls unusable."""
 
 
 def thought_event(text: str) -> ThoughtEvent:
-    """The subject is the first **bold** stretch, the description the rest."""
+    """Splits a thought: the first **bold** text is the subject, the rest the description."""
     start = text.find("**")
     end = text.find("**", start + 2) if start >= 0 else -1
     if end < 0:
