@@ -26,7 +26,7 @@ QUEUED, CANCELLED = 1_000, 100
 QUEUE_LIMIT_S = 2.0
 
 
-@tool(confirm=False)
+@tool
 async def look(name: str) -> str:
     """Looks at nothing.
 
@@ -36,7 +36,7 @@ async def look(name: str) -> str:
     return name
 
 
-@tool(confirm=False, kind=Kind.EDIT)
+@tool(kind=Kind.EDIT)
 async def change(name: str) -> str:
     """Changes nothing.
 

@@ -8,7 +8,7 @@ from alhena import Agent, tool
 from alhena.scheduler.confirmation import ConfirmationRequest
 
 
-@tool
+@tool(confirm=True)  # without it, a function of the program runs unasked
 def count_words(path: str) -> str:
     """Count the words of a text file, given its path."""
     return f"{len(Path(path).read_text(encoding='utf-8').split())} words in {path}"

@@ -156,13 +156,13 @@ async def test_always_holds_for_the_rest_of_the_session_and_for_such_commands_on
 async def test_python_functions_are_tools_behind_the_same_gate():
     ran: list[str] = []
 
-    @tool
+    @tool(confirm=True)
     def asks(word: str) -> str:
         """Says a word."""
         ran.append(word)
         return word.upper()
 
-    @tool(confirm=False, kind=Kind.READ)
+    @tool(kind=Kind.READ)
     async def free(count: int) -> list[int]:
         """Counts."""
         return list(range(count))
@@ -196,12 +196,48 @@ async def test_plan_mode_changes_nothing_even_with_an_eager_callback(project: Pa
     assert "Plan mode" in str(instruction.parts[0].text)
 
 
-@pytest.mark.parametrize("name", ["lookup", "write_todos", "read_file", "complete_task"])
-@pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.PLAN])
-async def test_a_programs_own_tool_is_asked_about_whatever_its_name(name: str, mode: ApprovalMode):
+async def test_a_programs_own_tool_runs_without_asking_unless_a_rule_wants_a_person_asked(
+    project: Path,
+):
     ran: list[str] = []
 
-    @tool(name=name)
+    @tool
+    def lookup(word: str) -> str:
+        """Look a word up."""
+        ran.append(word)
+        return word.upper()
+
+    def script() -> ScriptedGenerator:
+        return ScriptedGenerator(
+            [chunk(call("lookup", {"word": "a"}), finish="STOP")], [text("done")]
+        )
+
+    async with agent(script(), tools=[lookup]) as unattended:
+        await unattended.ask("go")
+    assert ran == ["a"]
+    rules = project / "rules.toml"
+    rules.write_text(
+        '[[rule]]\ntoolName = "lookup"\ndecision = "ask_user"\npriority = 100\n', encoding="utf-8"
+    )
+    asked: list[str] = []
+
+    def approve(request: ConfirmationRequest) -> bool:
+        asked.append(request.tool_name)
+        return False
+
+    async with agent(script(), tools=[lookup], policy=[rules], approve=approve) as attended:
+        await attended.ask("go")
+    assert (ran, asked) == (["a"], ["lookup"])
+
+
+@pytest.mark.parametrize("name", ["lookup", "write_todos", "read_file", "complete_task"])
+@pytest.mark.parametrize("mode", [ApprovalMode.DEFAULT, ApprovalMode.PLAN])
+async def test_a_programs_own_tool_that_asks_is_asked_about_whatever_its_name(
+    name: str, mode: ApprovalMode
+):
+    ran: list[str] = []
+
+    @tool(name=name, confirm=True)
     def own() -> str:
         """Does something of the program's."""
         ran.append(name)

@@ -40,7 +40,7 @@ def test_any_script_comes_to_an_end_in_good_order(
 ):
     count = 0
 
-    @tool(confirm=False)
+    @tool
     async def act(kind: int) -> str:
         """0 always says the same, 1 always fails alike, 2 gets on, 3 says one of two things."""
         nonlocal count

@@ -311,7 +311,7 @@ def test_no_request_leaves_once_the_limit_is_reached(takes: list[int], limit: in
 async def test_without_limits_nothing_stands_between_a_session_and_its_model():
     generator = ScriptedGenerator(said("hi"))
 
-    @tool(confirm=False)
+    @tool
     async def nothing() -> str:
         """Does nothing."""
         return ""

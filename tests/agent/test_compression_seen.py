@@ -114,12 +114,12 @@ async def test_an_override_for_the_summarising_model_holds_for_the_summary():
 
 
 async def test_the_mask_of_a_result_that_was_cut_already_names_the_file_with_the_whole():
-    @tool(confirm=False)
+    @tool
     def big(n: int) -> str:
         """Gives much."""
         return "\n".join(f"line {i} {n}" for i in range(20_000))
 
-    @tool(confirm=False)
+    @tool
     def liar(path: str) -> str:
         """Says that it was cut."""
         head = (

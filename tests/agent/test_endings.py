@@ -33,7 +33,7 @@ async def test_past_the_turn_limit_every_call_is_answered_and_the_session_goes_o
 
 
 async def test_without_a_limit_a_prompt_takes_as_many_turns_as_it_needs():
-    @tool(confirm=False)
+    @tool
     def step(number: int) -> str:
         """Takes a step."""
         return f"took step {number}"
@@ -76,7 +76,7 @@ async def test_a_failure_behind_tool_results_keeps_what_happened():
 async def test_an_interrupted_tool_is_stopped_and_its_call_answered(project: Path):
     started = asyncio.Event()
 
-    @tool(confirm=False)
+    @tool
     async def wait() -> str:
         """Waits for ever."""
         started.set()
@@ -107,7 +107,7 @@ async def test_an_interrupted_tool_is_stopped_and_its_call_answered(project: Pat
 async def test_leaving_the_iteration_stops_the_run():
     started, stopped = asyncio.Event(), asyncio.Event()
 
-    @tool(confirm=False)
+    @tool
     async def wait() -> str:
         """Waits for ever."""
         started.set()
@@ -147,7 +147,7 @@ async def test_a_run_that_was_left_does_not_stand_in_the_way_of_the_next_prompt(
 async def test_however_often_a_run_is_cancelled_every_call_is_answered(times: int, pause: int):
     started = asyncio.Event()
 
-    @tool(confirm=False)
+    @tool
     async def stubborn() -> str:
         """Takes its time to stop."""
         started.set()

@@ -126,7 +126,7 @@ async def session(
 ) -> AsyncIterator[Agent]:
     """An agent that talks to `model`, with a tool that keeps the keys it is called with."""
 
-    @tool(confirm=False)
+    @tool
     def note(key: str) -> str:
         """Keeps a key."""
         noted.append(key)

@@ -93,7 +93,7 @@ async def test_paging_through_a_big_file_never_trips_it(project: Path):
 async def test_polling_what_goes_on_never_trips_it(project: Path):
     count = 0
 
-    @tool(confirm=False)
+    @tool
     async def poll() -> str:
         """Says how far it is."""
         nonlocal count
@@ -111,7 +111,7 @@ async def test_polling_what_goes_on_never_trips_it(project: Path):
 async def test_guesses_at_an_edit_that_all_fail_alike_are_stopped(project: Path):
     (project / "a.txt").write_text("text\n", encoding="utf-8")
 
-    @tool(confirm=False)
+    @tool
     async def guess(word: str) -> str:
         """Guesses."""
         raise ValueError("0 occurrences found")

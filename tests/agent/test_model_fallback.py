@@ -35,7 +35,7 @@ STEP = [chunk(call("note", {"key": "a"}, id="c1", thoughtSignature="c2ln"), fini
 Ask = Callable[[tuple[Question, ...]], Awaitable[dict[int, str] | None]]
 
 
-@tool(confirm=False)
+@tool
 def note(key: str) -> str:
     """Keeps a key."""
     return f"kept {key}"

@@ -17,19 +17,19 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
 
 
-@tool(confirm=False)
+@tool
 def works(word: str = "") -> str:
     """Answers."""
     return f"worked {word}"
 
 
-@tool(confirm=False)
+@tool
 def fails() -> str:
     """Fails."""
     raise RuntimeError("it broke")
 
 
-@tool(confirm=False)
+@tool
 async def waits() -> str:
     """Gives others a turn."""
     for _ in range(3):
@@ -37,7 +37,7 @@ async def waits() -> str:
     return "waited"
 
 
-@tool
+@tool(confirm=True)
 def needs_consent() -> str:
     """Would have to be approved."""
     return "never"

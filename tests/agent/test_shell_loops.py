@@ -98,7 +98,7 @@ async def test_five_proposals_that_a_person_refuses_are_no_loop(project: Path):
 
 
 async def test_different_addresses_with_one_error_are_given_longer_than_one_address(project: Path):
-    @tool(confirm=False)
+    @tool
     async def fetch(url: str) -> str:
         """Fetches."""
         raise ValueError("rate limited, try later")

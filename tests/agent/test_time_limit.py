@@ -83,7 +83,7 @@ async def test_a_tool_that_takes_too_long_is_cancelled_and_its_call_answered(pro
     ended: list[str] = []
     begun = asyncio.Event()
 
-    @tool(confirm=False)
+    @tool
     async def wait() -> str:
         """Waits."""
         begun.set()
@@ -204,7 +204,7 @@ async def test_time_that_people_take_ends_nothing():
 async def test_without_a_limit_of_time_nothing_watches(project: Path):
     seen: list[Any] = []
 
-    @tool(confirm=False)
+    @tool
     async def look() -> str:
         """Looks."""
         seen.extend(task.get_coro().__qualname__ for task in asyncio.all_tasks())

@@ -68,7 +68,7 @@ async def test_prompts_of_one_session_have_an_id_each_and_sums_go_on(project: Pa
 
 
 async def test_a_run_that_is_left_is_told_to_its_end(project: Path):
-    @tool(confirm=False)
+    @tool
     async def wait_long() -> str:
         """Waits."""
         await asyncio.Event().wait()

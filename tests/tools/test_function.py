@@ -91,7 +91,7 @@ def test_a_function_is_a_tool_by_its_name_docstring_and_hints():
 
 
 def test_name_kind_and_confirmation_can_be_given():
-    @tool(name="look-up", kind=Kind.SEARCH, confirm=False)
+    @tool(name="look-up", kind=Kind.SEARCH)
     def _search(query: str) -> str:
         """Looks it up."""
         return query
@@ -282,11 +282,11 @@ async def test_a_sync_function_that_returns_a_coroutine_is_awaited():
 
 @pytest.mark.requirement("TOOLS-02")
 async def test_a_call_describes_itself_and_what_there_is_to_approve():
-    @tool
+    @tool(confirm=True)
     def send(to: str, count: int = 1) -> None:
         """Sends it."""
 
-    @tool(confirm=False)
+    @tool
     def quiet() -> None:
         """Does nothing."""
 

@@ -22,7 +22,7 @@ from alhena.values import Value
 FILE = "mcp-server-enablement.json"
 
 
-class _EntryEnablement(msgspec.Struct, frozen=True):
+class _Enablement(msgspec.Struct, frozen=True):
     enabled: bool = True
 
 
@@ -60,7 +60,7 @@ def enablement(environ: Mapping[str, str]) -> Enablement:
     except OSError as error:
         return Enablement(problem=f"{path} cannot be read: {error.strerror or error}")
     try:
-        entries = _entries_enablement(path, data)
+        entries = _enablements(path, data)
     except ConfigError as error:
         return Enablement(problem=str(error))
     return Enablement(frozenset(name for name, entry in entries.items() if not entry.enabled))
@@ -69,7 +69,7 @@ def enablement(environ: Mapping[str, str]) -> Enablement:
 def with_server(path: Path, data: bytes, name: str, *, enabled: bool) -> bytes:
     """Returns new file content (`data` is the old) with one server enabled or disabled. Raises
     ConfigError for an invalid file."""
-    _entries_enablement(path, data)
+    _enablements(path, data)
     known: dict[str, Any] = msgspec.json.decode(data) if data.strip() else {}
     known.pop(server_key(name), None)
     if not enabled:
@@ -77,11 +77,11 @@ def with_server(path: Path, data: bytes, name: str, *, enabled: bool) -> bytes:
     return msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n"
 
 
-def _entries_enablement(path: Path, data: bytes) -> dict[str, _EntryEnablement]:
+def _enablements(path: Path, data: bytes) -> dict[str, _Enablement]:
     if not data.strip():
         return {}
     try:
-        return msgspec.json.decode(data, type=dict[str, _EntryEnablement])
+        return msgspec.json.decode(data, type=dict[str, _Enablement])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
             f"{path} does not say which servers are turned off: {str(error).replace('`', '')}.",

@@ -378,7 +378,7 @@ class FunctionInvocation:
         return ()
 
     async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
-        """Shows the call and the function's purpose, unless it needs no approval."""
+        """The call, or the question that `confirm` returns; None when it was not set."""
         del context
         confirm = self._tool.confirm
         if confirm is False:
@@ -415,7 +415,7 @@ def tool(function: Function, /) -> FunctionTool: ...
 
 @overload
 def tool(
-    *, name: str | None = None, kind: Kind = Kind.OTHER, confirm: Confirm = True
+    *, name: str | None = None, kind: Kind = Kind.OTHER, confirm: Confirm = False
 ) -> Callable[[Function], FunctionTool]: ...
 
 
@@ -425,16 +425,16 @@ def tool(
     *,
     name: str | None = None,
     kind: Kind = Kind.OTHER,
-    confirm: Confirm = True,
+    confirm: Confirm = False,
 ) -> FunctionTool | Callable[[Function], FunctionTool]:
     """Makes a function a tool, as `@tool` or `@tool(name=..., kind=..., confirm=...)`.
 
     The docstring is the description; its section on parameters, or `Annotated[T, "..."]`,
     describes them; type hints give the schema, and a default makes a parameter optional. What the
     function returns goes to the model: text as it is, `Part`s as media, anything else as JSON.
-    `confirm`: whether a person is asked where the policy wants one asked; or a function of the
-    same arguments that returns the question. Raises TypeError for a function that cannot be put
-    to a model.
+    The program's own functions run without asking. `confirm=True` asks for approval before each
+    call; a function of the same arguments that returns the question does so in its words. Raises
+    TypeError for a function that cannot be put to a model.
     """
 
     def decorate(decorated: Function) -> FunctionTool:

@@ -104,8 +104,8 @@ def require_own_name(name: str) -> None:
 
 
 def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
-    """The default rules for a tool that the program brings, whatever its name: asked about unless
-    its program says otherwise (`confirm=False`), and not part of plan mode."""
+    """The default rules for a tool of the program, whatever its name: not part of plan mode, and
+    asked about only where `confirm` is set, or where it is no `@tool` function."""
     asked = getattr(tool, "confirm", True) is not False
     rule = PolicyRule(
         decision=PolicyOutcome.ASK_USER if asked else PolicyOutcome.ALLOW,
@@ -113,7 +113,7 @@ def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
         tier=Tier.DEFAULT,
         tool_names=(tool.name,),
         modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT),
-        source="the program's own tool" + ("" if asked else " (confirm=False)"),
+        source="the program's own tool" + (" (confirm)" if asked else ""),
     )
     return (
         rule,

@@ -238,7 +238,7 @@ def show_checkpoints(options: "Namespace") -> None:
     every = CheckpointFiles(project_checkpoints(temp)).all()
     found, foreign = Ownership(os.environ, temp, cwd).parted(every)
     if options.json:
-        write_json({"checkpoints": [_as_json_checkpoints(name, item) for name, item in found]})
+        write_json({"checkpoints": [_checkpoint_json(name, item) for name, item in found]})
         return
     if not found:
         write_stdout("There are no checkpoints of this project.\n")
@@ -266,7 +266,7 @@ def restore(options: "Namespace") -> int:
     return 1 if restored.files is None or restored.files.left else 0
 
 
-def _as_json_checkpoints(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
+def _checkpoint_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
     call = checkpoint.tool_call
     return {
         "name": name,

@@ -261,7 +261,7 @@ _REMEDY_IMPERSONATED = (
 )
 
 
-class _GrantedImpersonated(msgspec.Struct, frozen=True, rename="camel"):
+class _AccessToken(msgspec.Struct, frozen=True, rename="camel"):
     access_token: str
     expire_time: str
 
@@ -297,7 +297,7 @@ def impersonated_tokens(
 
 def _token_impersonated(answer: bytes, place: str) -> AccessToken:
     try:
-        granted = msgspec.json.decode(answer, type=_GrantedImpersonated)
+        granted = msgspec.json.decode(answer, type=_AccessToken)
         expires_at = datetime.fromisoformat(granted.expire_time).timestamp()
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
         # Not chained: the cause may quote a token.

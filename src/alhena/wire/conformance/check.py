@@ -196,7 +196,7 @@ class RequestGate:
         if not any(map(calls_for_repair, violations)):
             return request, ()
         from alhena.wire.conformance.repair import (
-            LEFT_OUT_CALLING,
+            NO_FUNCTIONS,
             PLACE,
             REPAIRED,
             Repair,
@@ -211,7 +211,7 @@ class RequestGate:
                 needs_signatures=needs_signatures,
                 takes_signatures=takes_signatures,
             )
-            return admitted, (Repair("T13", PLACE, LEFT_OUT_CALLING), *repairs)
+            return admitted, (Repair("T13", PLACE, NO_FUNCTIONS), *repairs)
         if not any(item.rule in REPAIRED for item in violations):
             refuse_errors(violations)
             return request, ()

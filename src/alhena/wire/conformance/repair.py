@@ -166,7 +166,7 @@ def _with_ends(drafts: Sequence[Draft], repairs: Repairs, *, open_end: bool) -> 
 
 
 PLACE = "toolConfig.functionCallingConfig"
-LEFT_OUT_CALLING = "left out: no function is declared."
+NO_FUNCTIONS = "left out: no function is declared."
 
 
 def without_idle_calling(config: GenerateContentConfig) -> GenerateContentConfig:
@@ -222,7 +222,7 @@ def repair_json(
         value = fields = _with_contents(fields, body, msgspec.to_builtins(done.contents))
     if body.calls and body.mode != FunctionCallingMode.ANY and not body.config.function_names():
         value = _without_calling(fields, ("request", "config", "toolConfig"))
-        repairs = (*repairs, Repair("T13", body.place(PLACE), LEFT_OUT_CALLING))
+        repairs = (*repairs, Repair("T13", body.place(PLACE), NO_FUNCTIONS))
     return RepairedBody(check_json(value, **options), repairs, value)
 
 
