@@ -48,7 +48,8 @@ def mutate(tree: Path, faults: str, *rows: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, str(tree / "scripts" / "mutate.py"), *rows],
         cwd=tree,
-        env=dict(os.environ),
+        env=os.environ
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # each start loads them for nothing
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
