@@ -87,11 +87,11 @@ def module_name(path: Path) -> str:
 def mutual(trees: dict[Path, ast.Module]) -> set[frozenset[str]]:
     """Pairs of folders that import each other, compared at the point where their paths diverge;
     modules directly in a folder count as that folder, so a parent and its subfolder can be a pair
-    too. Re-exports of an `__init__` are not counted."""
+    too. Re-exports of an `__init__` and the entry point are not counted."""
     names = {module_name(path) for path in trees}
     edges: set[tuple[str, str]] = set()
     for path, tree in trees.items():
-        if path.name == "__init__.py":
+        if path.name in {"__init__.py", "__main__.py"}:
             continue
         folder = module_name(path.parent / "__init__.py").split(".")
         for name in imported(tree):

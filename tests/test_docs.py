@@ -17,7 +17,7 @@ from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
-from alhena.frontends.cli.arguments import parse_run, run_parser
+from alhena.frontends.arguments import parse_run, run_parser
 from alhena.frontends.mentions import MAX_SHELL_OUTPUT
 from alhena.frontends.terminal import entry as prompt_history
 from alhena.frontends.terminal.asking import ANSWERS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.cli.arguments import EPILOG
+from alhena.frontends.arguments import EPILOG
 from alhena.frontends.cli.main import COMMANDS
 from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.patience import PATIENCE_S

@@ -19,7 +19,8 @@ from alhena.events import (
     RunFinishedEvent,
     ToolCallRequestEvent,
 )
-from alhena.frontends.headless.output import OutputFormat, output_for
+from alhena.frontends.arguments import OutputFormat
+from alhena.frontends.headless.output import output_for
 from alhena.frontends.headless.run import Progress
 from tests.support.command import ALHENA, alhena
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text

@@ -10,7 +10,7 @@ import pytest
 
 from alhena.errors import UsageError
 from alhena.events import LoopDetectedEvent
-from alhena.frontends.cli.arguments import RunLimits, parse_run
+from alhena.frontends.arguments import RunLimits, parse_run
 from alhena.frontends.terminal.view import View
 from alhena.frontends.words import is_news, loop_words
 from alhena.wire.conformance import check_json

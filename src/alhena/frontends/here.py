@@ -10,7 +10,7 @@ from alhena.agent.options import AgentSettings
 from alhena.config.place import Place, open_place
 from alhena.config.settings import CheckpointingSettings, Settings
 from alhena.display_text import one_line
-from alhena.frontends.cli.arguments import RunArguments
+from alhena.frontends.arguments import RunArguments
 from alhena.frontends.streams import is_terminal, write_stderr
 from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory

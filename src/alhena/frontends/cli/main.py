@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
     except AlhenaError as error:
         if not _wants_json(options):
             return report(error, debug=debug)
-        from alhena.frontends.headless.output import OutputFormat
+        from alhena.frontends.arguments import OutputFormat
         from alhena.frontends.headless.run import Result
 
         return Result(OutputFormat.JSON, None).fail(error, debug=debug)
@@ -71,7 +71,7 @@ def _command(argv: list[str]) -> Callable[[list[str]], int]:
 
 
 def _prompt(argv: list[str]) -> int:
-    from alhena.frontends.cli.arguments import parse_run, run_parser
+    from alhena.frontends.arguments import parse_run, run_parser
     from alhena.version import __version__
 
     arguments = parse_run(argv)

@@ -10,7 +10,7 @@ from alhena.config.mcp_servers import McpServer, configured_servers
 from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.arguments import Parser
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place

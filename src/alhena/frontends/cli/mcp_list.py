@@ -11,7 +11,7 @@ from alhena.config.home import config_home
 from alhena.config.mcp_servers import ConfiguredServers, configured_servers
 from alhena.config.place import Place
 from alhena.display_text import one_line
-from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.arguments import Parser
 from alhena.frontends.here import place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.frontends.words import MARKS, state_words

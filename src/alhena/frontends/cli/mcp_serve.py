@@ -13,7 +13,7 @@ from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
-from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.arguments import Parser
 from alhena.frontends.cli.tools import add_workbench_arguments, answering_for, workbench_options
 from alhena.frontends.streams import write_stderr
 from alhena.session.records import new_session_id

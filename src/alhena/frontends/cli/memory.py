@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int:
     settings = place.settings
     if options.command == "import":
         return _import(options, settings)
-    from alhena.frontends.cli.arguments import split_list
+    from alhena.frontends.arguments import split_list
 
     workspace = Workspace(place.cwd, split_list(options.include_directories))
     for root in workspace.roots:
@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
 
 
 def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.cli.arguments import Parser
+    from alhena.frontends.arguments import Parser
 
     parser = Parser(prog="alhena memory", add_help=False, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)

@@ -161,7 +161,7 @@ def explain(argv: list[str]) -> int:
     Raises UsageError (2) for wrong arguments and ConfigError (52) for settings, or a `--policy`,
     that cannot be used. A batch with a bad line ends with 2, after all its lines are answered.
     """
-    from alhena.frontends.cli.arguments import split_tools
+    from alhena.frontends.arguments import split_tools
 
     options = _options(argv)
     place = place_here(skip_trust=options.skip_trust)
@@ -203,7 +203,7 @@ def explain(argv: list[str]) -> int:
 
 
 def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.cli.arguments import Parser
+    from alhena.frontends.arguments import Parser
 
     parser = Parser(prog="alhena policy explain", add_help=False, allow_abbrev=False)
     add = parser.add_argument
@@ -350,7 +350,7 @@ FAILED = 1
 def test(argv: list[str]) -> int:
     """Carries out `alhena policy test ARGV`: 0 when all is well, 1 when a rule is wrong or does not
     keep its examples, 52 when a file cannot be read as one of rules."""
-    from alhena.frontends.cli.arguments import Parser
+    from alhena.frontends.arguments import Parser
 
     parser = Parser(prog="alhena policy test", add_help=False, allow_abbrev=False)
     parser.add_argument("files", nargs="*")

@@ -10,7 +10,7 @@ from functools import partial
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
 from alhena.errors import UsageError
-from alhena.frontends.cli.arguments import Parser
+from alhena.frontends.arguments import Parser
 from alhena.frontends.here import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.http.endpoint import is_loopback

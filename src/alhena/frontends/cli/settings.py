@@ -75,7 +75,7 @@ def run(argv: list[str]) -> int:
 
 
 def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.cli.arguments import Parser
+    from alhena.frontends.arguments import Parser
 
     parser = Parser(prog="alhena settings", add_help=False, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)

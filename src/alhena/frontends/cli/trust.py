@@ -159,7 +159,7 @@ def _call_data(folder: Path, path: str) -> None:
 
 
 def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.cli.arguments import Parser
+    from alhena.frontends.arguments import Parser
 
     parser = Parser(prog="alhena trust", add_help=False, allow_abbrev=False)
     parser.add_argument("path", nargs="?", metavar="PATH")

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Any, Protocol
 
 import msgspec
@@ -27,6 +26,7 @@ from alhena.events import (
     WarningEvent,
     timestamp,
 )
+from alhena.frontends.arguments import OutputFormat
 from alhena.frontends.streams import json_document
 
 
@@ -143,14 +143,6 @@ Cost = Callable[[], float | None]
 
 def unknown() -> None:
     """Nobody knows."""
-
-
-class OutputFormat(StrEnum):
-    """Values of --output-format."""
-
-    TEXT = "text"
-    JSON = "json"
-    STREAM_JSON = "stream-json"
 
 
 class Output(Protocol):

@@ -25,7 +25,7 @@ from alhena.events import (
     ToolCallUpdateEvent,
     WarningEvent,
 )
-from alhena.frontends.cli.arguments import RunArguments
+from alhena.frontends.arguments import RunArguments
 from alhena.frontends.headless.output import (
     Cost,
     OutputFormat,

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.arguments import RunArguments
+from alhena.frontends.arguments import RunArguments
 from alhena.frontends.streams import is_terminal, write_stdout
 from alhena.system.workspace import current_directory
 

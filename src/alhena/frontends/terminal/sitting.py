@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from alhena.agent.agent import Agent
 from alhena.config.place import Place
-from alhena.frontends.cli.arguments import RunArguments
+from alhena.frontends.arguments import RunArguments
 from alhena.frontends.here import place_here, session_settings
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.lines import line

@@ -1,13 +1,13 @@
 """The arguments of a run: `alhena [options] [PROMPT …]`."""
 
 import argparse
+from enum import StrEnum
 from functools import partial
 from typing import NoReturn
 
 import msgspec
 
 from alhena.errors import UsageError
-from alhena.frontends.headless.output import OutputFormat
 from alhena.policy.model import ApprovalMode
 
 EPILOG = """\
@@ -28,6 +28,14 @@ commands:
 
 Run `alhena COMMAND --help` for the arguments of a command.
 """
+
+
+class OutputFormat(StrEnum):
+    """Values of --output-format."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM_JSON = "stream-json"
 
 
 class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
