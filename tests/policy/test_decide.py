@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
+from alhena.values import FieldError
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, ask, rule, rules, shell_rule
 
 OUTCOMES = st.sampled_from(list(PolicyOutcome))
@@ -222,3 +223,18 @@ def test_a_call_without_a_command_is_asked_about_and_says_so(
     decision = ask(both, SHELL, args)
     assert decision.outcome is ASK
     assert reason in decision.reason
+
+
+@pytest.mark.parametrize("text", ["", " ", "("])
+@pytest.mark.parametrize("field", ["command_regex", "args_pattern"])
+def test_a_rule_with_a_broken_pattern_is_refused(field: str, text: str) -> None:
+    with pytest.raises(FieldError, match="PolicyRule"):
+        PolicyRule(decision=ALLOW, priority=1, **{field: text})
+
+
+def test_names_of_a_rule_are_trimmed_and_not_empty() -> None:
+    assert (
+        ask([PolicyRule(decision=DENY, priority=1, tool_names=(" pay ",))], "pay").outcome is DENY
+    )
+    with pytest.raises(FieldError, match="PolicyRule"):
+        PolicyRule(decision=DENY, priority=1, tool_names=("pay", " "))

@@ -4,8 +4,9 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from alhena.values import Value
+from alhena.values import FieldError, Value
 
 if TYPE_CHECKING:
     from alhena.policy.surroundings import Surroundings
@@ -50,6 +51,17 @@ class CommandClass(StrEnum):
 MAX_PRIORITY = 999
 
 
+def check_pattern(pattern: str) -> None:
+    """Raises ValueError, with a reason for people, for a pattern that cannot be used."""
+    # A parameter's name as JSON has it is a valid pattern; what compiles patterns is slow to load.
+    name = pattern.removeprefix('"').removesuffix('":')
+    if pattern == f'"{name}":' and name.isidentifier() and name.isascii() and len(name) < 100:
+        return
+    from alhena.policy.patterns import compile_pattern
+
+    compile_pattern(pattern)
+
+
 class PolicyRule(Value, frozen=True, kw_only=True):
     """One rule. `priority` orders the rules of a `tier`, which is that of whoever wrote the rule: a
     rule that a program gives to an agent is a user's, whatever it says (`policy/gather.py`).
@@ -57,8 +69,12 @@ class PolicyRule(Value, frozen=True, kw_only=True):
     `tool_names` empty means every tool (of `mcp_name`, when that is set). `args_pattern` is
     searched in the stable JSON of the arguments, `paths` are gitignore patterns for the files a
     call would touch; `command_prefixes`, `command_regex` and `command_class` look at the `command`
-    argument of run_shell_command. `source` says where the rule is written, for people; `file` and
-    `line` (from 1) say it for programs, and `layer` says whose rule it is where the tier does not.
+    argument of run_shell_command. `source` says where the rule is written, for
+    people; `file` and `line` (from 1) say it for programs, and `layer` says whose rule it is where
+    the tier does not.
+
+    Blanks around names are removed; an empty text, or a pattern that is no regular expression,
+    raises FieldError.
     """
 
     decision: PolicyOutcome
@@ -79,6 +95,21 @@ class PolicyRule(Value, frozen=True, kw_only=True):
     file: str | None = None
     line: int | None = None
     layer: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        force_setattr(self, "tool_names", tuple(name.strip() for name in self.tool_names))
+        if self.mcp_name is not None:
+            force_setattr(self, "mcp_name", self.mcp_name.strip())
+        patterns = (self.args_pattern, self.command_regex)
+        texts = (*self.tool_names, self.mcp_name, *self.command_prefixes, *patterns)
+        if not all(text is None or text.strip() for text in texts):
+            raise FieldError("a name, prefix or pattern of PolicyRule is empty: leave it out.")
+        for pattern in filter(None, patterns):
+            try:
+                check_pattern(pattern)
+            except ValueError as error:
+                raise FieldError(f"a pattern of PolicyRule, {pattern!r:.100}, {error}.") from error
 
     @property
     def final_priority(self) -> float:

@@ -17,6 +17,7 @@ from alhena.policy.model import (
     PolicyRule,
     RuleError,
     Tier,
+    check_pattern,
 )
 from alhena.values import Value
 
@@ -206,22 +207,13 @@ def _tool_names(table: Mapping[str, Any], shell_only: str | None) -> tuple[str, 
 
 def _pattern(table: Mapping[str, Any], field: str) -> str | None:
     pattern = _text(table, field)
-    if pattern is not None and not _is_name(pattern):
-        from alhena.policy.patterns import compile_pattern
-
+    if pattern is not None:
         try:
-            compile_pattern(pattern)
+            check_pattern(pattern)
         except ValueError as error:
             remedy = "Correct it; in '…' backslashes stand for themselves."
             raise RuleError(field, str(error), remedy) from error
     return pattern
-
-
-def _is_name(pattern: str) -> bool:
-    """True when this is the name of a parameter as JSON has it, which is a valid pattern: what
-    compiles patterns is slow to load."""
-    name = pattern.removeprefix('"').removesuffix('":')
-    return pattern == f'"{name}":' and name.isidentifier() and name.isascii() and len(name) < 100
 
 
 def _modes(table: Mapping[str, Any]) -> tuple[ApprovalMode, ...]:

@@ -19,6 +19,7 @@ _MAKE = table(
     "jobs",
     runs="f= file= makefile= E= eval= I= include-dir=",
     elsewhere="C= directory=",
+    changes="e environment-overrides",
 )
 _NPM = table(
     "loglevel omit include",
@@ -87,7 +88,8 @@ BUILDS = {
         "name w workdir u user p publish e env entrypoint l label h hostname m memory cpus "
         "platform restart",
         "rm",
-        elsewhere="v= volume= env-file= mount= cidfile=",
+        elsewhere="v= volume= mount= cidfile=",
+        settings="env-file=",
         changes="privileged pid= ipc= uts= userns= cap-add= security-opt= device= network= net= "
         "volumes-from= cgroupns= gpus=",
     ),

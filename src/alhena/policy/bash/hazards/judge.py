@@ -32,6 +32,7 @@ from alhena.policy.bash.options import (
     is_option,
     split_settings,
 )
+from alhena.policy.bash.reach import names_command
 from alhena.policy.bash.wrappers import interpreter
 
 _PROGRAMS = frozenset({"f", "file", "e", "source"})
@@ -73,6 +74,16 @@ def _hostname_operand(reading: Reading, word: Word) -> str | None:
 
 
 _NOT_PLAIN = frozenset({"SHELL", "MAKE", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES"})
+_TOOLS = frozenset(
+    {"AR", "AS", "CARGO", "CC", "CPP", "CXX", "FC", "GO", "INSTALL", "JAVA", "LD", "LEX", "NM"}
+    | {"NODE", "NPM", "OBJCOPY", "OBJDUMP", "PYTHON", "RANLIB", "RM", "RUSTC", "STRIP", "YACC"}
+)
+
+
+def _names_program(variable: str) -> bool:
+    """Do recipes of make run what this variable holds, such as `CC`, `HOSTCC` or `BUILD_CC`?"""
+    tool = variable.rpartition("_")[2].removeprefix("HOST")
+    return variable in _NOT_PLAIN or tool in _TOOLS or names_command(variable)
 
 
 def _make_operand(reading: Reading, word: Word) -> str | None:
@@ -82,7 +93,7 @@ def _make_operand(reading: Reading, word: Word) -> str | None:
     if not reading.beyond:
         return None
     plain = word.literal and value.replace("-", "").replace(".", "").replace("_", "").isalnum()
-    if (plain or not value) and name.rstrip(":?+!") not in _NOT_PLAIN:
+    if (plain or not value) and not _names_program(name.rstrip(":?+!")):
         return None
     return named(f"{name}=", "replaces a variable, and may run another program")
 
@@ -219,9 +230,13 @@ def _openssl_operand(reading: Reading, word: Word) -> str | None:
 
 
 def _toolchain(reading: Reading, word: Word) -> str | None:
-    """`cargo +TOOLCHAIN`: a path names the compiler."""
-    path = word.text.startswith("+") and ("/" in word.text or not word.literal)
-    return named(word.source or word.text, RUNS) if path and reading.beyond else None
+    """`cargo +TOOLCHAIN`: one with a name of its own may be any compiler."""
+    if not word.text.startswith("+") or not reading.beyond:
+        return None
+    name = word.text[1:].partition("-")[0]
+    released = name in {"stable", "beta", "nightly"} or name.replace(".", "").isdigit()
+    plain = released and word.literal and "/" not in word.text
+    return None if plain else named(word.source or word.text, RUNS)
 
 
 def _target(reading: Reading, word: Word) -> str | None:
@@ -435,8 +450,9 @@ def _git(words: tuple[Word, ...], count: int, table: Hazards) -> str | None:
     if not words[start].literal:
         return None if start < count else unknown(words[start], "git", RUNS)
     for at, word in enumerate(words[start:], start=start):
-        if word.text.startswith(("ext::", "--upload-pack=ext::")) and at >= count:
-            return named("ext::", RUNS)
+        text = word.text
+        if at >= count and (text.startswith("ext::") or "=ext::" in text or "://-" in text):
+            return named(text, RUNS)
     rest = words[start + 1 :]
     for at, word in enumerate(rest, start=start + 1):
         if (sub, word.text) in _GIT_RUNNERS and at + 1 >= count:

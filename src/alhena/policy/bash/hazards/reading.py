@@ -153,11 +153,11 @@ def unknown(word: Word, name: str, effect: str) -> str:
 
 
 def leads_out(word: Word) -> bool:
-    """May a path lead out of the working directory, going by how it is written?"""
+    """May a path lead out of the working directory, or to git's own, going by how it is written?"""
     text = word.text
     if not word.literal or text.startswith(("/", "~", "\\")) or "://" in text or text[1:2] == ":":
         return True
-    return ".." in text.replace("\\", "/").split("/")
+    return not {"..", ".git"}.isdisjoint(text.replace("\\", "/").casefold().split("/"))
 
 
 def script_effect(name: str, word: Word) -> str | None:
