@@ -342,35 +342,11 @@ READERS = {
 }
 """Programs that read, and the subcommands of git."""
 
-SAME = {
-    "apt-get": "apt",
-    "bazelisk": "bazel",
-    "bsdtar": "tar",
-    "fdfind": "fd",
-    "gdate": "date",
-    "gfind": "find",
-    "gmake": "make",
-    "gradlew": "gradle",
-    "gsed": "sed",
-    "gshuf": "shuf",
-    "gsort": "sort",
-    "gtar": "tar",
-    "gvim": "vim",
-    "hub": "git",
-    "mariadb": "mysql",
-    "mvnd": "mvn",
-    "mvnw": "mvn",
-    "nvim": "vim",
-    "oc": "kubectl",
-    "pip3": "pip",
-    "podman": "docker",
-    "py.test": "pytest",
-    "rview": "vim",
-    "rvim": "vim",
-    "tofu": "terraform",
-    "vi": "vim",
-    "view": "vim",
-    "vimdiff": "vim",
-    "zless": "less",
-}
+_OTHER_NAMES = (
+    "apt-get=apt bazelisk=bazel bsdtar=tar fdfind=fd gdate=date gfind=find gmake=make "
+    "gradlew=gradle gsed=sed gshuf=shuf gsort=sort gtar=tar gvim=vim hub=git mariadb=mysql "
+    "mvnd=mvn mvnw=mvn nvim=vim oc=kubectl pip3=pip podman=docker py.test=pytest rview=vim "
+    "rvim=vim tofu=terraform vi=vim view=vim vimdiff=vim zless=less"
+)
+SAME: dict[str, str] = dict(pair.split("=") for pair in _OTHER_NAMES.split())
 """Other names of programs."""
