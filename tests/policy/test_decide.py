@@ -1,7 +1,7 @@
 """Which rule decides a call."""
 
 from itertools import permutations
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -229,12 +229,12 @@ def test_a_call_without_a_command_is_asked_about_and_says_so(
 @pytest.mark.parametrize("field", ["command_regex", "args_pattern"])
 def test_a_rule_with_a_broken_pattern_is_refused(field: str, text: str) -> None:
     with pytest.raises(FieldError, match="PolicyRule"):
-        PolicyRule(decision=ALLOW, priority=1, **{field: text})
+        PolicyRule(decision=ALLOW, priority=1, **cast("dict[str, Any]", {field: text}))
 
 
 def test_names_of_a_rule_are_trimmed_and_not_empty() -> None:
     assert (
-        ask([PolicyRule(decision=DENY, priority=1, tool_names=(" pay ",))], "pay").outcome is DENY
+        ask((PolicyRule(decision=DENY, priority=1, tool_names=(" pay ",)),), "pay").outcome is DENY
     )
     with pytest.raises(FieldError, match="PolicyRule"):
         PolicyRule(decision=DENY, priority=1, tool_names=("pay", " "))

@@ -348,5 +348,5 @@ _OTHER_NAMES = (
     "mvnd=mvn mvnw=mvn nvim=vim oc=kubectl pip3=pip podman=docker py.test=pytest rview=vim "
     "rvim=vim tofu=terraform vi=vim view=vim vimdiff=vim zless=less"
 )
-SAME: dict[str, str] = dict(pair.split("=") for pair in _OTHER_NAMES.split())
+SAME = {other: name for other, _, name in (p.partition("=") for p in _OTHER_NAMES.split())}
 """Other names of programs."""
