@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.interpreters import shell_arguments
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name, first_operands, global_options
 from alhena.policy.bash.programs import option_values
@@ -19,7 +18,6 @@ from alhena.policy.bash.reach import Command
 from alhena.policy.bash.readonly import not_read_only, tells_version
 from alhena.policy.bash.readonly.git import refuse_git
 from alhena.policy.bash.readonly.grammar import listed
-from alhena.policy.bash.wrappers import SHELLS
 from alhena.policy.model import PolicyCall
 from alhena.policy.repository import GitUse
 from alhena.policy.surroundings import Surroundings
@@ -281,8 +279,6 @@ def destroys(
         name = base_name(command.words[0].text) if command.words else ""
         if name in _FORMATS or name.startswith("mkfs"):
             return f"{name} formats a device"
-        if name in SHELLS and command.words == part.words and _reads_pipe(part):
-            return f"{name} runs whatever another command writes"
         targets = (each.text.removeprefix("of=") for each in command.words[1:])
         if name in _WRITES and any(map(_is_device, targets)):
             return f"{name} writes to a device"
@@ -297,13 +293,6 @@ def destroys(
             if _is_outside(word, place, facts) and _holds(word.text or "~", place):
                 return f"{word.source or word.text} holds more than the workspace"
     return None
-
-
-def _reads_pipe(part: Part) -> bool:
-    """True when a shell takes its commands from what another command writes."""
-    found = shell_arguments(part.words)
-    script = found.code is not None or (found.operand is not None and not found.reads_input)
-    return part.stdin_piped and not script and not found.informs
 
 
 def _removed(name: str, command: Command, parts: Sequence[Part]) -> Sequence[Word]:
