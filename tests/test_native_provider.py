@@ -27,7 +27,7 @@ from alhena.wire.dialects.conversation import ToolNames
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.gemini import write_request
 from alhena.wire.encoded import EncodedContent
-from alhena.wire.envelope import enveloped_request
+from alhena.wire.envelope import enveloped_body
 from alhena.wire.request import FunctionCallingMode, GenerateContentRequest
 from alhena.wire.response import Candidate, GenerateContentResponse, UsageMetadata
 from tests.support import server as wire
@@ -123,7 +123,7 @@ def test_tools_of_openais_form_are_declared_and_a_tool_can_be_forced() -> None:
         contents=tuple(map(EncodedContent, request.contents)),
         config=request.config,
     )
-    body = json.loads(enveloped_request(sent, "my-project"))
+    body = json.loads(bytes(enveloped_body(sent, "my-project")))
     assert body == {
         "model": "gemini-2.5-pro",
         "project": "my-project",

@@ -53,7 +53,7 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
         parts = urlsplit(url)
         port = parts.port
         host = parts.hostname or ""
-        if not host.isascii():
+        if not host.isascii() or len(host) > 63:  # the codec knows what is too long
             host = host.encode("idna").decode("ascii")
         prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._")
     except (ValueError, UnicodeError) as error:
