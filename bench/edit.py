@@ -5,8 +5,9 @@ import os
 import time
 from pathlib import Path
 
-from alhena.system.workspace import Workspace
 from alhena.tools.builtin.replace import Replace
+
+from alhena.system.workspace import Workspace
 from alhena.tools.contract import ExecutionContext, ToolFailure
 from bench.measure import median_ms, row
 

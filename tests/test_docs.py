@@ -29,10 +29,10 @@ from alhena.models.catalogue import default_model
 from alhena.system.search.files import MAX_LINE, TIME_LIMIT
 from alhena.tools import output_store, reading
 from alhena.tools.builtin import (
-    exit_plan_mode,
+    background,
     glob,
     list_directory,
-    read_background_output,
+    plan_mode,
     read_many_files,
     read_tool_output,
     run_shell_command,
@@ -183,12 +183,12 @@ def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None
              run_shell_command.ShellLimits().background_file,
              int(Settings().tools.shell.inactivity_timeout)),
         ),
-        ("read_background_output", (read_background_output.LINES, read_background_output.MAX_DELAY_MS)),
+        ("read_background_output", (background.LINES, background.MAX_DELAY_MS)),
         ("read_tool_output", (read_tool_output.LIMIT,)),
         ("web_fetch", (web_fetch.MAX_URLS, web_fetch.REQUESTS, int(web_fetch.PERIOD))),
         ("save_memory", (save_memory.MAX_FACT,)),
         ("write_todos", (declared(BUILT_IN, "write_todos").parameters["properties"]["todos"]["maxItems"],)),
-        ("exit_plan_mode", (exit_plan_mode.PLAN_LIMIT,)),
+        ("exit_plan_mode", (plan_mode.PLAN_LIMIT,)),
     ],
 )  # fmt: skip
 def test_limits_are_those_of_the_code(name: str, limits: tuple[int, ...]) -> None:

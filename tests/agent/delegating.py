@@ -16,7 +16,7 @@ from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.confirmation import Approver
 from alhena.scheduler.states import CompletedToolCall
-from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
+from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import Tool
 from alhena.wire.conformance import check_request
 from alhena.wire.errors import Level

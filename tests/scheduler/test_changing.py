@@ -13,8 +13,7 @@ from alhena.scheduler.bus import ToolConfirmationRequest, ToolConfirmationRespon
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.states import CompletedToolCall, ConfirmationError, Status
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.write_file import WriteFile
+from alhena.tools.builtin.edit_files import Replace, WriteFile
 from alhena.tools.confirmation import EditConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.edit.modify import edit_externally

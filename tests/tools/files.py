@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena.system.processes import ProcessGroups
-from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
+from alhena.tools.builtin.background import ListBackgroundProcesses
 from alhena.tools.contract import ExecutionContext, Tool, ToolFailure, ToolInvocation, ToolResult
 
 

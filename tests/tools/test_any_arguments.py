@@ -11,13 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.tools.builtin.ask_user import Answers, AskUser
-from alhena.tools.builtin.complete_task import CompleteTask
-from alhena.tools.builtin.delegate_to_agent import AgentSummary, DelegateToAgent
-from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
-from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
 from alhena.tools.builtin.get_internal_docs import GetInternalDocs
 from alhena.tools.builtin.google_web_search import GoogleWebSearch
+from alhena.tools.builtin.plan_mode import EnterPlanMode, ExitPlanMode
 from alhena.tools.builtin.save_memory import SaveMemory
+from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, DelegateToAgent
 from alhena.tools.builtin.write_todos import WriteTodos
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolFailure, ToolResult

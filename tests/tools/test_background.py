@@ -10,7 +10,7 @@ import pytest
 from alhena.system.child import descendants
 from alhena.system.processes import MAX_ENDED, ProcessGroups
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
+from alhena.tools.builtin.background import ReadBackgroundOutput
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellLimits
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore

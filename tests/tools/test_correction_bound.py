@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.smart_edit import SmartEdit
+from alhena.tools.builtin.edit_files import SmartEdit
 from alhena.tools.contract import ToolResult
 from alhena.tools.edit.correction_bound import Change, refusal
 from tests.tools.files import call, failure_type, text_of

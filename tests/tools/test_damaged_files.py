@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from alhena.system.workspace import Workspace
+from alhena.tools.builtin.edit_files import Replace, SmartEdit, WriteFile
 from alhena.tools.builtin.read_file import ReadFile
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.smart_edit import SmartEdit
-from alhena.tools.builtin.write_file import WriteFile
 from tests.tools.files import call, failure_type, text_of
 
 HALF = "first\nsecond ".encode("utf-16") + b"\x00\xd8" + "\nthird\n".encode("utf-16-le")

@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from alhena.tools.builtin.complete_task import CompleteTask
-from alhena.tools.builtin.delegate_to_agent import AgentSummary, DelegateToAgent
+from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, DelegateToAgent
 from alhena.tools.contract import ExecutionContext, ToolFailure, ToolResult
 from tests.tools.files import call, failure_type, text_of
 

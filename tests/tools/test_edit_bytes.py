@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.smart_edit import SmartEdit
+from alhena.tools.builtin.edit_files import Replace, SmartEdit
 from tests.tools.files import call
 
 ENCODINGS = {

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.smart_edit import SmartEdit
+from alhena.tools.builtin.edit_files import Replace, SmartEdit
 from alhena.tools.edit.matching import Rung
 from tests.support.edit_cases import KINDS, MISS, cases
 from tests.tools.files import call, failure_type

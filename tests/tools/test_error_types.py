@@ -14,10 +14,8 @@ from alhena.system.files import read_whole
 from alhena.system.replacement import replace_file
 from alhena.system.workspace import Workspace
 from alhena.tools.base import failure_of
+from alhena.tools.builtin.edit_files import Replace, SmartEdit, WriteFile
 from alhena.tools.builtin.read_many_files import ReadManyFiles
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.smart_edit import SmartEdit
-from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.contract import Tool, ToolErrorType
 from tests.support.disk import with_own_mounts
 from tests.tools.files import call, failure_type, text_of, unprivileged
@@ -214,8 +212,8 @@ FULL = """
 import asyncio, json, os, subprocess, sys
 from pathlib import Path
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.write_file import WriteFile
+from alhena.tools.builtin.edit_files import Replace
+from alhena.tools.builtin.edit_files import WriteFile
 from tests.tools.files import call
 
 disk = Path(sys.argv[1])

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from alhena.system.workspace import Workspace
 from alhena.tools.base import DeclarativeTool
+from alhena.tools.builtin.edit_files import Replace, WriteFile
 from alhena.tools.builtin.glob import Glob
 from alhena.tools.builtin.list_directory import ListDirectory
 from alhena.tools.builtin.read_file import ReadFile
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.write_file import WriteFile
 from alhena.tools.confirmation import InfoConfirmation
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
 

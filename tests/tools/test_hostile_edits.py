@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.smart_edit import SmartEdit
-from alhena.tools.builtin.write_file import WriteFile
+from alhena.tools.builtin.edit_files import Replace, SmartEdit, WriteFile
 from alhena.tools.contract import Tool
 from tests.tools.files import call, failure_type, text_of
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from alhena.system.encoding import decode_text
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.smart_edit import SmartEdit
+from alhena.tools.builtin.edit_files import Replace, SmartEdit
 from alhena.tools.edit.matching import Rung, find
 from alhena.tools.edit.splicing import joined
 from alhena.tools.edit.whitespace import same_structure

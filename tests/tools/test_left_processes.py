@@ -13,7 +13,7 @@ import pytest
 from alhena.system.child import command_line, descendants
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
+from alhena.tools.builtin.background import ReadBackgroundOutput
 from alhena.tools.builtin.run_shell_command import RunShellCommand
 from alhena.tools.contract import ToolErrorType
 from tests.tools.files import call, failure_type, listing, text_of

@@ -12,9 +12,7 @@ from alhena.scheduler.gate import Authority
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall, SuccessfulToolCall
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.replace import Replace
-from alhena.tools.builtin.smart_edit import SmartEdit
-from alhena.tools.builtin.write_file import WriteFile
+from alhena.tools.builtin.edit_files import Replace, SmartEdit, WriteFile
 from alhena.tools.contract import (
     DiffStat,
     ExecutionContext,

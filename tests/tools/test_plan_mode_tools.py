@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
-from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
+from alhena.tools.builtin.plan_mode import EnterPlanMode, ExitPlanMode
 from alhena.tools.confirmation import ExitPlanModeConfirmation, InfoConfirmation
 from alhena.tools.contract import ExecutionContext, ToolFailure
 from tests.tools.files import call, failure_type, text_of

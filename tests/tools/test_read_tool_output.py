@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from alhena.scheduler.executor import Executor
 from alhena.system.processes import ProcessGroups
-from alhena.tools.builtin.list_background_processes import ListBackgroundProcesses
-from alhena.tools.builtin.read_background_output import ReadBackgroundOutput
+from alhena.tools.builtin.background import ListBackgroundProcesses, ReadBackgroundOutput
 from alhena.tools.builtin.read_tool_output import ReadToolOutput
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore

@@ -9,7 +9,7 @@ from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import SuccessfulToolCall
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.write_file import WriteFile
+from alhena.tools.builtin.edit_files import WriteFile
 from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import ExecutionContext, FileDiff, ToolFailure, ToolInvocation
 from tests.scheduler.kit import Stage, deciding, request

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.smart_edit import SmartEdit
+from alhena.tools.builtin.edit_files import SmartEdit
 from tests.tools.files import call, failure_type
 
 MISS = "edit_no_occurrence_found"

@@ -53,8 +53,7 @@ from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
-from alhena.tools.builtin.complete_task import CompleteTask
-from alhena.tools.builtin.delegate_to_agent import AgentSummary
+from alhena.tools.builtin.subagents import AgentSummary, CompleteTask
 from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolResult
 from alhena.tools.names import declared_name
 from alhena.tools.registry import RegisteredTool, ToolRegistry

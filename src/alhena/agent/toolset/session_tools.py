@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from alhena.agent.toolset.subagents import builtin_agents
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.tools.builtin.delegate_to_agent import DelegateToAgent
+from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import ExecutionContext, Tool, ToolResult
 from alhena.tools.declared import LazyTool
 
@@ -31,12 +31,12 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
     """Adds them to the workbench's registry. `plans` is where approved plans are kept."""
 
     def enter_plan_mode() -> Tool:
-        from alhena.tools.builtin.enter_plan_mode import EnterPlanMode
+        from alhena.tools.builtin.plan_mode import EnterPlanMode
 
         return EnterPlanMode(bench.modes)
 
     def exit_plan_mode() -> Tool:
-        from alhena.tools.builtin.exit_plan_mode import ExitPlanMode
+        from alhena.tools.builtin.plan_mode import ExitPlanMode
 
         return ExitPlanMode(bench.modes, plans)
 

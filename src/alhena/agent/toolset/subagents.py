@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from alhena.tools.builtin.delegate_to_agent import AgentSummary
+from alhena.tools.builtin.subagents import AgentSummary
 from alhena.values import Value
 
 _PROMPTS = Path(__file__).parent / "prompts"

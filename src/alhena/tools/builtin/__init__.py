@@ -1,1 +1,1 @@
-"""The built-in tools, one file each, with their descriptions in `.md` files beside them."""
+"""The built-in tools by subject; each tool's declaration is in `NAME.json` and `NAME.md`."""

@@ -65,7 +65,8 @@ def builtin_tools(host: ToolHost) -> tuple[Tool, ...]:
 
 
 def _make(name: str, host: ToolHost) -> Tool:
-    return _MAKE[name](import_module(f"alhena.tools.builtin.{name}"), host)
+    module = import_module(f"alhena.tools.builtin.{_MODULES.get(name, name)}")
+    return _MAKE[name](module, host)
 
 
 def _shell(module: Any, host: ToolHost) -> Tool:
@@ -110,3 +111,12 @@ _MAKE: dict[str, Callable[[Any, ToolHost], Tool]] = {
     "get_internal_docs": lambda m, _host: m.GetInternalDocs(),
 }
 """Tool -> creates it, from its module and the host."""
+
+_MODULES = {
+    "replace": "edit_files",
+    "smart_edit": "edit_files",
+    "write_file": "edit_files",
+    "list_background_processes": "background",
+    "read_background_output": "background",
+}
+"""Tool -> its module, unless that has the tool's name."""

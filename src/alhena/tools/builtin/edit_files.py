@@ -1,7 +1,7 @@
-"""write_file: creates or overwrites a file (TOOLS-09)."""
+"""write_file, replace and smart_edit: create, overwrite and edit files (TOOLS-09 to TOOLS-11)."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alhena.system.encoding import Codec, LineEnding, TextFile, encode_text
 from alhena.system.errors import FileError, ReadFailureError, printable
@@ -16,13 +16,14 @@ from alhena.tools.edit.proposal import (
     target_problem,
 )
 
+if TYPE_CHECKING:
+    from alhena.tools.edit.correction import Ask
+
 _BOM = "\ufeff"
 
 
-class WriteFile(DeclarativeTool):
-    """Writes files of the workspace."""
-
-    name = "write_file"
+class _EditTool(DeclarativeTool):
+    """A tool that changes one file of the workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -30,6 +31,44 @@ class WriteFile(DeclarativeTool):
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires a path in the workspace."""
         return target_problem(self._workspace, params["file_path"])
+
+
+class Replace(_EditTool):
+    """Replaces old text by new text if it occurs as often as expected."""
+
+    name = "replace"
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """Builds the call."""
+        from alhena.tools.edit.replacing import TextEdit
+
+        return TextEdit(self._workspace, params)
+
+
+class SmartEdit(_EditTool):
+    """Like Replace, but also matches similar text, or asks a model once if there is `ask`."""
+
+    name = "smart_edit"
+
+    def __init__(
+        self, workspace: Workspace, ask: "Ask | None" = None, timeout: float | None = None
+    ) -> None:
+        super().__init__(workspace)
+        self._ask = ask
+        self._timeout = timeout
+
+    def invocation(self, params: dict[str, Any]) -> ToolInvocation:
+        """Builds the call."""
+        from alhena.tools.edit.correction import TIMEOUT_S, CorrectedEdit
+
+        timeout = TIMEOUT_S if self._timeout is None else self._timeout
+        return CorrectedEdit(self._workspace, params, self._ask, timeout)
+
+
+class WriteFile(_EditTool):
+    """Writes whole files."""
+
+    name = "write_file"
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
