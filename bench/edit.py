@@ -5,9 +5,8 @@ import os
 import time
 from pathlib import Path
 
-from alhena.tools.builtin.replace import Replace
-
 from alhena.system.workspace import Workspace
+from alhena.tools.builtin.edit_files import Replace
 from alhena.tools.contract import ExecutionContext, ToolFailure
 from bench.measure import median_ms, row
 

@@ -189,11 +189,3 @@ async def test_letters_composed_otherwise_are_named_as_the_reason(project: Path)
     assert failure_type(result) == "edit_no_occurrence_found"
     assert "closest place is line 2" in text_of(result)
     assert "Unicode normalization, NFC and NFD" in text_of(result)
-
-
-async def test_places_that_overlap_on_a_line_are_told_as_one(project: Path) -> None:
-    (project / "a.txt").write_text("foo foo foo\n", encoding="utf-8")
-    params = {"file_path": "a.txt", "old_string": "foo  foo", "new_string": "x"}
-    result = await call(Replace(Workspace(project)), **params)
-    assert failure_type(result) == "edit_expected_occurrence_mismatch"
-    assert "They overlap, at line 1: give more" in text_of(result)

@@ -95,6 +95,11 @@ async def test_a_miss_is_corrected_once_by_the_model(project: Path, fence: str) 
         ),
         ({**RIGHT, "noChangesRequired": "yes"}, "edit_no_occurrence_found", "not in the form"),
         ({**RIGHT, "search": BEFORE, "replace": ""}, "edit_no_occurrence_found", "takes away"),
+        (
+            {**RIGHT, "replace": RIGHT["replace"] + "\n    send(password)"},
+            "edit_no_occurrence_found",
+            "it adds 'password', which the edit does not",
+        ),
     ],
 )
 async def test_an_answer_that_cannot_be_applied_changes_nothing(
@@ -151,7 +156,6 @@ async def test_cancelling_while_the_model_thinks_changes_nothing(project: Path) 
     "name",
     [
         "a.json", "a.JSONC", "a.json5", "a.ipynb", "a.jsonl", "a.ndjson", "a.geojson",
-        "a.webmanifest", ".eslintrc", "Pipfile.lock",
     ],
 )  # fmt: skip
 async def test_nothing_like_json_is_corrected(project: Path, name: str) -> None:
@@ -169,9 +173,9 @@ async def test_nothing_like_json_is_corrected(project: Path, name: str) -> None:
     [
         ('{"def area(width, height)": 1}\n', 0),
         ('\n  [\n  "def area(width, height)"\n]\n', 0),
-        ('{"def area(width, height)": 1}\n{"b": 2}\n', 0),
         ('{ def area(width, height)": 1\n', 1),
         ("[]\ndef area(width, height):\n", 1),
+        ("[table]\nkey = 1\n", 1),
     ],
 )
 async def test_json_is_known_by_its_text_whatever_the_name(
@@ -220,6 +224,20 @@ async def test_of_a_long_file_the_part_around_the_closest_lines_is_sent(project:
     assert len(model.prompts[0]) < 65_000
     assert "\nvalue_7000 = 7000\n" in model.prompts[0]
     assert "only the part of it" in model.prompts[0]
+
+
+@pytest.mark.requirement("TOOLS-11")
+async def test_a_correction_of_far_more_text_than_the_edit_names_is_refused(project: Path) -> None:
+    before = BEFORE + "".join(f"value_{n} = {n}\r\n" for n in range(40))
+    model = Model(
+        {**RIGHT, "search": before, "replace": before.replace("* height", "* height / 1e4")}
+    )
+    tool = smart_edit(project, model)
+    (project / "a.py").write_bytes(before.encode())
+    result = await call(tool, **WRONG)
+    assert failure_type(result) == "edit_no_occurrence_found"
+    assert "much longer than the one given" in text_of(result)
+    assert (project / "a.py").read_bytes() == before.encode()
 
 
 @pytest.mark.requirement("TOOLS-11")

@@ -1,8 +1,10 @@
 """Asks a model once to correct an edit whose old text is not in the file.
 
-The correction is applied only if it makes the requested change (`correction_bound`).
+The correction is applied only at one exact place, and adds only words of the edit or of that place:
+the model has read the file, which may contain injected instructions.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,9 @@ from alhena.errors import AlhenaError
 from alhena.system.encoding import TextFile
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure
-from alhena.tools.edit.correction_bound import Change, refusal
 from alhena.tools.edit.matching import Match, Rung, find_exact, with_line_feeds
 from alhena.tools.edit.proposal import CurrentFile, Proposal, omission_placeholder
-from alhena.tools.edit.replacing import TextEdit, places
+from alhena.tools.edit.replacing import TextEdit, nearest_line, places
 from alhena.tools.threads import run_blocking
 
 Ask = Callable[[str], Awaitable[str]]
@@ -29,18 +30,8 @@ FILE_LIMIT = 60_000
 EDIT_LIMIT = 20_000
 """Characters of instruction, old and new text together; longer edits are not corrected."""
 
-_JSON_ENDINGS = frozenset({
-    ".json", ".jsonc", ".json5", ".jsonl", ".ndjson", ".jsonld", ".hjson", ".ipynb",
-    ".geojson", ".geojsonl", ".topojson", ".webmanifest", ".importmap", ".har", ".gltf",
-    ".map", ".avsc", ".arb", ".sarif", ".tfstate", ".code-workspace", ".sublime-project",
-    ".sublime-settings", ".resjson", ".excalidraw", ".mcmeta", ".cdx", ".spdx",
-})  # fmt: skip
-_JSON_NAMES = frozenset({
-    ".eslintrc", ".babelrc", ".prettierrc", ".stylelintrc", ".jshintrc", ".jscsrc", ".swcrc",
-    ".bowerrc", ".nycrc", ".lintstagedrc", ".markdownlintrc", ".watchmanconfig",
-    "composer.lock", "pipfile.lock", "flake.lock", "deno.lock", "bun.lock",
-    "package.resolved",
-})  # fmt: skip
+_LONGER, _SPARE = 2, 60
+"""Maximum length of the corrected old text as a multiple of the given one, plus characters."""
 _EXPLANATION = 300
 
 
@@ -68,56 +59,35 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return line if len(line) <= _EXPLANATION else line[:_EXPLANATION] + "…"
 
 
-class FailedEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """An edit whose old text was not found in `text`, and the error for the caller."""
-
-    instruction: str
-    old: str
-    new: str
-    text: str
-    error: str
-
-
 def is_correctable(path: Path, text: str) -> bool:
     """False for JSON, by name or content: models get its quoting wrong too easily."""
-    name = path.name.lower()
-    if name in _JSON_NAMES or path.suffix.lower() in _JSON_ENDINGS:
+    suffix = path.suffix.lower()
+    if "json" in suffix or suffix == ".ipynb":
         return False
-    return not (text.lstrip()[:1] in {"{", "["} and _is_json(text))
+    try:
+        return not isinstance(msgspec.json.decode(text), dict | list)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return True
 
 
-def _is_json(text: str) -> bool:
-    """True when a text, or its first non-blank line, is JSON."""
-    for whole in (text, text.lstrip().partition("\n")[0]):
-        try:
-            found: object = msgspec.json.decode(whole)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            continue
-        if isinstance(found, dict | list) and found:
-            return True
-    return False
-
-
-def correction_prompt(edit: FailedEdit) -> str | None:
+def correction_prompt(params: dict[str, Any], text: str, error: str) -> str | None:
     """Builds the prompt; None when it would be too long, or no part of the file is similar."""
     from string import Template
 
-    if len(edit.instruction) + len(edit.old) + len(edit.new) > EDIT_LIMIT:
+    instruction, old, new = params["instruction"], params["old_string"], params["new_string"]
+    if len(instruction) + len(old) + len(new) > EDIT_LIMIT:
         return None
-    text, scope = edit.text, ""
+    scope = ""
     if len(text) > FILE_LIMIT:
-        excerpt = _excerpt(text, edit.old)
-        if excerpt is None:
+        line = nearest_line(text, old)
+        if line is None:
             return None
-        text, scope = excerpt, " (only the part of it around the most similar lines)"
+        at = sum(len(each) + 1 for each in text.split("\n", line)[:line])
+        text = text[max(at - FILE_LIMIT // 2, 0) : at + FILE_LIMIT // 2]
+        scope = " (only the part of it around the most similar lines)"
     template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     return Template(template).substitute(
-        instruction=edit.instruction,
-        old=edit.old,
-        new=edit.new,
-        error=edit.error,
-        text=text,
-        scope=scope,
+        instruction=instruction, old=old, new=new, error=error, text=text, scope=scope
     )
 
 
@@ -147,25 +117,6 @@ def _unfenced(answer: str) -> str:
     return text
 
 
-def _excerpt(text: str, old: str) -> str | None:
-    """Whole lines around the place most similar to `old`, at most FILE_LIMIT characters."""
-    from alhena.tools.edit.nearest import nearest_line
-
-    line = nearest_line(text, old)
-    if line is None:
-        return None
-    at = 0
-    for _ in range(line):
-        at = text.index("\n", at) + 1
-    start = max(0, at - FILE_LIMIT // 2)
-    end = start + FILE_LIMIT
-    if start:
-        start = text.find("\n", start, at) + 1 or start
-    if end < len(text):
-        end = text.rfind("\n", at, end) + 1 or end
-    return text[start:end]
-
-
 class CorrectedEdit(TextEdit):
     """An edit of one file, corrected by a model if needed."""
 
@@ -193,14 +144,9 @@ class CorrectedEdit(TextEdit):
             or not is_correctable(self.path, self._text)
         ):
             return missed
-        edit = FailedEdit(
-            instruction=self.params["instruction"],
-            old=self.params["old_string"],
-            new=self.params["new_string"],
-            text=self._text,
-            error=missed.message,
+        prompt = await run_blocking(
+            context.cancellation, correction_prompt, self.params, self._text, missed.message
         )
-        prompt = await run_blocking(context.cancellation, correction_prompt, edit)
         if prompt is None:
             return missed
         answer = await corrected(self._ask, prompt, self._timeout)
@@ -222,24 +168,15 @@ class CorrectedEdit(TextEdit):
         if self._correction is None:
             return super().edited(real, current, file)
         search, replace = self._correction.search, self._correction.replace
-        if omission_placeholder(self.path, replace, search) is not None:
-            return self._refused("its new text is not complete")
-        if not search or search == replace:
-            return self._refused("it changes nothing")
-        match = find_exact(file, search, replace)
-        if match is None:
-            return self._refused("its old text is not in the file either")
-        if match.edits is None:
-            return self._refused(f"its old text occurs {match.count} times")
-        old, new, search, replace = (
-            with_line_feeds(text, file)
-            for text in (self.params["old_string"], self.params["new_string"], search, replace)
-        )
-        problem = refusal(file.text, match.spans[0], Change(old, new), Change(search, replace))
-        if problem is not None:
-            return self._refused(problem)
+        match = find_exact(file, search, replace) if search and search != replace else None
+        problem = self._objection(match, search, replace)
+        if match is None or problem is not None:
+            return ToolFailure(
+                f"{self._missed} Correction refused: {problem}.",
+                ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
+            )
         match = msgspec.structs.replace(match, rung=Rung.CORRECTED)
-        return self.proposed(real, current, file, match, replace)
+        return self.proposed(real, current, file, match, with_line_feeds(replace, file))
 
     def how(self, file: TextFile, match: Match) -> str:
         """Explains the match to the model, unless it was exact."""
@@ -251,9 +188,23 @@ class CorrectedEdit(TextEdit):
             f"{places(file, match, 'line(s) ')}: {reason.rstrip('.')}."
         )
 
-    def _refused(self, reason: str) -> ToolFailure:
-        """The original failure, with the reason why no correction was applied."""
-        return ToolFailure(
-            f"{self._missed} Correction refused: {reason}.",
-            ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
-        )
+    def _objection(self, match: Match | None, search: str, replace: str) -> str | None:
+        """The reason why the correction is not applied; None when it is."""
+        if not search or search == replace:
+            return "it changes nothing"
+        if match is None:
+            return "its old text is not in the file either"
+        if match.edits is None:
+            return f"its old text occurs {match.count} times"
+        if omission_placeholder(self.path, replace, search) is not None:
+            return "its new text is not complete"
+        if self.params["new_string"].strip() and not replace.strip():
+            return "it takes away what the edit changes"
+        if len(search) > _LONGER * len(self.params["old_string"]) + _SPARE:
+            return "its old text is much longer than the one given"
+        added = _words(replace) - _words(search) - _words(self.params["new_string"])
+        return f"it adds {min(added)!r}, which the edit does not" if added else None
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))

@@ -345,9 +345,12 @@ def snippet_of(window: "Window") -> str:
     has at least five lines of context.
     """
     lines = [line.rstrip("\n") for line in window.after]
+    from alhena.tools.edit.splicing import grouped
+
     out: list[str] = []
     end = 0
-    for start, stop in _regions(window.changes, len(lines)):
+    for group in grouped(window.changes, CONTEXT):
+        start, stop = max(group[0][3] - CONTEXT, 0), min(group[-1][4] + CONTEXT, len(lines))
         if len(out) >= _LINES:
             out.append(GAP)
             break
@@ -359,20 +362,6 @@ def snippet_of(window: "Window") -> str:
         if not window.ends:
             out.append(GAP)
     return "\n".join(line if len(line) <= _LINE else line[:_LINE] + "\u2026" for line in out)
-
-
-def _regions(changes: list[tuple[str, int, int, int, int]], count: int) -> list[tuple[int, int]]:
-    """Ranges of new lines to show, with adjacent ranges merged."""
-    found: list[tuple[int, int]] = []
-    for tag, _, _, j1, j2 in changes:
-        if tag == "equal":
-            continue
-        start, stop = max(j1 - CONTEXT, 0), min(j2 + CONTEXT, count)
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], stop)
-        else:
-            found.append((start, stop))
-    return found
 
 
 def _region(lines: list[str]) -> list[str]:

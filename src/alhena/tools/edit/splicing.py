@@ -29,18 +29,9 @@ def common_prefix(a: str, b: str) -> int:
 
 def common_suffix(a: str, b: str, limit: int) -> int:
     """Length of the common suffix of `a` and `b`, at most `limit`."""
-    low, high = 0, min(len(a), len(b), limit)
-    step = 64
-    while step < high and a[len(a) - step : len(a) - low] == b[len(b) - step : len(b) - low]:
-        low, step = step, step * 2
-    high = min(high, step)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return common_prefix(
+        a[len(a) - min(limit, len(a)) :][::-1], b[len(b) - min(limit, len(b)) :][::-1]
+    )
 
 
 Span = tuple[int, int]
@@ -289,41 +280,36 @@ def opcodes(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Opcod
     return found
 
 
+def grouped(changes: list[Opcode], context: int) -> list[list[Opcode]]:
+    """Groups the changes that have at most twice the context between them."""
+    groups: list[list[Opcode]] = []
+    for change in changes:
+        if change[0] == "equal":
+            continue
+        if groups and change[1] - groups[-1][-1][2] <= 2 * context:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups
+
+
 def _hunks(window: Window) -> Iterator[str]:
     base, before, after = window.base, window.before, window.after
-    for group in _grouped(window.changes):
+    for group in grouped(window.changes, CONTEXT):
         _, first_old, _, first_new, _ = group[0]
         _, _, last_old, _, last_new = group[-1]
+        lead, tail = min(CONTEXT, first_old), min(CONTEXT, len(before) - last_old)
+        at, end = first_old - lead, last_old + tail
         yield (
-            f"@@ -{_range(base + first_old, base + last_old)} "
-            f"+{_range(base + first_new, base + last_new)} @@"
+            f"@@ -{_range(base + at, base + end)} "
+            f"+{_range(base + first_new - lead, base + last_new + tail)} @@"
         )
-        for tag, i1, i2, j1, j2 in group:
-            if tag == "equal":
-                yield from _lines(" ", before[i1:i2])
-                continue
+        for _, i1, i2, j1, j2 in group:
+            yield from _lines(" ", before[at:i1])
             yield from _lines("-", before[i1:i2])
             yield from _lines("+", after[j1:j2])
-
-
-def _grouped(changes: list[Opcode]) -> Iterator[list[Opcode]]:
-    """Groups changes closer than twice the context, with the context around them."""
-    group: list[Opcode] = []
-    for index, (tag, i1, i2, j1, j2) in enumerate(changes):
-        if tag != "equal":
-            group.append((tag, i1, i2, j1, j2))
-            continue
-        length = i2 - i1
-        if group and (index == len(changes) - 1 or length > 2 * CONTEXT):
-            keep = min(length, CONTEXT)
-            group.append((tag, i1, i1 + keep, j1, j1 + keep))
-            yield group
-            group = []
-        if index < len(changes) - 1:
-            skip = 0 if group else max(0, length - CONTEXT)
-            group.append((tag, i1 + skip, i2, j1 + skip, j2))
-    if group:
-        yield group
+            at = i2
+        yield from _lines(" ", before[at:end])
 
 
 def _range(start: int, stop: int) -> str:
