@@ -7,24 +7,12 @@ from alhena.policy.bash.model import Analysis, Effect, Part, Word
 from alhena.policy.bash.options import (
     base_name,
     first_operands,
-    global_options,
     is_option,
     split_settings,
 )
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reach import names_command
-from alhena.policy.bash.runners import RUNNERS, RUNNING
-from alhena.policy.bash.wrappers import (
-    CODE_IN_DATA,
-    CODE_RUNNERS,
-    EVALUATORS,
-    MENTIONING,
-    OPAQUE,
-    SHELLS,
-    WRAPPERS,
-    interpreter,
-    is_loader,
-)
+from alhena.policy.programs import global_options, interpreter, listed, wrapper
 
 
 def _words(text: str) -> frozenset[str]:
@@ -243,16 +231,11 @@ def _compiles(name: str) -> bool:
 
 
 def _runs_others(name: str) -> bool:
-    builtins = CODE_IN_DATA - {"[", "test", "printf"}
     bare = name.rstrip("0123456789.-")
-    return (
-        name in SHELLS
-        or name in CODE_RUNNERS
-        or bare in CODE_RUNNERS
-        or name in EVALUATORS | OPAQUE | MENTIONING | builtins
-        or name in WRAPPERS
-        or is_loader(name)
-    )
+    lists = ("shells", "code_runners", "evaluators", "opaque", "mentioning", "code_in_data")
+    harmless = name in {"[", "test", "printf"}
+    listed_there = any(name in listed(each) for each in lists) and not harmless
+    return listed_there or bare in listed("code_runners") or wrapper(name) is not None
 
 
 def _unknown_length(words: tuple[Word, ...]) -> int | None:
@@ -263,7 +246,7 @@ def _unknown_length(words: tuple[Word, ...]) -> int | None:
     first = words[1]
     bare = first.text.replace("-", "").replace(":", "").replace("_", "")
     if first.literal and bare.isalnum() and first.text[:1].isalpha():
-        return None if first.text.partition(":")[0] in RUNNING else 2
+        return None if first.text.partition(":")[0] in listed("running") else 2
     return len(words) if all(word.literal for word in words) else None
 
 
@@ -289,7 +272,7 @@ def _with_subcommand(words: tuple[Word, ...], name: str) -> int | None:
             rest = words[start + 1 :]
             inner = _length(rest) if rest and not is_option(rest[0]) else None
             return None if inner is None else start + 1 + inner
-        if tuple(path.split()) in RUNNERS:
+        if wrapper(path) is not None:
             return None
         if path not in _SUBCOMMANDS and path not in _NAMED_TASK:
             return start + 1

@@ -6,7 +6,7 @@ from alhena.policy.bash.hazards.judge import hazard
 from alhena.policy.bash.options import prefix_words
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reader import analyse
-from alhena.policy.bash.wrappers import INTERPRETERS, SHELLS, WRAPPERS
+from alhena.policy.programs import all_programs, interpreter, listed, wrapper
 from alhena.policy.suggest import always_prefix, always_prefixes, prefix_text, root_commands
 from tests.policy.bash.parts import part
 
@@ -100,7 +100,9 @@ def test_always_saves_nothing_that_would_be_too_broad(command: str) -> None:
 
 
 def test_no_wrapper_shell_or_interpreter_is_ever_saved_alone() -> None:
-    for name in (*WRAPPERS, *SHELLS, *INTERPRETERS, "python3.11"):
+    programs = [name for name in all_programs() if interpreter(name) or wrapper(name)]
+    programs = [name for name in programs if " " not in name]
+    for name in (*programs, *listed("shells"), "python3.11"):
         for arguments in ("", " x", " -x", " x y", " 5 ls", " -- ls"):
             assert always_prefix(part(name + arguments)) is None
 

@@ -14,8 +14,7 @@ from alhena.policy.bash.options import (
     is_setting,
     takes,
 )
-from alhena.policy.bash.runners import RUNNER_PROGRAMS, RUNNERS
-from alhena.policy.bash.wrappers import LOADER, WITHOUT_COMMAND, WRAPPERS, Wrapper, is_loader
+from alhena.policy.programs import Wrapper, listed, program, wrapper
 
 ANYTHING = Word("", WordKind.EXPANSION, "…", split=True)
 """A word that may turn out to be any words."""
@@ -50,7 +49,7 @@ class Inner(msgspec.Struct, frozen=True, gc=False):
     @property
     def alone(self) -> bool:
         """Does no command follow, so that nothing else runs?"""
-        return not self.starts and self.certain and self.via in WITHOUT_COMMAND
+        return not self.starts and self.certain and self.via in listed("without_command")
 
 
 def inner_command(words: tuple[Word, ...]) -> Inner | None:
@@ -59,22 +58,20 @@ def inner_command(words: tuple[Word, ...]) -> Inner | None:
     if not head.literal:
         return None
     name = base_name(head.text)
-    if name in WRAPPERS:
+    known = wrapper(name)
+    if known is not None:
         if name == "command" and len(words) > 1 and _only_describes(words[1]):
             return None
-        return _Search(words, name, WRAPPERS[name], 1).inner()
-    if is_loader(name):
-        return _Search(words, name, LOADER, 1).inner()
-    if name in RUNNER_PROGRAMS:
+        return _Search(words, name, known, 1).inner()
+    paths = _runner_paths(name)
+    if paths:
         texts = {word.text for word in words}
-        if texts.isdisjoint(_second_words(name)):
-            return None
-        for path in _runner_paths(name):
-            if len(path) > 1 and path[1] not in texts:
+        for path, runner in paths:
+            if path[0] not in texts:
                 continue
-            begin = behind_subcommands(words, path[1:])
+            begin = behind_subcommands(words, path)
             if begin is not None:
-                return _Search(words, " ".join(path), RUNNERS[path], begin).inner()
+                return _Search(words, " ".join((name, *path)), runner, begin).inner()
     return None
 
 
@@ -82,15 +79,17 @@ def _only_describes(word: Word) -> bool:
     return word.literal and word.text[:1] == "-" and ("v" in word.text or "V" in word.text)
 
 
-@lru_cache(maxsize=64)
-def _runner_paths(name: str) -> tuple[tuple[str, ...], ...]:
-    paths = [path for path in RUNNERS if path[0] == name]
-    return tuple(sorted(paths, key=len, reverse=True))
+@lru_cache(maxsize=256)
+def _runner_paths(name: str) -> tuple[tuple[tuple[str, ...], Wrapper], ...]:
+    """The subcommands of a program that run others, the longest first."""
+    known = program(name)
+    runners = known.runners if known is not None else ()
+    return tuple((tuple(key.split()[1:]), wraps) for key in runners if (wraps := wrapper(key)))
 
 
-@lru_cache(maxsize=64)
-def _second_words(name: str) -> frozenset[str]:
-    return frozenset(path[1] for path in _runner_paths(name))
+def is_wrapper(name: str) -> bool:
+    """May the program of this (base) name run another that its words name?"""
+    return wrapper(name) is not None or bool(_runner_paths(name))
 
 
 class _Search:
@@ -162,7 +161,7 @@ def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
         yield Runs(via=via, words=rest, sure=likely and sure, settings=inner.settings)
         if inner.wrapper.code or inner.wrapper.remote:
             yield Runs(via=via, code=rest, sure=likely and sure)
-    if not inner.starts and via not in WITHOUT_COMMAND and _opens_a_shell(words):
+    if not inner.starts and via not in listed("without_command") and _opens_a_shell(words):
         yield Runs(via=via)
 
 

@@ -6,13 +6,12 @@ import msgspec
 
 from alhena.policy.bash.inner import Runs
 from alhena.policy.bash.model import Part, Word
-from alhena.policy.bash.options import Options, Takes, base_name, is_option, takes
+from alhena.policy.bash.options import Takes, base_name, is_option, takes
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect
-from alhena.policy.bash.wrappers import CODE_OPTIONS, INTERPRETERS, LONG_CODE_OPTIONS
+from alhena.policy.programs import Valued, listed, program
 
-_EDITORS = frozenset({"vi", "view", "vim", "nvim", "ex", "emacs", "gdb", "lldb"})
+_EDITORS = frozenset({"vim", "ex", "emacs", "gdb", "lldb"})
 _SHELL_MARKS = ("$(", "${", "\\", "`", "eval", '"$')
-_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 
 
 def shown_input(part: Part) -> tuple[Word, ...]:
@@ -36,7 +35,7 @@ def interpreted(words: tuple[Word, ...], language: str, part: Part) -> Iterator[
     found = _CodeSearch(words, language)
     for word in found.code:
         yield Runs(via=name, mentions=(word,), sure=False)
-    if language in _AWKS:
+    if language == "awk":
         yield from _awk(words, found)
     elif found.module is not None:
         yield Runs(via=f"{name} -m", words=words[found.module :])
@@ -67,13 +66,13 @@ class _CodeSearch:
         self.module: int | None = None
         self.script: int | None = None
         self.informs = False
-        letters = CODE_OPTIONS.get(language, "")
-        known = INTERPRETERS[language]
+        table = program(language)
+        known = table.language if table and table.language else Valued()
         at = 1
         while at < len(words) and self.script is None and self.module is None:
             word = words[at]
             if is_option(word) and not (word.literal and word.text == "--"):
-                at += self._option(at, letters, known)
+                at += self._option(at, known)
                 modular = language in {"python", "pypy"} and word.text[:2] != "--"
                 if modular and word.text.endswith("m") and at + 1 < len(words):
                     self.module = at + 1
@@ -81,19 +80,19 @@ class _CodeSearch:
                 self.script = at
             at += 1
 
-    def _option(self, at: int, letters: str, known: Options) -> int:
+    def _option(self, at: int, known: Valued) -> int:
         """The number of words behind the option that belong to it."""
         word = self.words[at]
         text = word.text
         self.informs = self.informs or text in {"--version", "--help", "-V", "-h", "-v", "-version"}
         following = self.words[at + 1 : at + 2]
         name, sign, value = text.partition("=")
-        if name in LONG_CODE_OPTIONS:
+        if name in listed("long_code_options"):
             self.code += [Word(value, word.kind, word.source)] if sign else following
             return 0 if sign else 1
         if not text.startswith("--"):
             for index, letter in enumerate(text[1:], start=2):
-                if letter in letters:
+                if letter in known.code:
                     attached = index < len(text) or not word.literal
                     self.code += [_cut(word, index)] if attached else following
                     # `perl -ne CODE`, `node -pe CODE`: letters may follow the one that says code.

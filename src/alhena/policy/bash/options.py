@@ -12,22 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.policy.bash.model import Word
+from alhena.policy.programs import Valued, global_options
 
 if TYPE_CHECKING:
     import re
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The options of a program that take a value: one-letter ones, and long ones without their two
-    dashes (those that have one dash keep it)."""
-
-    letters: str = ""
-    names: frozenset[str] = frozenset()
-
-
-def options(letters: str = "", names: str = "") -> Options:
-    """A table entry; the names stand in one text, separated by blanks."""
-    return Options(letters, frozenset(names.split()))
 
 
 class Takes(Enum):
@@ -44,7 +32,7 @@ def is_option(word: Word) -> bool:
     return text[:1] == "-" and len(text) > 1
 
 
-def takes(text: str, known: Options) -> Takes:
+def takes(text: str, known: Valued) -> Takes:
     """What the option `text` does with the next word; for a long option not in `known`, PERHAPS."""
     if text.startswith("--"):
         name = text[2:]
@@ -70,7 +58,7 @@ def is_setting(text: str) -> bool:
     return bool(sign) and name.removesuffix("+").isidentifier() and name.isascii()
 
 
-def first_operands(words: Sequence[Word], known: Options, count: int) -> tuple[int, ...]:
+def first_operands(words: Sequence[Word], known: Valued, count: int) -> tuple[int, ...]:
     """Where the first `count` operands stand, by the likeliest reading: options that `known` does
     not hold take no value. A word that is not literal counts as an operand, `+nightly` does not."""
     found: list[int] = []
@@ -85,115 +73,6 @@ def first_operands(words: Sequence[Word], known: Options, count: int) -> tuple[i
             found.append(index)
         index += 1
     return tuple(found)
-
-
-GLOBAL_OPTIONS = {
-    "apt": options("oct", "option config-file target-release"),
-    "apt-get": options("oct", "option config-file target-release"),
-    "aws": options(
-        "",
-        "profile region output endpoint-url query color ca-bundle cli-read-timeout "
-        "cli-connect-timeout cli-binary-format",
-    ),
-    "az": options("o", "output query subscription"),
-    "brew": options(),
-    "bun": options("c", "cwd config"),
-    "bundle": options("", "retry"),
-    "cargo": options("CZ", "config color manifest-path"),
-    "conda": options(),
-    "docker": options("cHl", "config context host log-level tlscacert tlscert tlskey"),
-    "docker compose": options(
-        "fp", "ansi env-file file parallel profile progress project-directory project-name"
-    ),
-    "docker-compose": options(
-        "fp", "ansi env-file file parallel profile progress project-directory project-name"
-    ),
-    "gcloud": options(
-        "",
-        "account billing-project configuration flags-file format impersonate-service-account "
-        "project verbosity access-token-file trace-token",
-    ),
-    "gh": options("R", "repo hostname"),
-    "git": options(
-        "Cc", "attr-source config-env git-dir list-cmds namespace super-prefix work-tree"
-    ),
-    "gradle": options(
-        "xpbcIgFM", "tests exclude-task project-dir build-file init-script max-workers console"
-    ),
-    "go": options("C", "-C"),
-    "helm": options(
-        "n",
-        "burst-limit kube-apiserver kube-as-group kube-as-user kube-ca-file kube-context "
-        "kube-tls-server-name kube-token kubeconfig namespace qps registry-config "
-        "repository-cache repository-config",
-    ),
-    "ip": options("bfn", "batch family netns"),
-    "kubectl": options(
-        "nsv",
-        "as as-group as-uid cache-dir certificate-authority client-certificate client-key "
-        "cluster context kubeconfig log-flush-frequency namespace password profile "
-        "profile-output request-timeout server tls-server-name token user username v vmodule",
-    ),
-    "make": options("fCIojlWE", "file makefile directory include-dir old-file jobs what-if eval"),
-    "mvn": options(
-        "fslTPtb", "-pl -rf -gs -gt file settings projects resume-from threads activate-profiles"
-    ),
-    "npm": options(
-        "Cw",
-        "cache globalconfig loglevel node-options otp prefix registry script-shell tag userconfig "
-        "workspace",
-    ),
-    "pip": options(
-        "",
-        "cache-dir cert client-cert exists-action keyring-provider log proxy python retries "
-        "timeout trusted-host use-deprecated use-feature",
-    ),
-    "pnpm": options("CF", "dir filter filter-prod loglevel reporter workspace-concurrency"),
-    "podman": options(
-        "",
-        "cgroup-manager conmon connection events-backend hooks-dir identity log-level module "
-        "namespace network-cmd-path network-config-dir out root runroot runtime runtime-flag "
-        "ssh storage-driver storage-opt tmpdir url volumepath",
-    ),
-    "poetry": options("CP", "directory project"),
-    "svn": options("", "config-dir config-option password username"),
-    "systemctl": options(
-        "HMtpPns",
-        "boot-loader-entry boot-loader-menu host image image-policy job-mode kill-value kill-whom "
-        "lines machine message output property reboot-argument root signal state timestamp type "
-        "what when",
-    ),
-    "terraform": options(),
-    "uv": options(
-        "", "allow-insecure-host cache-dir color config-file directory project python-preference"
-    ),
-    "yarn": options(
-        "", "cache-folder cwd global-folder link-folder modules-folder mutex registry use-yarnrc"
-    ),
-}
-"""Program -> its options before the subcommand that take a value."""
-
-_SAME_OPTIONS = {
-    "hub": "git",
-    "k": "kubectl",
-    "mamba": "conda",
-    "micromamba": "conda",
-    "gradlew": "gradle",
-    "mvnd": "mvn",
-    "mvnw": "mvn",
-    "nerdctl": "docker",
-    "oc": "kubectl",
-    "pip3": "pip",
-    "tofu": "terraform",
-}
-
-
-def global_options(name: str) -> Options:
-    """The options of a program before its subcommand; empty when the program is not known."""
-    return GLOBAL_OPTIONS.get(_SAME_OPTIONS.get(name, name), _NONE)
-
-
-_NONE = Options()
 
 
 def behind_subcommands(words: Sequence[Word], path: Sequence[str]) -> int | None:
@@ -213,16 +92,21 @@ def behind_subcommands(words: Sequence[Word], path: Sequence[str]) -> int | None
 def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
     """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
     and `--nam` for a name when it is long enough to be meant."""
-    known = _split_names(names)
+    return values_of(words, Valued(letters, _split_names(names)))
+
+
+def values_of(words: Sequence[Word], known: Valued) -> Iterator[Word]:
+    """As `option_values`."""
     for index in range(1, len(words)):
         word = words[index]
         if not is_option(word):
             continue
         text = word.text
         following = words[index + 1] if index + 1 < len(words) else None
-        if text.startswith("--") or text.partition("=")[0] in known:
+        if text.startswith("--") or text.partition("=")[0] in known.names:
             name, sign, value = text.removeprefix("--").partition("=")
-            if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known):
+            name = name.replace("_", "-")
+            if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known.names):
                 continue
             if sign:
                 yield Word(value, word.kind, word.source, word.split)
@@ -230,7 +114,7 @@ def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[W
                 yield following
             continue
         for at, letter in enumerate(text[1:], start=2):
-            if letter in letters:
+            if letter in known.letters:
                 if at < len(text) or not word.literal:
                     yield Word(text[at:], word.kind, word.source, word.split)
                 elif following is not None:
@@ -239,8 +123,8 @@ def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[W
 
 
 @lru_cache(maxsize=256)
-def _split_names(names: str) -> tuple[str, ...]:
-    return tuple(names.split())
+def _split_names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
 
 
 MAX_PREFIX = 16 * 1024

@@ -11,13 +11,10 @@ from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.bash.interpreters import shell_arguments
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
-    GLOBAL_OPTIONS,
-    Options,
     Takes,
     base_name,
     divided_prefix,
     first_operands,
-    global_options,
     is_option,
     is_setting,
     option_values,
@@ -25,15 +22,8 @@ from alhena.policy.bash.options import (
     takes,
 )
 from alhena.policy.bash.reach import Command, Reach
-from alhena.policy.bash.spellings import ABBREVIATING, ONE_DASH, Letters, letters_of, main_spelling
-from alhena.policy.bash.wrappers import (
-    CODE_IN_DATA,
-    EVALUATORS,
-    FIND_ACTIONS,
-    FINDERS,
-    OPAQUE,
-    SHELLS,
-)
+from alhena.policy.programs import Program, Valued, global_options, listed
+from alhena.policy.programs import program as known_program
 
 
 def useless_prefix(prefix: str) -> str | None:
@@ -54,13 +44,13 @@ def unreached(words: tuple[Word, ...], length: int) -> str | None:
         rest = words[start:]
         head = rest[0]
         name = base_name(head.text)
-        if not head.literal or not head.text or name in EVALUATORS | OPAQUE:
+        if not head.literal or not head.text or name in listed("evaluators") | listed("opaque"):
             return f"{name or 'an empty word'} makes later words mean something else"
-        if head.text in CODE_IN_DATA - _HARMLESS_BUILTINS:
+        if head.text in listed("code_in_data") - _HARMLESS_BUILTINS:
             return f"{name} can run code hidden in its arguments"
-        if name in SHELLS:
+        if name in listed("shells"):
             return _shell_reaches(rest, length - start)
-        if name in FINDERS:
+        if name in listed("finders"):
             return _actions_reach(rest, length - start)
         inner = inner_command(rest)
         if inner is None or inner.alone or inner.wrapper.remote:
@@ -79,7 +69,7 @@ def unreached(words: tuple[Word, ...], length: int) -> str | None:
 def _actions_reach(words: tuple[Word, ...], length: int) -> str | None:
     """The commands of `find -exec` within the prefix; those behind it are hazards."""
     for at, word in enumerate(words[:length]):
-        if word.text in FIND_ACTIONS:
+        if word.text in listed("find_actions"):
             left = length - at - 1
             found = unreached((*words[at + 1 :], ANYTHING), left)
             if found is not None or left < 1:
@@ -121,7 +111,7 @@ def match_words(wanted: tuple[str, ...], words: tuple[Word, ...]) -> Match:
     if _literally(wanted, words):
         return head
     name = base_name(wanted[0])
-    program = _Program(name, letters_of(name))
+    program = _Compared(name, known_program(name) or Program())
     wanted_words = program.respelled(tuple(Word(text) for text in wanted))
     options, operands = program.divided(wanted_words)
     words = program.respelled(words)
@@ -160,11 +150,16 @@ def _match_unknown_head(name: str, word: Word) -> Match:
     return Match.MAYBE
 
 
-class _Program(msgspec.Struct, frozen=True):
+class _Compared(msgspec.Struct, frozen=True):
     """What is known of the program whose arguments are compared."""
 
     name: str
-    letters: Letters | None
+    table: Program
+
+    @property
+    def valued(self) -> str:
+        """The one-letter options that take a value in any subcommand."""
+        return self.table.letters or ""
 
     def respelled(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
         """The words with the main spelling of the subcommand."""
@@ -174,7 +169,7 @@ class _Program(msgspec.Struct, frozen=True):
         first = found[0]
         adjacent = len(found) == 2 and found[1] == first + 1 and words[found[1]].literal
         second = words[found[1]].text if adjacent else None
-        text, both = main_spelling(self.name, words[first].text, second)
+        text, both = _main_spelling(self.table, words[first].text, second)
         if text == words[first].text and not both:
             return words
         return (*words[:first], Word(text), *words[first + 1 + both :])
@@ -201,16 +196,16 @@ class _Program(msgspec.Struct, frozen=True):
             at += 1
         return options, tuple(operands)
 
-    def _takes_value(self, text: str, known: Options, *, first: bool) -> bool:
+    def _takes_value(self, text: str, known: Valued, *, first: bool) -> bool:
         if first and takes(text, known) is Takes.NEXT:
             return True
-        valued = self.letters.with_value if self.letters and not self.has_subcommands else ""
+        valued = "" if self.has_subcommands else self.valued
         return len(text) == 2 and text[1] in valued
 
     @property
     def has_subcommands(self) -> bool:
         """Does what an option means depend on a subcommand?"""
-        return self.name in GLOBAL_OPTIONS
+        return self.table.before is not None
 
     def operands(self, wanted: tuple[str, ...], words: tuple[Word, ...]) -> Match:
         """Are these the first operands? All readings are followed: which option takes a value is
@@ -251,13 +246,13 @@ class _Program(msgspec.Struct, frozen=True):
             return [(n, found, ended, sure) for n, sure in self._widths(text, first=found == 0)]
         if text == want:
             return [(1, found + 1, ended, True)]
-        if found == 0 and self.name in ABBREVIATING and text and want.startswith(text):
+        if found == 0 and self.name in listed("abbreviating") and text and want.startswith(text):
             return [(1, 1, ended, False)]
         return []
 
     def _widths(self, text: str, *, first: bool) -> list[tuple[int, bool]]:
         """The number of words an option takes up, each with whether that is sure."""
-        known = GLOBAL_OPTIONS.get(self.name) if first else None
+        known = self.table.before if first else None
         if known is not None:
             match takes(text, known):
                 case Takes.NEXT:
@@ -267,14 +262,14 @@ class _Program(msgspec.Struct, frozen=True):
                 case Takes.NOTHING:
                     return [(1, True)]
         if text.startswith("--"):
-            flags = self.letters.long.items() if self.letters else ()
-            valued = self.letters.with_value if self.letters else ""
-            if "=" in text or any(text[2:] == n and c not in valued for c, n in flags):
+            if "=" in text or any(
+                text[2:] == n and c not in self.valued for c, n in self.table.long.items()
+            ):
                 return [(1, True)]
-        elif self.letters is not None:
+        elif self.table.letters is not None:
             unsure = [(2, False)] if self.has_subcommands else []
             for index, letter in enumerate(text[1:], start=2):
-                if letter in self.letters.with_value:
+                if letter in self.valued:
                     last = index == len(text)
                     return [(2, True), *([(1, False)] if unsure else [])] if last else [(1, True)]
             return [(1, True), *unsure]
@@ -286,29 +281,25 @@ class _Program(msgspec.Struct, frozen=True):
         if wanted.startswith("--"):
             name, sign, given = wanted[2:].partition("=")
             best = self._long(name, given if sign else value, words)
-        elif self.name in ONE_DASH or value is not None:
+        elif self.name in listed("one_dash") or value is not None:
             best = self._whole(wanted, value, words)
         else:
             found = min(self._letter(letter, words) for letter in wanted[1:])
             exact = any(w.literal and w.text == wanted for w in self._arguments(words))
-            vague = self.letters is None and len(wanted) > 2
+            vague = self.table.letters is None and len(wanted) > 2
             best = Match.YES if exact else min(found, Match.MAYBE) if vague else found
         return best
 
     def _arguments(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
         """The words among which options may stand."""
-        if self.name in ONE_DASH:
+        if self.name in listed("one_dash"):
             return words[1:]
         ends = [at for at, word in enumerate(words) if word.literal and word.text == "--"]
         return words[1 : ends[0]] if ends else words[1:]
 
     def _long(self, name: str, value: str | None, words: tuple[Word, ...]) -> Match:
         if value is not None:
-            letters = (
-                "".join(c for c, n in self.letters.long.items() if n == name)
-                if (self.letters)
-                else ""
-            )
+            letters = "".join(c for c, n in self.table.long.items() if n == name)
             return _value(value, option_values(words, letters, name), words)
         best = Match.NO
         for word in self._arguments(words):
@@ -325,20 +316,20 @@ class _Program(msgspec.Struct, frozen=True):
 
     def _cluster(self, text: str, name: str) -> Match:
         """Does a cluster of letters hold the one that means the long option `name`?"""
-        if self.letters is None:
+        if self.table.letters is None:
             first = name[:1].casefold()
             return Match.MAYBE if first and first in text.casefold() else Match.NO
         for letter in text[1:]:
-            if self.letters.long.get(letter) == name:
+            if self.table.long.get(letter) == name:
                 return Match.YES
-            if letter in self.letters.with_value:
+            if letter in self.valued:
                 break
-        known = name in self.letters.long.values()
+        known = name in self.table.long.values()
         return Match.MAYBE if not known and name[:1] in text else Match.NO
 
     def _letter(self, letter: str, words: tuple[Word, ...]) -> Match:
         """Is this one-letter option there?"""
-        long = self.letters.long.get(letter) if self.letters else None
+        long = self.table.long.get(letter)
         best = Match.NO
         for word in self._arguments(words):
             text = word.text
@@ -358,10 +349,10 @@ class _Program(msgspec.Struct, frozen=True):
 
     def _in_cluster(self, letter: str, long: str | None, text: str) -> Match:
         for index, given in enumerate(text[1:]):
-            same = long is not None and self.letters and self.letters.long.get(given) == long
+            same = long is not None and self.table.long.get(given) == long
             if given == letter or same:
-                return Match.YES if self.letters is not None or index == 0 else Match.MAYBE
-            if self.letters is not None and given in self.letters.with_value:
+                return Match.YES if self.table.letters is not None or index == 0 else Match.MAYBE
+            if given in self.valued:
                 rest = text[index + 2 :]
                 return Match.MAYBE if self.has_subcommands and letter in rest else Match.NO
         return Match.NO
@@ -370,7 +361,7 @@ class _Program(msgspec.Struct, frozen=True):
         """An option that is a word of its own, as `-delete` is."""
         if value is not None:
             letters = wanted[1:] if len(wanted) == 2 else ""
-            long = self.letters.long.get(letters, "") if self.letters else ""
+            long = self.table.long.get(letters, "")
             return _value(value, option_values(words, letters, f"{wanted} {long}"), words)
         best = Match.NO
         for word in self._arguments(words):
@@ -383,6 +374,18 @@ class _Program(msgspec.Struct, frozen=True):
 
 
 _MAKES = frozenset({"make", "gmake", "bmake"})
+
+
+def _main_spelling(table: Program, first: str, second: str | None) -> tuple[str, bool]:
+    """The main spelling of a subcommand (`npm i` is `npm install`), and whether the second word
+    belongs to it (`docker container rm` is `docker rm`)."""
+    for names, main in table.groups.get(first, {}).items() if second else ():
+        if second in names.split():
+            return main or second, True
+    main = next(
+        (main for main, others in table.spellings.items() if first in others.split()), first
+    )
+    return main, False
 
 
 def _value(wanted: str, values: Iterator[Word], words: Sequence[Word]) -> Match:

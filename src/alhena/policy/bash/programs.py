@@ -7,15 +7,14 @@ from alhena.policy.bash.inner import ANYTHING, Runs, with_unknown
 from alhena.policy.bash.interpreters import input_mentions, interpreted
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.options import (
-    Options,
     base_name,
     first_operands,
-    global_options,
     is_option,
     option_values,
+    values_of,
 )
 from alhena.policy.bash.scripts import ScriptEffect, sed_effect
-from alhena.policy.bash.wrappers import MENTIONING, interpreter
+from alhena.policy.programs import Valued, global_options, interpreter, listed, main_name, program
 
 _GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
 
@@ -73,11 +72,11 @@ def _git_as(words: tuple[Word, ...], start: int) -> Iterator[Runs]:
     """Subcommands that come down to others."""
     head, sub, behind = words[:1], words[start].text, words[start:]
     if sub == "for-each-repo":
-        found = first_operands(behind, Options("", frozenset({"config"})), 1)
+        found = first_operands(behind, Valued("", frozenset({"config"})), 1)
         if found:
             yield Runs(via="git for-each-repo", words=(*head, *behind[found[0] :]))
     else:
-        found = first_operands(behind, Options(), 1)
+        found = first_operands(behind, Valued(), 1)
         second = behind[found[0]] if found else Word("")
         rest = behind[found[0] + 1 :] if found else ()
         push = (*head, Word("push"))
@@ -108,54 +107,17 @@ _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _PLACES = ("{}", "{/", "{.", "{1")
 _FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 
-_TAR = (
-    "to-command use-compress-program rsh-command info-script new-volume-script rmt-command "
-    "checkpoint-action"
-)
-_CODE_VALUES = {
-    "bazel": ("", "run_under run-under shell_executable workspace_status_command"),
-    "difftool": ("x", "extcmd"),
-    "fish": ("cC", "command init-command"),
-    "flatpak": ("", "command"),
-    "flock": ("c", "command"),
-    "go": ("", "-exec -toolexec -vettool"),
-    "helm": ("", "post-renderer"),
-    "hyperfine": ("pcsS", "prepare cleanup setup conclude"),
-    "install": ("", "strip-program"),
-    "just": ("c", "command shell chooser"),
-    "make": ("E", "eval"),
-    "man": ("PH", "pager html"),
-    "meson": ("", "wrapper wrap"),
-    "mysql": ("", "pager"),
-    "nix": ("c", "command"),
-    "nix-shell": ("", "run command"),
-    "nodemon": ("x", "exec"),
-    "npm": ("c", "call script-shell"),
-    "npx": ("c", "call"),
-    "pandoc": ("FL", "filter lua-filter pdf-engine"),
-    "rg": ("", "pre hostname-bin"),
-    "rsync": ("e", "rsh rsync-path"),
-    "runuser": ("c", "command session-command"),
-    "scp": ("DS", ""),
-    "script": ("c", "command log-command"),
-    "sftp": ("DS", ""),
-    "sg": ("c", ""),
-    "sort": ("", "compress-program"),
-    "split": ("", "filter"),
-    "su": ("c", "command session-command"),
-    "tar": ("IF", _TAR),
-    "vagrant": ("c", "command"),
-    "wget": ("", "use-askpass"),
-    "zip": ("", "-TT unzip-command"),
-}
-"""Program -> its options whose value is shell code or a program."""
-
 
 @lru_cache(maxsize=256)
 def runs_others(name: str) -> bool:
     """May the program of this (base) name run others, as far as `program_runs` knows?"""
-    known = name in _HANDLERS or name in _CODE_VALUES or name in MENTIONING
-    return known or name.startswith("git-") or interpreter(name) is not None
+    known = main_name(name) in _HANDLERS or name in listed("mentioning") or _commands(name)
+    return bool(known) or name.startswith("git-") or interpreter(name) is not None
+
+
+def _commands(name: str) -> Valued | None:
+    table = program(name)
+    return table.commands if table is not None else None
 
 
 def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
@@ -164,15 +126,14 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     language = interpreter(name)
     if language is not None:
         yield from interpreted(words, language, part)
-    handler = _HANDLERS.get(name)
+    handler = _HANDLERS.get(main_name(name))
     if handler is not None:
         yield from handler(words)
-    if name in _CODE_VALUES:
-        letters, names = _CODE_VALUES[name]
-        for value in option_values(words, letters, names):
-            code = _without(value, "exec=") if name == "tar" else value
-            yield Runs(via=name, code=(code,), sure=name != "rsync")
-    if name in MENTIONING:
+    commands = _commands(name)
+    for value in values_of(words, commands) if commands is not None else ():
+        code = _without(value, "exec=") if main_name(name) == "tar" else value
+        yield Runs(via=name, code=(code,), sure=name != "rsync")
+    if name in listed("mentioning"):
         yield Runs(via=name, mentions=words[1:])
         yield from input_mentions(name, part)
     if name.startswith("git-") and len(name) > 4:
@@ -187,7 +148,7 @@ def _without(word: Word, beginning: str) -> Word:
 def _sed(words: tuple[Word, ...]) -> Iterator[Runs]:
     scripts = list(option_values(words, "e", "expression"))
     if not scripts:
-        known = Options("efl", frozenset({"expression", "file", "line-length"}))
+        known = Valued("efl", frozenset({"expression", "file", "line-length"}))
         operand = first_operands(words, known, 1)
         scripts = [words[i] for i in operand]
     for script in scripts:
@@ -222,7 +183,7 @@ def _actions(
                 yield Runs(via=via, words=with_unknown(rest, _PLACES), sure=False)
 
 
-_SSH = Options("BbcDEeFIiJLlmOoPpQRSWw")
+_SSH = Valued("BbcDEeFIiJLlmOoPpQRSWw")
 _SSH_COMMANDS = ("proxycommand", "localcommand", "knownhostscommand")
 
 
@@ -269,7 +230,7 @@ def _parallel(words: tuple[Word, ...]) -> Iterator[Runs]:
 
 def _script(words: tuple[Word, ...]) -> Iterator[Runs]:
     """`script [-q] FILE COMMAND …` of the BSDs; without a command, a shell."""
-    operands = first_operands(words, Options("cEIOoBTmtF"), 2)
+    operands = first_operands(words, Valued("cEIOoBTmtF"), 2)
     if len(operands) == 2:
         yield Runs(via="script", words=words[operands[1] :], sure=False)
     elif not any(True for _ in option_values(words, "c", "command")):
@@ -375,13 +336,8 @@ _HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
     "ed": _input_commands,
     "entr": _entr,
     "fd": _fd,
-    "fdfind": _fd,
     "find": _find,
-    "gfind": _find,
     "git": git_runs,
-    "gmake": _make,
-    "gsed": _sed,
-    "hub": git_runs,
     "hyperfine": _code_operands,
     "less": _pager,
     "make": _make,

@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.inner import Runs, wrapped
+from alhena.policy.bash.inner import Runs, is_wrapper, wrapped
 from alhena.policy.bash.interpreters import shell_arguments, shown_input
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name, option_values
 from alhena.policy.bash.programs import program_runs, runs_others
-from alhena.policy.bash.runners import RUNNER_PROGRAMS
-from alhena.policy.bash.wrappers import (
-    CODE_IN_DATA,
-    EVALUATORS,
-    OPAQUE,
-    SHELLS,
-    WRAPPERS,
-    is_loader,
-)
+from alhena.policy.programs import listed
 
 if TYPE_CHECKING:
     import re
@@ -85,9 +77,9 @@ def reach(part: Part) -> Reach:
 @lru_cache(maxsize=256)
 def _runs_itself(name: str) -> bool:
     """Is this (base) name that of a program that runs no other, whatever its words are?"""
-    wraps = name in WRAPPERS or name in RUNNER_PROGRAMS or is_loader(name)
-    evaluates = name in SHELLS or name in EVALUATORS or name in OPAQUE or name in CODE_IN_DATA
-    return not (wraps or evaluates or runs_others(name))
+    lists = ("shells", "evaluators", "opaque", "code_in_data")
+    evaluates = any(name in listed(each) for each in lists)
+    return not (is_wrapper(name) or evaluates or runs_others(name))
 
 
 class _Unfolding:
@@ -171,14 +163,14 @@ class _Unfolding:
     def _all_runs(self, name: str, command: Command, part: Part) -> Iterator[Runs]:
         words = command.words
         yield from wrapped(words)
-        if name in SHELLS:
+        if name in listed("shells"):
             yield from _shell(words, part)
-        elif name in EVALUATORS:
+        elif name in listed("evaluators"):
             yield from _evaluated(words)
-        elif name in OPAQUE:
+        elif name in listed("opaque"):
             if len(words) > 1:
                 yield Runs(via=name)
-        elif name in CODE_IN_DATA:
+        elif name in listed("code_in_data"):
             for word in words[1:]:
                 if "$(" in word.text or "`" in word.text:
                     yield Runs(via=name, code=(word,), sure=False)

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-from alhena.policy.bash.hazards.builds import BUILDS
 from alhena.policy.bash.hazards.reading import (
-    CONSOLES,
     SINKS,
     Reading,
     fed,
@@ -13,37 +11,26 @@ from alhena.policy.bash.hazards.reading import (
     script_effect,
     unknown,
 )
-from alhena.policy.bash.hazards.table import (
-    CHANGES,
-    CONNECTS,
-    ELSEWHERE,
-    READERS,
-    RUNS,
-    SAME,
-    Hazards,
-)
-from alhena.policy.bash.hazards.tools import TOOLS
 from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
     base_name,
     first_operands,
-    global_options,
     is_option,
     split_settings,
 )
 from alhena.policy.bash.reach import names_command
-from alhena.policy.bash.wrappers import interpreter
+from alhena.policy.programs import Effect, Program, global_options, interpreter, main_name, program
 
-_PROGRAMS = frozenset({"f", "file", "e", "source"})
+_PROGRAMS = frozenset({"-f", "--file", "-e", "--source"})
 _OPENSSL = {
-    **dict.fromkeys(("s_client", "s_server", "s_time", "ocsp"), CONNECTS),
-    **dict.fromkeys(("engine", "rehash", "srp"), RUNS),
+    **dict.fromkeys(("s_client", "s_server", "s_time", "ocsp"), Effect.CONNECTS),
+    **dict.fromkeys(("engine", "rehash", "srp"), Effect.RUNS),
 }
 
 
 def _sed_operand(reading: Reading, word: Word) -> str | None:
-    if reading.operands or reading.seen & {"e", "expression", "f", "file"}:
+    if reading.operands or reading.seen & {"-e", "--expression", "-f", "--file"}:
         return None
     return script_effect("sed", word) if reading.beyond else None
 
@@ -153,7 +140,7 @@ def _inside(reading: Reading, word: Word) -> str | None:
     path, source = Word(word.text.partition("::")[0]), word.source.partition("::")[0]
     unsure = word.kind is WordKind.EXPANSION or ".." in source or source[:1] == "~"
     out = leads_out(path) or (unsure and not word.literal)
-    return named(shown, ELSEWHERE) if out else None
+    return named(shown, Effect.ELSEWHERE) if out else None
 
 
 def _project(reading: Reading, word: Word) -> str | None:
@@ -171,20 +158,21 @@ def _tar_operand(reading: Reading, word: Word) -> str | None:
     if not reading.beyond:
         return None
     if ":" in word.text.partition("/")[0]:
-        return named(word.text, CONNECTS)
+        return named(word.text, Effect.CONNECTS)
     if reading.operands or reading.at != 1:
         return None
-    letters = [c for c in word.text if reading.table.effects.get(c, CONNECTS) is not CONNECTS]
+    effects = {c: reading.effect_of(f"-{c}") for c in word.text}
+    letters = [c for c, effect in effects.items() if effect not in (Effect.NONE, Effect.CONNECTS)]
     bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
     if not letters or not bundled:
         return None
-    return named(f"{word.text} (-{letters[0]})", reading.table.effects[letters[0]])
+    return named(f"{word.text} (-{letters[0]})", effects[letters[0]])
 
 
 def _sysctl_operand(reading: Reading, word: Word) -> str | None:
     if "=" not in word.text or not reading.beyond:
         return None
-    return named(word.text, CHANGES)
+    return named(word.text, Effect.CHANGES)
 
 
 def _database_operand(reading: Reading, word: Word) -> str | None:
@@ -194,13 +182,13 @@ def _database_operand(reading: Reading, word: Word) -> str | None:
     if reading.operands:
         return script_effect(reading.name, word)
     out = leads_out(word) or word.text.startswith("file:")
-    return named(word.source or word.text, ELSEWHERE) if out else None
+    return named(word.source or word.text, Effect.ELSEWHERE) if out else None
 
 
 def _connection_operand(reading: Reading, word: Word) -> str | None:
     """psql takes `host=… dbname=…` and URLs for the name of a database."""
     plain = word.literal and "=" not in word.text and "://" not in word.text
-    return None if plain or not reading.beyond else named(word.source or word.text, CONNECTS)
+    return None if plain or not reading.beyond else named(word.source or word.text, Effect.CONNECTS)
 
 
 def _editor_operand(reading: Reading, word: Word) -> str | None:
@@ -209,9 +197,9 @@ def _editor_operand(reading: Reading, word: Word) -> str | None:
         return None
     if reading.name == "ed":
         harmless = word.text[:1] not in {"!", ""}
-        return None if harmless else named(word.source or word.text, RUNS)
+        return None if harmless else named(word.source or word.text, Effect.RUNS)
     if "://" in word.text:
-        return named(word.text, CONNECTS)
+        return named(word.text, Effect.CONNECTS)
     return script_effect("vim", _behind(word)) if word.text.startswith("+") else None
 
 
@@ -221,7 +209,7 @@ def _behind(word: Word) -> Word:
 
 def _process(reading: Reading, word: Word) -> str | None:
     digits = word.text.isdigit() and reading.beyond
-    return named(f"{word.text}, which may be a process,", CHANGES) if digits else None
+    return named(f"{word.text}, which may be a process,", Effect.CHANGES) if digits else None
 
 
 def _openssl_operand(reading: Reading, word: Word) -> str | None:
@@ -236,7 +224,7 @@ def _toolchain(reading: Reading, word: Word) -> str | None:
     name = word.text[1:].partition("-")[0]
     released = name in {"stable", "beta", "nightly"} or name.replace(".", "").isdigit()
     plain = released and word.literal and "/" not in word.text
-    return None if plain else named(word.source or word.text, RUNS)
+    return None if plain else named(word.source or word.text, Effect.RUNS)
 
 
 def _target(reading: Reading, word: Word) -> str | None:
@@ -244,47 +232,34 @@ def _target(reading: Reading, word: Word) -> str | None:
     only_read = reading.name in {"git clone", "split"} and not reading.operands
     if not reading.beyond or only_read:
         return None
-    return named(word.source or word.text, ELSEWHERE) if leads_out(word) else None
+    return named(word.source or word.text, Effect.ELSEWHERE) if leads_out(word) else None
 
 
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
-    "psql": _connection_operand,
-    "sqlite3": _database_operand,
+    "awk": _awk_operand,
+    "built": _built,
+    "connection": _connection_operand,
+    "database": _database_operand,
     "date": _date_operand,
+    "editor": _editor_operand,
     "hostname": _hostname_operand,
+    "inside": _inside,
+    "make": _make_operand,
     "openssl": _openssl_operand,
-    "gdb": _process,
-    "dotnet": _project,
+    "pager": _pager_operand,
+    "process": _process,
+    "project": _project,
+    "second_written": _second_written,
     "sed": _sed_operand,
     "sysctl": _sysctl_operand,
     "tar": _tar_operand,
-    "cargo": _toolchain,
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk_operand),
-    **dict.fromkeys(("gradle", "mvn"), _built),
-    **dict.fromkeys(("ed", "ex", "vim"), _editor_operand),
-    **dict.fromkeys(
-        ("docker build", "mix", "mocha", "pytest", "rspec", "terraform", "tsc", "unittest"), _inside
-    ),
-    **dict.fromkeys(("bmake", "just", "make", "rake", "scons", "task"), _make_operand),
-    **dict.fromkeys(("less", "more"), _pager_operand),
-    **dict.fromkeys(("cpp", "json.tool", "uniq", "xxd"), _second_written),
-    **dict.fromkeys(("ar", "git clone", "git worktree", "install", "split", "strip"), _target),
-    **dict.fromkeys(("ant", "ninja"), _task_operand),
+    "target": _target,
+    "task": _task_operand,
+    "toolchain": _toolchain,
 }
-"""Program -> what is said of each of its operands."""
+"""What a table names as its `operand` -> what is said of each operand."""
 
-CHECKS: dict[str, Callable[[Reading, Word], str | None]] = {
-    "dotnet": _property,
-    "gradle": _property,
-    "mvn": _property,
-}
-"""Program -> what is said of each of its options."""
-
-
-HAZARDS: dict[str, Hazards] = {**READERS, **BUILDS, **TOOLS}
-"""Program, or program and subcommand -> its options with an effect. Behind `--` stands what the
-program hands on."""
-
+_WITH_PROPERTIES = ("dotnet", "gradle", "mvn")
 _TOO_DEEP = 16
 
 
@@ -320,14 +295,14 @@ def _module(words: tuple[Word, ...]) -> int | None:
     return None
 
 
-def known_as(program: str) -> str:
+def known_as(head: str) -> str:
     """The name that the tables have for a program: `gcc-12`, `vim.tiny` and
     `arm-none-eabi-gcc` are like others."""
-    name = base_name(program)
+    name = base_name(head)
     for known in (name, name.rstrip("0123456789.-"), name.partition(".")[0]):
-        found = SAME.get(known, known)
-        if found in HAZARDS:
-            return found
+        table = program(known)
+        if table is not None and (table.judged or table.subcommands):
+            return main_name(known)
     last = name.rstrip("0123456789.-").rpartition("-")[2]
     return last if last in _CROSS else name
 
@@ -338,28 +313,27 @@ _CROSS = frozenset({"ar", "as", "cpp", "g++", "gcc", "gdb", "ld", "nm", "objcopy
 def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> str | None:
     name = known_as(words[0].text)
     if name == "git":
-        return _git(words, count, HAZARDS[name])
+        return _git(words, count)
     for key in (*_subcommands(name, words), name):
-        table = HAZARDS.get(key)
-        if table is not None:
+        table = program(key)
+        if table is not None and table.judged:
             return _read(key, words, count, table, part)
     return None
 
 
 def _read(
-    key: str, words: tuple[Word, ...], count: int, table: Hazards, part: Part | None
+    key: str, words: tuple[Word, ...], count: int, table: Program, part: Part | None
 ) -> str | None:
-    check = CHECKS.get(key)
-    if check is not None:
+    if key in _WITH_PROPERTIES:
         walk = Reading(key, words, count, table)
         while walk.at < len(words):
-            found = check(walk, words[walk.at])
+            found = _property(walk, words[walk.at])
             if found is not None:
                 return found
             walk.at += 1
-    reading = Reading(key, words, count, table, OPERANDS.get(key))
+    reading = Reading(key, words, count, table, OPERANDS.get(table.operand))
     found = reading.hazard() or (_input(reading, part) if part else None)
-    behind = HAZARDS.get(f"{key} --")
+    behind = program(f"{key} --")
     if found is not None or behind is None:
         return found
     ended = reading.ended_at
@@ -368,8 +342,8 @@ def _read(
 
 def _input(reading: Reading, part: Part) -> str | None:
     """What a program does by the commands it reads from its standard input."""
-    console = CONSOLES.get(reading.name)
-    if console is None or reading.seen & console.without:
+    console = reading.table.console
+    if console is None or reading.seen & set(console.without.split()):
         return None
     if reading.operands >= console.operands and not reading.vague:
         return None
@@ -381,14 +355,13 @@ def _input(reading: Reading, part: Part) -> str | None:
 
 def _subcommands(name: str, words: tuple[Word, ...]) -> list[str]:
     """The program with its subcommands, the longest first, where tables speak of them."""
-    if name not in _WITH_SUBCOMMANDS:
+    table = program(name)
+    if table is None or not table.subcommands:
         return []
     found = first_operands(words, global_options(name), 2)
     texts = [words[at].text for at in found]
     return [" ".join((name, *texts[:length])) for length in range(len(texts), 0, -1)]
 
-
-_WITH_SUBCOMMANDS = frozenset(key.split(" ")[0] for key in HAZARDS if " " in key)
 
 _GIT_RUNNERS = {("bisect", "run"), ("submodule", "foreach")}
 _EXECUTED_KEYS = (
@@ -403,7 +376,7 @@ def _git_config(rest: tuple[Word, ...], count: int) -> str | None:
     beyond = rest[max(count, 0) :]
     file = next((each for each in beyond if each.text.startswith(("-f", "--file"))), None)
     if file is not None:
-        return named(file.text, ELSEWHERE)
+        return named(file.text, Effect.ELSEWHERE)
     keys = [word for word in beyond if not is_option(word)]
     for word in keys:
         if not word.literal or any(key in word.text.lower() for key in _EXECUTED_KEYS):
@@ -412,30 +385,33 @@ def _git_config(rest: tuple[Word, ...], count: int) -> str | None:
     return None
 
 
-def _git(words: tuple[Word, ...], count: int, table: Hazards) -> str | None:
+def _git(words: tuple[Word, ...], count: int) -> str | None:
     """Options before the subcommand and behind it mean different things."""
     operands = first_operands(words, global_options("git"), 3)
     start = operands[0] if operands else len(words)
-    if start != 1 or len(words) == 1:
+    table = program("git")
+    if table is not None and (start != 1 or len(words) == 1):
         before = Reading("git", words[: start + (start < len(words))], count, table).hazard()
-        if before is not None or start >= len(words):
+        if before is not None:
             return before
+    if start >= len(words):
+        return None
     sub = words[start].text
     if not words[start].literal:
-        return None if start < count else unknown(words[start], "git", RUNS)
+        return None if start < count else unknown(words[start], "git", Effect.RUNS)
     for at, word in enumerate(words[start:], start=start):
         text = word.text
         if at >= count and (text.startswith("ext::") or "=ext::" in text or "://-" in text):
-            return named(text, RUNS)
+            return named(text, Effect.RUNS)
     rest = words[start + 1 :]
     for at, word in enumerate(rest, start=start + 1):
         if (sub, word.text) in _GIT_RUNNERS and at + 1 >= count:
-            return named(f"git {sub} {word.text}", RUNS)
+            return named(f"git {sub} {word.text}", Effect.RUNS)
     if sub == "config":
         return _git_config(rest, count - start - 1)
-    inner = HAZARDS.get(f"git {sub}")
-    if inner is None:
-        return None
     key = f"git {sub}"
-    operand = OPERANDS.get(key)
+    inner = program(key)
+    if inner is None or not inner.judged:
+        return None
+    operand = OPERANDS.get(inner.operand)
     return Reading(key, words[start:], max(count - start, 0), inner, operand).hazard()

@@ -8,95 +8,22 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from alhena.policy.bash.hazards.table import (
-    CODE,
-    CONNECTS,
-    ELSEWHERE,
-    NOT_PLAIN,
-    RUNS,
-    SETTINGS,
-    WRITES,
-    Hazards,
-    Style,
-    option_name,
-)
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import is_option
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
+from alhena.policy.programs import (
+    ONE_DASH,
+    Arity,
+    Console,
+    Effect,
+    Program,
+    Style,
+    option_name,
+    program,
+)
 
 if TYPE_CHECKING:
     import re
-
-
-class Console(msgspec.Struct, frozen=True):
-    """The language of a program that reads commands. `refused`: a pattern that no harmless text
-    holds. `lines`: a pattern that each line of a harmless text is; the lines are not looked at when
-    it is empty. The program does not read its standard input when one of the options `without` is
-    there, or as many operands as `operands` says."""
-
-    refused: str = ""
-    lines: str = ""
-    without: frozenset[str] = frozenset()
-    operands: int = 1_000_000
-
-
-_SQLITE = Console(
-    refused=r"(?im)^[ \t]*\.(?!(?:tables?|schema|headers?|mode|dump|indexes|indices|databases|width"
-    r"|nullvalue|separator|quit|exit|help|show|stats|timer|echo|changes|bail|fullschema|print"
-    r"|explain|eqp|version|dbinfo|lint|sha3sum|limit)(?![\w.]))"
-    r"|\b(?:attach|load_extension|writefile|readfile|edit|fsdir|lsmode|zipfile|fts3_tokenizer"
-    r"|writable_schema|temp_store_directory|data_store_directory)\b"
-    r"|\bvacuum\b(?!\s{0,80}(?:\w{1,80}\s{0,80})?(?:;|\Z))|\bvacuum\s{0,80}into\b",
-    operands=2,
-)
-_PSQL = Console(
-    refused=r"(?i)\\(?!(?:d\w*\+?|l\+?|s[fv]\+?|z|x|a|t|q|h|timing|conninfo|encoding|pset|g)(?=[\s;]|$))"
-    r"|\\g[ \t]*[^\s\\]|`"
-    r"|\bcopy\b(?![^;'\"$/-]{0,400}\b(?:from\s{1,9}stdin|to\s{1,9}stdout)\b)"
-    r"|\b(?:program|do|execute|language|extension|dblink\w*|lo_(?:im|ex)port|load"
-    r"|pg_(?:read|write|ls|file|stat)\w*|alter\s+system)\b",
-    without=frozenset({"c", "command", "f", "file"}),
-)
-_MYSQL = Console(
-    refused=r"(?m)\\[^\\'\"%_0bnZgGqcstuwWph?]"
-    r"|(?i:(?:^|[;\n]|\\g)[^\S\n]*(?:system|source|tee|pager|edit|connect|delimiter)\b)"
-    r"|(?i:\b(?:outfile|dumpfile|load_file|load|soname|install|prepare|execute)\b)",
-    without=frozenset({"e", "execute"}),
-)
-_VIM = Console(
-    lines=r":*[ \t]*(?:[\d$%.,+-]*|/[\w .-]+/?|q(?:a|all|uit)?!?|set? +(?:no)?(?:number|nu|list|ro"
-    r"|readonly|wrap|hls|hlsearch|ic|ruler|paste|ff|fenc)\?*|syntax (?:on|off))",
-)
-_EX = Console(
-    lines=r":*[ \t]*(?:[\d$%.,+-]*(?:p|print|=|#|nu|number|l|list|d|delete|j|join)?|/[\w .-]+/?"
-    r"|w?q!?|wq!?|w|x)",
-)
-_ED = Console(refused=r"(?m)!|(?:^|[^a-zA-Z]|'[a-z])[rwWeEf][ \t]+\S")
-_GDB = Console(
-    lines=r"[ \t]*(?:(?:bt|backtrace|where)(?: +(?:full|-?\d+))*|info +[\w -]+|(?:i|info) +\w+"
-    r"|(?:list|l|frame|f|up|down|disassemble|thread) *[\w:.+-]*"
-    r"|thread apply (?:all|[\d ]+) +bt(?: full)?"
-    r"|set (?:pagination|confirm|width|height|print [\w-]+) +\w+"
-    r"|(?:p|print|ptype|whatis)(?:/\w)? +[\w.$*-]+"
-    r"|x/\d*\w* +[\w.$*+-]+|q|quit)?[ \t]*",
-    without=frozenset({"-batch"}),
-)
-_SFTP = Console(refused=r"(?m)^[-@ \t]*!", without=frozenset({"b"}))
-
-CONSOLES = {
-    "ed": _ED,
-    "ex": _EX,
-    "gdb": _GDB,
-    "mysql": _MYSQL,
-    "openssl": Console(lines="version", operands=1),
-    "psql": _PSQL,
-    "sftp": _SFTP,
-    "sqlite3": _SQLITE,
-    "vim": _VIM,
-}
-"""Program -> the language of its commands."""
 
 
 def stays_inside(name: str, text: str) -> bool:
@@ -111,7 +38,8 @@ def stays_inside(name: str, text: str) -> bool:
 def _patterns(name: str) -> "tuple[re.Pattern[str] | None, re.Pattern[str] | None]":
     import re
 
-    console = CONSOLES[name]
+    table = program(name)
+    console = table.console if table and table.console else Console()
     refused = re.compile(console.refused) if console.refused else None
     return refused, re.compile(console.lines) if console.lines else None
 
@@ -135,9 +63,8 @@ def _nothing(target: Word | None) -> bool:
 
 SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-"})
 
-_AWKS = frozenset({"awk", "gawk", "mawk", "nawk"})
 _LOCAL = frozenset({"127.0.0.1", "::1"})
-_WHOLE = (Style.WORDS, Style.FOLDED, Style.NOPT, Style.LONG_ONLY)
+_WHOLE = (*ONE_DASH, Style.NOPT)
 
 
 def named(text: str, effect: str) -> str:
@@ -148,7 +75,7 @@ def named(text: str, effect: str) -> str:
 def unknown(word: Word, name: str, effect: str) -> str:
     """An argument may become an option with an effect, as a sentence."""
     shown = word.source or word.text or "…"
-    effect = effect if effect is not ELSEWHERE else "works elsewhere"
+    effect = effect if effect is not Effect.ELSEWHERE else "works elsewhere"
     return f"{shown} may turn out to be an option by which {name} {effect}"
 
 
@@ -164,7 +91,7 @@ def script_effect(name: str, word: Word) -> str | None:
     """What the code that a program is given does, as a sentence."""
     if not word.literal:
         return f"the {name} script holds {word.source or word.text}, which may be any command"
-    if name != "sed" and name not in _AWKS:
+    if name not in {"sed", "awk"}:
         if stays_inside(name, word.text):
             return None
         return f"the commands for {name} may run, write or load something else"
@@ -188,7 +115,7 @@ class Reading:
         name: str,
         words: tuple[Word, ...],
         count: int,
-        table: Hazards,
+        table: Program,
         operand: "Callable[[Reading, Word], str | None] | None" = None,
     ) -> None:
         self.name, self.words, self.count, self.table = name, words, count, table
@@ -228,12 +155,13 @@ class Reading:
         return None
 
     def _ends(self) -> bool:
-        return self.table.style not in (Style.WORDS, Style.FOLDED, Style.LONG_ONLY)
+        return self.table.style not in ONE_DASH
 
     def _end(self) -> None:
         """Options end here, unless an option that is not known takes the two dashes for a value."""
         before = self.words[self.at - 1]
-        flag = option_name(before.text, self.table.style) in self.table.harmless
+        known = self.table.options.get(option_name(before.text, self.table.style))
+        flag = known is not None and before.literal and not (known.effect or known.takes_next)
         letter = len(before.text) == 2 and self.table.style is not Style.NOPT
         self._ended, self.ended_at = True, self.at
         self._surely = self.at == 1 or not is_option(before) or "=" in before.text or flag or letter
@@ -248,7 +176,7 @@ class Reading:
             not word.literal
             and word.text in {"", "-"}
             and not (word.kind is WordKind.PATTERN and word.source.startswith("~"))
-            and bool(self.table.effects)
+            and self.table.has_effects
         )
 
     def _option(self, word: Word) -> str | None:
@@ -261,7 +189,8 @@ class Reading:
         """The next word, when it is the value of this option. It is passed over then, but one that
         looks like an option is read as such, too: programs and their versions differ in which
         options take a value."""
-        if option not in self.table.values or self.at + 1 >= len(self.words):
+        known = self.table.options.get(option)
+        if known is None or not known.takes_next or self.at + 1 >= len(self.words):
             return None
         following = self.words[self.at + 1]
         self.end = self.at + 1
@@ -269,11 +198,6 @@ class Reading:
         if not both and (following.literal or not following.split):
             self.at += 1
         return following
-
-    def _pass_over(self, option: str, given: Word | None) -> None:
-        self.seen.add(option)
-        if given is None:
-            self._next(option)
 
     def _whole(self, word: Word) -> str | None:
         text, sign, value = word.text.partition("=")
@@ -283,9 +207,7 @@ class Reading:
         if not word.literal and not sign:
             return self._may_become(word)
         given = Word(value, word.kind) if sign else None
-        if option in self.table.harmless:
-            return self._pass_over(option, given)
-        if option in self.table.effects or option in self.table.values:
+        if option in self.table.options or option in self.table.hands:
             return self._effect(text, option, given or self._next(option))
         for known in () if text[:2] == "--" else self.table.joined:
             if option.startswith(known):
@@ -294,102 +216,114 @@ class Reading:
         if self.table.style is Style.NOPT:
             return self._shortened(text, option, given)
         if self.table.style is Style.LONG_ONLY and len(option) > 2:
-            known = next((k for k in self.table.effects if k.startswith(option)), None)
-            return self._effect(text, known, given or self._next(known)) if known else None
+            return self._abbreviated(text, self._beginnings(option), given)
         self.vague = True
         return None
 
+    def _beginnings(self, text: str) -> list[str]:
+        """The options with an effect that begin like this."""
+        options = self.table.options.items()
+        return [name for name, each in options if each.effect and name.startswith(text)]
+
+    def _abbreviated(self, text: str, names: list[str], given: Word | None) -> str | None:
+        """The effect of an option that `text` is the beginning of: any of these."""
+        value = given or (self._next(names[0]) if names else None)
+        return next(filter(None, (self._effect(text, name, value) for name in names)), None)
+
     def _shortened(self, text: str, option: str, given: Word | None) -> str | None:
         """npm takes any beginning of a name, and letters together."""
-        for known in self.table.effects:
-            if len(option) > 1 and known.startswith(option):
-                return self._effect(text, known, given or self._next(known))
+        names = self._beginnings(option) if len(option) > 3 else []
+        if names:
+            return self._abbreviated(text, names, given)
         bare = text.lstrip("-")
         for letter in bare if text[:2] != "--" else "":
-            if letter in self.table.effects:
-                return self._effect(text, letter, given or self._next(letter))
-        beginning = "registry" if option.endswith(":registry") else option.partition(".")[0]
-        return self._effect(text, beginning, given) if beginning in self.table.effects else None
+            if self.effect_of(f"-{letter}"):
+                return self._effect(text, f"-{letter}", given or self._next(f"-{letter}"))
+        beginning = "--registry" if option.endswith(":registry") else option.partition(".")[0]
+        return self._effect(text, beginning, given)
+
+    def effect_of(self, name: str) -> Effect:
+        """The effect of an option, none for one that is not known."""
+        option = self.table.options.get(name)
+        return option.effect if option is not None else Effect.NONE
 
     def _long(self, word: Word) -> str | None:
-        text, sign, value = word.text[2:].partition("=")
+        text, sign, value = word.text.partition("=")
         if not word.literal and not sign:
             return self._may_become(word)
-        name = option_name(f"--{text}", self.table.style)
+        name = option_name(text, self.table.style)
         given = Word(value, word.kind) if sign else None
-        if name in self.table.harmless:
-            return self._pass_over(name, given)
-        if name in self.table.values or name in self.table.effects:
-            return self._effect(f"--{text}", name, given or self._next(name))
-        shortened = self.table.style is not Style.CAMEL
-        for option in self.table.effects if shortened else ():
-            if len(option) > 1 and option[0] != "-" and option.startswith(name):
-                return self._effect(f"--{text}", option, given or self._next(option))
-        dotted = f"{name.partition('.')[0]}."
-        return self._effect(f"--{text}", dotted, given) if dotted in self.table.effects else None
+        if name in self.table.options:
+            return self._effect(text, name, given or self._next(name))
+        names = self._beginnings(name) if self.table.style is not Style.CAMEL else []
+        if names:
+            return self._abbreviated(text, names, given)
+        return self._effect(text, f"{name.partition('.')[0]}.", given)
 
     def _letters(self, word: Word) -> str | None:
         text = word.text
         apart = self.table.style is Style.APART
         for index, letter in enumerate(text[1:], start=2):
-            known = letter in self.table.values or letter in self.table.attached
-            if not known and letter not in self.table.effects:
+            option = self.table.options.get(f"-{letter}")
+            known = option is not None and option.arity is not Arity.FLAG
+            if option is None or not (known or option.effect):
                 continue
             attached = not apart and (index < len(text) or (known and not word.literal))
-            value = Word(text[index:], word.kind) if attached else self._next(letter)
-            found = self._effect(f"-{letter}", letter, value)
+            value = Word(text[index:], word.kind) if attached else self._next(f"-{letter}")
+            found = self._effect(f"-{letter}", f"-{letter}", value)
             if found is not None or (known and not apart):
                 return found
         return None if word.literal else self._may_become(word)
 
     def _may_become(self, word: Word) -> str | None:
-        if not self.beyond or not self.table.effects:
-            return None
-        return unknown(word, self.name, next(iter(self.table.effects.values())))
+        effects = (option.effect for option in self.table.options.values() if option.effect)
+        effect = next(effects, None)
+        return unknown(word, self.name, effect) if effect and self.beyond else None
 
     def _effect(self, shown: str, option: str, value: Word | None) -> str | None:
         self.seen.add(option)
-        effect = self.table.effects.get(option)
-        if option in self.table.handed or effect is CODE:
+        effect = self.effect_of(option)
+        if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
-        if effect is None or (value is not None and self._spared(option, effect, value)):
+        if not effect or (value is not None and self._spared(option, effect, value)):
             return None
         # To name an option that runs a program is not yet to name the program.
-        naming = effect in (RUNS, ELSEWHERE, NOT_PLAIN, SETTINGS)
+        naming = effect in _NAMING
         if (self.end if naming else self.start) < self.count:
             return None
-        if effect is ELSEWHERE and value is not None:
+        if effect is Effect.ELSEWHERE and value is not None:
             shown = f"{shown} {value.source or value.text}"
         return named(shown, effect)
 
     def _code(self, option: str, value: Word) -> str | None:
         """What the program does with a value that it takes for commands, or hands on."""
-        table = self.table.handed.get(option)
+        table = program(self.table.hands.get(option, ""))
         if table is None:
             return script_effect(self.name, value)
         if not value.literal:
-            return unknown(value, self.name, RUNS)
+            return unknown(value, self.name, Effect.RUNS)
         words = tuple(Word(text) for text in ("", *value.text.split(",")))
         return Reading(self.name, words, 1, table).hazard()
 
-    def _spared(self, option: str, effect: str, value: Word) -> bool:
+    def _spared(self, option: str, effect: Effect, value: Word) -> bool:
         """Is there no harm in this value?"""
         text = value.text
-        if effect is ELSEWHERE:
+        if effect is Effect.ELSEWHERE:
             return not leads_out(value)
         if not value.literal:
             return False
-        if effect is WRITES and text in SINKS:
+        if effect is Effect.WRITES and text in SINKS:
             return True
         harmless = _HARMLESS.get((self.name, option))
         if harmless is not None:
             return harmless(text)
-        if effect is NOT_PLAIN or effect is CONNECTS:
-            local = effect is CONNECTS and (text in _LOCAL or text[:1] == "/")
+        if effect in (Effect.PLAIN, Effect.CONNECTS):
+            local = effect is Effect.CONNECTS and (text in _LOCAL or text[:1] == "/")
             return local or text.replace("-", "").replace("_", "").replace("+", "").isalnum()
         return False
 
 
+_NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)
 _SSH_SAFE = ("stricthostkeychecking", "batchmode", "connecttimeout", "user", "port", "loglevel")
 _MERGING = ("merge", "pull", "rebase")
 _STRATEGIES = frozenset({"octopus", "ort", "ours", "recursive", "resolve", "subtree"})
@@ -475,18 +409,18 @@ def _meson_option(text: str) -> bool:
 
 
 _HARMLESS: dict[tuple[str, str], Callable[[str], bool]] = {
-    **dict.fromkeys((("ssh", "o"), ("scp", "o"), ("sftp", "o")), _ssh_setting),
+    **dict.fromkeys((("ssh", "-o"), ("scp", "-o"), ("sftp", "-o")), _ssh_setting),
     **dict.fromkeys((("go", "-ldflags"), ("go", "-gcflags")), _compiler_flags),
-    **dict.fromkeys((("tar", "f"), ("tar", "file")), _here),
-    **dict.fromkeys((("curl", "w"), ("curl", "write-out")), _shown_by_curl),
-    ("cmake", "D"): _cmake_variable,
-    **{(f"git {sub}", "strategy"): _strategy for sub in ("cherry-pick", "revert")},
-    **{(f"git {sub}", o): _strategy for sub in _MERGING for o in ("s", "strategy")},
-    **dict.fromkeys((("install", "m"), ("install", "mode")), _plain_mode),
-    ("meson", "D"): _meson_option,
-    **dict.fromkeys((("psql", "v"), ("psql", "set"), ("psql", "variable")), _plain_variable),
-    ("pytest", "p"): _plugin_left_out,
-    **dict.fromkeys((("pytest", "W"), ("pytest", "pythonwarnings")), _plain_warning),
-    **{(name, o): _rustc_codegen for name in ("rustc", "cargo --") for o in ("C", "codegen")},
+    **dict.fromkeys((("tar", "-f"), ("tar", "--file")), _here),
+    **dict.fromkeys((("curl", "-w"), ("curl", "--write-out")), _shown_by_curl),
+    ("cmake", "-D"): _cmake_variable,
+    **{(f"git {sub}", "--strategy"): _strategy for sub in ("cherry-pick", "revert")},
+    **{(f"git {sub}", o): _strategy for sub in _MERGING for o in ("-s", "--strategy")},
+    **dict.fromkeys((("install", "-m"), ("install", "--mode")), _plain_mode),
+    ("meson", "-D"): _meson_option,
+    **{("psql", o): _plain_variable for o in ("-v", "--set", "--variable")},
+    ("pytest", "-p"): _plugin_left_out,
+    **dict.fromkeys((("pytest", "-W"), ("pytest", "--pythonwarnings")), _plain_warning),
+    **{(name, o): _rustc_codegen for name in ("rustc", "cargo --") for o in ("-C", "--codegen")},
 }
 """Program and option -> is there no harm in this value of it?"""

@@ -26,16 +26,11 @@ from alhena.policy.bash.readonly.forms import (
     without_jq_pairs,
 )
 from alhena.policy.bash.readonly.git import refuse_git
-from alhena.policy.bash.readonly.grammar import Given, Grammar, read_words
+from alhena.policy.bash.readonly.grammar import Given, read_words
 from alhena.policy.bash.readonly.scripts import refuse_awk, refuse_sed
-from alhena.policy.bash.readonly.tables import (
-    grammar_of,
-    has_subcommands,
-    program_name,
-    tells_version,
-    why_absent,
-)
+from alhena.policy.programs import Program, main_name, program, tells_version, why_absent
 
+_PLACES = ("/bin/", "/usr/bin/", "/usr/local/bin/")
 _MAX_UNKNOWN = 256
 _SAYS_ONLY = frozenset(["echo", "expr", "true", "false", ":"])
 
@@ -72,6 +67,13 @@ def folder_may_run(part: Part) -> str | None:
     return None
 
 
+def program_name(text: str) -> str | None:
+    """The program a literal command word names: a bare name, or one in a system's directory."""
+    place = next((each for each in _PLACES if text.startswith(each)), "")
+    text = text.removeprefix(place)
+    return None if "/" in text or not text else text
+
+
 def _refuse_redirection(redirection: Redirection) -> str | None:
     target = redirection.target
     if redirection.effect is Effect.WRITE:
@@ -86,32 +88,40 @@ def _refuse_program(name: str, words: Sequence[Word]) -> str | None:
     texts = [word.text for word in words if word.literal]
     if name in _SAYS_ONLY or (len(texts) == len(words) == 1 and tells_version(name, texts[0])):
         return None
+    name = main_name(name)
     if name in _LANGUAGES:
         return _LANGUAGES[name](words)
-    if texts and words[0].literal and has_subcommands(name):
-        grammar = grammar_of(f"{name} {texts[0]}")
-        if grammar is not None:
-            return _refuse_by_table(f"{name} {texts[0]}", grammar, words[1:])
-        if grammar_of(name) is None:
-            return f"{name} {texts[0]} is not in the list of commands that only read"
-    grammar = grammar_of(name)
-    return why_absent(name) if grammar is None else _refuse_by_table(name, grammar, words)
+    table = program(name)
+    if texts and words[0].literal and table is not None and table.subcommands:
+        key = f"{name} {texts[0]}"
+        inner = program(key)
+        if inner is not None and inner.reads:
+            return _refuse_by_table(key, inner, words[1:])
+        if not table.reads and any(map(_reads, table.subcommands)):
+            return f"{key} is not in the list of commands that only read"
+    if table is None or not table.reads:
+        return why_absent(name)
+    return _refuse_by_table(name, table, words)
 
 
-def _refuse_by_table(name: str, grammar: Grammar, words: Sequence[Word]) -> str | None:
-    looked_at = "names" in grammar.properties
+def _reads(name: str) -> bool:
+    table = program(name)
+    return table is not None and table.reads
+
+
+def _refuse_by_table(name: str, table: Program, words: Sequence[Word]) -> str | None:
+    looked_at = "names" in table.form
     refusal = None if looked_at else _refuse_places(words)
     if refusal is not None:
         return refusal
-    given = read_words(grammar, name, words)
+    given = read_words(table, name, words)
     if isinstance(given, str):
         return given
     if looked_at:  # what an option names may be read all the same
         refusal = _refuse_places([value for _, value in given.options if value is not None])
         if refusal is not None:
             return refusal
-    form = _FORMS.get(name)
-    return form(given) if form is not None else None
+    return CHECKS[table.check](given) if table.check else None
 
 
 def _refuse_places(words: Sequence[Word]) -> str | None:
@@ -130,10 +140,10 @@ def _refuse_tar(words: Sequence[Word]) -> str | None:
 
 def _refuse_jq(words: Sequence[Word]) -> str | None:
     kept = without_jq_pairs(words)
-    grammar = grammar_of("jq")
-    if isinstance(kept, str) or grammar is None:
+    table = program("jq")
+    if isinstance(kept, str) or table is None:
         return kept if isinstance(kept, str) else why_absent("jq")
-    return _refuse_places(words) or _refuse_by_table("jq", grammar, kept)
+    return _refuse_places(words) or _refuse_by_table("jq", table, kept)
 
 
 _LANGUAGES: dict[str, Callable[[Sequence[Word]], str | None]] = {
@@ -149,24 +159,18 @@ _LANGUAGES: dict[str, Callable[[Sequence[Word]], str | None]] = {
     "tar": _refuse_tar,
     "test": refuse_test,
 }
-_FORMS: dict[str, Callable[[Given], str | None]] = {
+CHECKS: dict[str, Callable[[Given], str | None]] = {
     "awk": refuse_awk,
     "date": refuse_date,
-    "diff": refuse_search,
-    "egrep": refuse_search,
-    "fgrep": refuse_search,
-    "gawk": refuse_awk,
-    "ggrep": refuse_search,
-    "grep": refuse_search,
     "getent": refuse_getent,
     "jq": refuse_jq,
     "lsof": refuse_lsof,
-    "mawk": refuse_awk,
     "ps": refuse_ps,
-    "rg": refuse_search,
+    "search": refuse_search,
     "sed": refuse_sed,
     "seq": refuse_seq,
     "stty": refuse_stty,
     "tail": refuse_tail,
     "tput": refuse_tput,
 }
+"""What a table names as its `check` -> the function."""

@@ -1,0 +1,253 @@
+"""Tables of programs: their options, with what each takes and does.
+
+The tables are the `*.toml` files of this folder; `scripts/compile_programs.py` compiles them to
+`programs.json`, of which a program is decoded when it is first asked for. docs/policy.md ("Adding a
+program") says what stands in them.
+"""
+
+from enum import IntEnum, StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Arity(IntEnum):
+    """How an option takes a value: not at all, surely, only attached, surely and perhaps dashed,
+    unless it is the last word, from the next word whatever is attached, also joined to its name."""
+
+    FLAG = 0
+    VALUE = 1
+    ATTACHED = 2
+    DASHED = 3
+    UNLESS_LAST = 4
+    APART = 5
+    JOINED = 6
+
+
+class Effect(StrEnum):
+    """What an option does that the program alone does not, as a clause."""
+
+    NONE = ""
+    WRITES = "writes a file"
+    DELETES = "deletes files"
+    RUNS = "runs another program"
+    SETTINGS = "takes its settings from elsewhere"
+    CHANGES = "changes more than it shows"
+    ELSEWHERE = "leads out of the working directory"
+    CONNECTS = "connects to another host"
+    PLAIN = "may name a file or a program"
+    CODE = "holds commands"
+
+
+class Style(StrEnum):
+    """How a program spells its options."""
+
+    LETTERS = "letters"  # letters together, values attached or next; names may be shortened
+    APART = "apart"  # letters together, each value in a word of its own
+    WORDS = "words"  # whole words behind one dash or two
+    FOLDED = "folded"  # whole words in any case
+    CAMEL = "camel"  # as LETTERS, names in camel case or with dashes
+    NOPT = "nopt"  # any beginning of a name behind any number of dashes, as npm reads them
+    LONG_ONLY = "long-only"  # as WORDS, names may be shortened (getopt_long_only)
+
+
+ONE_DASH = (Style.WORDS, Style.FOLDED, Style.LONG_ONLY)
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option. `reads`: a program that reads still only reads with it."""
+
+    arity: Arity
+    effect: Effect = Effect.NONE
+    reads: bool = False
+
+    @property
+    def takes_next(self) -> bool:
+        """May its value be the next word?"""
+        return self.arity not in (Arity.FLAG, Arity.ATTACHED)
+
+
+class Valued(msgspec.Struct, frozen=True, array_like=True):
+    """Options that take a value: one-letter ones, and long ones without their two dashes (those
+    that have one dash keep it). `code`: the letters that are followed by code."""
+
+    letters: str = ""
+    names: frozenset[str] = frozenset()
+    code: str = ""
+
+
+class Wrapper(msgspec.Struct, frozen=True):
+    """A command that ends in another command: its options, how many operands stand before the
+    other, and how many more may. `code`: the rest is joined with blanks and is shell code.
+    `settings`: `NAME=value` may stand before the other. `remote`: it runs on another machine."""
+
+    options: Valued = Valued()
+    operands: int = 0
+    optional: int = 0
+    settings: bool = False
+    code: bool = False
+    remote: bool = False
+
+
+class Console(msgspec.Struct, frozen=True):
+    """The language of a program that reads commands. `refused`: a pattern that no harmless text
+    holds. `lines`: a pattern that each line of a harmless text is; the lines are not looked at when
+    it is empty. The program does not read its standard input when one of the options `without` is
+    there, or as many operands as `operands` says."""
+
+    refused: str = ""
+    lines: str = ""
+    without: str = ""
+    operands: int = 1_000_000
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """A program, or one of its subcommands. `options` keeps names as `option_name` gives them.
+
+    `reads`: it only reads, with options that do; `form` has `guarded` (some option does more, so no
+    word may turn out to be one), `leading` (options stand before operands), `names` (it looks at
+    names, not contents); `operands` is how many there may be; `needs` are options of which one must
+    be there, with what happens otherwise; `refuses` are options that do not only read.
+    `judged`: it has options with an effect beyond that. `hands`: option -> the program that gets
+    its value, in words that commas separate. `joined`: options that a value follows directly.
+    `commands`: options whose value is shell code or a program. `before`: options before the
+    subcommand. `letters` and `long`: one-letter options with a value in any subcommand, and long
+    names of letters. `operand` and `check` name the functions that judge operands.
+    """
+
+    options: dict[str, Option] = {}
+    style: Style = Style.LETTERS
+    at_files: bool = False
+    reads: bool = False
+    form: tuple[str, ...] = ()
+    operands: int | None = None
+    needs: tuple[tuple[tuple[str, ...], str], ...] = ()
+    refuses: dict[str, str] = {}
+    judged: bool = False
+    hands: dict[str, str] = {}
+    joined: tuple[str, ...] = ()
+    commands: Valued | None = None
+    before: Valued | None = None
+    wraps: Wrapper | None = None
+    language: Valued | None = None
+    letters: str | None = None
+    long: dict[str, str] = {}
+    spellings: dict[str, str] = {}
+    groups: dict[str, dict[str, str]] = {}
+    console: Console | None = None
+    operand: str = ""
+    check: str = ""
+    subcommands: tuple[str, ...] = ()
+    runners: tuple[str, ...] = ()
+
+    @property
+    def has_effects(self) -> bool:
+        """Has some option an effect?"""
+        return any(option.effect for option in self.options.values())
+
+
+class _Tables(msgspec.Struct, frozen=True):
+    names: dict[str, str]
+    aliases: dict[str, str]
+    versions: dict[str, str]
+    absent: dict[str, str]
+    programs: dict[str, msgspec.Raw]
+
+
+@lru_cache(maxsize=1)
+def _tables() -> _Tables:
+    compiled = Path(__file__).with_name("programs.json").read_bytes()
+    return msgspec.json.decode(compiled, type=_Tables)
+
+
+@lru_cache(maxsize=1024)
+def program(name: str) -> Program | None:
+    """The table of a program by any of its names, or of a program with subcommands (`npm ls`)."""
+    first, blank, rest = name.partition(" ")
+    raw = _tables().programs.get(f"{main_name(first)}{blank}{rest}")
+    return None if raw is None else from_compiled(msgspec.json.decode(raw))
+
+
+def from_compiled(table: dict[str, Any]) -> Program:
+    """A table as `scripts/compile_programs.py` makes it."""
+    options = dict(_options(table.get("options", {})))
+    return msgspec.convert({**table, "options": options}, Program)
+
+
+def _options(groups: dict[str, str]) -> list[tuple[str, Option]]:
+    found: list[tuple[str, Option]] = []
+    for kind, names in groups.items():
+        arity, effect, reads = kind.split(" ")
+        known = Effect[effect.upper()] if effect else Effect.NONE
+        option = Option(Arity(int(arity)), known, reads == "reads")
+        found += [(name, option) for name in names.split(" ")]
+    return found
+
+
+def main_name(name: str) -> str:
+    """The name under which a program has its table."""
+    return _tables().aliases.get(name, name)
+
+
+@lru_cache(maxsize=64)
+def listed(name: str) -> frozenset[str]:
+    """A list of names, as `names.toml` has it."""
+    return frozenset(_tables().names[name].split())
+
+
+def tells_version(name: str, word: str) -> bool:
+    """Does this word, alone after the program's name, only make it tell its version?"""
+    return word in _tables().versions.get(name, "").split()
+
+
+def why_absent(name: str) -> str:
+    """One clause on a program that does not only read."""
+    return f"{name} {_tables().absent.get(name, 'is not in the list of commands that only read')}"
+
+
+def all_programs() -> tuple[str, ...]:
+    """The name of every table."""
+    return tuple(_tables().programs)
+
+
+def option_name(text: str, style: Style) -> str:
+    """The name of an option as its table holds it; of letters case matters."""
+    bare = text.lstrip("-")
+    if len(bare) > 1 and style in (Style.FOLDED, Style.CAMEL, Style.NOPT):
+        folded = bare.replace("-", "").replace("_", "").casefold()
+        return f"-{folded}" if style is Style.FOLDED else f"--{folded}"
+    if len(bare) < 2 or style in ONE_DASH:
+        return f"-{bare}"
+    return f"--{bare.replace('_', '-')}"
+
+
+def global_options(name: str) -> Valued:
+    """The options of a program before its subcommand; empty when the program is not known."""
+    found = program(name)
+    return found.before if found and found.before else _NONE
+
+
+_NONE = Valued()
+
+
+def wrapper(name: str) -> Wrapper | None:
+    """How a program of this (base) name wraps another."""
+    found = program("ld.so" if is_loader(name) else name)
+    return found.wraps if found else None
+
+
+def is_loader(name: str) -> bool:
+    """Is this the dynamic loader, which runs the program it is given?"""
+    return name.startswith(("ld-linux", "ld-musl", "ld.so"))
+
+
+@lru_cache(maxsize=256)
+def interpreter(name: str) -> str | None:
+    """The interpreter this (base) name means, perhaps with a version (`python3.12`)."""
+    for known in (name, name.rstrip("0123456789.-")):
+        found = program(known)
+        if found is not None and found.language is not None:
+            return main_name(known)
+    return None
