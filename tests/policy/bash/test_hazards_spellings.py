@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from alhena.policy.bash.hazards.judge import hazard
-from alhena.policy.bash.model import Part, Word
+from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.programs import (
     ONE_DASH,
     Effect,
@@ -99,3 +99,14 @@ def test_every_option_of_a_table_is_seen_in_every_spelling(key: str) -> None:
                 missed.append(" ".join((*base, *words)))
     assert missed == []
     assert seen >= len(effects)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git diff -U {}", "git diff --unified {}", "journalctl -n {}", "journalctl --lines {}"],
+)
+def test_what_follows_an_option_with_an_attached_value_may_be_an_option(command: str) -> None:
+    *words, _ = command.split()
+    unsure = Word("", WordKind.EXPANSION, '"$x"')
+    given = Part(text="", words=(*map(Word, words), unsure))
+    assert hazard(given, tuple(words[:1])) is not None
