@@ -20,7 +20,7 @@ from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
 from alhena.frontends.arguments import parse_run, run_parser
 from alhena.frontends.mentions import MAX_SHELL_OUTPUT
 from alhena.frontends.terminal import entry as prompt_history
-from alhena.frontends.terminal.asking import ANSWERS
+from alhena.frontends.terminal.approval_dialog import ANSWERS
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
 from alhena.http.client import proxy_for
 from alhena.http.endpoint import parse_endpoint

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from alhena.config.documents import parse_settings
-from alhena.config.place import open_place
+from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
 from alhena.policy.load import load_file
 from alhena.policy.model import Tier

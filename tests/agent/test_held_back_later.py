@@ -11,9 +11,9 @@ import pytest
 
 from alhena import Agent
 from alhena.agent.toolset.mcp import ServerControl
-from alhena.config.place import open_place
+from alhena.config.effective_settings import open_place
 from alhena.events import RunStartedEvent
-from alhena.frontends.trusting import accept, forget_trust
+from alhena.frontends.folder_trust import accept, forget_trust
 from alhena.mcp.server import ServerState
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import agent, events_of, turn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.place import open_place
+from alhena.config.effective_settings import open_place
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of
 from tests.agent.serving import Person, answers, declared, settings, turns

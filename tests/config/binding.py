@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from alhena.config.place import Place, open_place
-from alhena.frontends.trusting import accept
+from alhena.config.effective_settings import Place, open_place
+from alhena.frontends.folder_trust import accept
 
 
 def here(project: Path, **environ: str) -> Place:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from alhena.config.place import Place, open_place
+from alhena.config.effective_settings import Place, open_place
 
 
 def write(path: Path, value: Any) -> Path:

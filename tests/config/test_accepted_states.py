@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.config.accepted import with_accepted, without_accepted
+from alhena.config.accepted_entries import with_accepted, without_accepted
 from alhena.config.accepted_states import (
     MAX_FOLDER,
     MAX_STATES,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.config.checking import MOVED, value_at, with_value
+from alhena.config.effective_settings import Place, open_place
 from alhena.config.errors import ConfigError
 from alhena.config.layers import LayerFile, LayerKind, layered
-from alhena.config.place import Place, open_place
 from alhena.config.settings import Settings, known_keys
 from tests.config.places import user, workspace, write
 

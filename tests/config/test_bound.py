@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from alhena.config import pinned_entries as named_files
-from alhena.config.accepted import with_accepted
+from alhena.config.accepted_entries import with_accepted
+from alhena.config.effective_settings import Place, open_place
 from alhena.config.errors import ConfigError
 from alhena.config.mcp_servers import configured_servers
-from alhena.config.place import Place, open_place
-from alhena.frontends.trusting import accept
+from alhena.frontends.folder_trust import accept
 from tests.config.binding import accepted, here, pending
 from tests.config.places import user, workspace, write
 

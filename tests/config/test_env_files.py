@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from alhena.config.effective_settings import Place
 from alhena.config.env_files import PLACES, is_admitted, is_ours
 from alhena.config.mcp_servers import OF_WORKSPACE
-from alhena.config.place import Place
 from alhena.system.environment import child_environment
 from tests.config.places import opened, user, workspace, write
 

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.config.accepted import with_accepted
+from alhena.config.accepted_entries import with_accepted
 from alhena.config.accepted_states import MAX_ENTRY, MAX_FOLDER
 from alhena.config.documents import MAX_BYTES
 from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import bound_entries
-from alhena.frontends.trusting import accept
+from alhena.frontends.folder_trust import accept
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from alhena.config.effective_settings import open_place
 from alhena.config.mcp_servers import McpServer, Transport, configured_servers
-from alhena.config.place import open_place
 from alhena.config.settings import settings_of
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from alhena.config.effective_settings import open_place
 from alhena.config.env_files import is_admitted
 from alhena.config.environment import own_environment
-from alhena.config.place import open_place
 from alhena.system.environment import child_environment
 from tests.support.command import alhena
 

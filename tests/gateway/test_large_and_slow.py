@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from alhena.errors import ServerFaultError
 from alhena.gateway.access_log import Entry
+from alhena.gateway.dialect import MAX_MESSAGES
 from alhena.gateway.server import StallWatch, note_stall
-from alhena.gateway.speech import MAX_MESSAGES
 from tests.gateway.kit import LIMITS, client, gateway
 from tests.gateway.sources import HeldGenerator
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI, closed, raw_request

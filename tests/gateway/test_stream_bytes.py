@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from alhena.gateway.anthropic import AnthropicSpeech
+from alhena.gateway.dialect import event
 from alhena.gateway.openai import OpenAiSpeech
-from alhena.gateway.speech import event
 from alhena.wire.content import MODEL, Blob, Content, FunctionCall, Part
 from alhena.wire.dialects import anthropic, openai
 from alhena.wire.encoded import encode_value

@@ -10,7 +10,7 @@ import pytest
 from alhena.mcp.screen import Pace
 from alhena.mcp.stdio import BLANKS, ERRORS, HELD, LINE, Lines, stdio_transport
 from alhena.system.processes import Command, ProcessGroups
-from alhena.system.served import end_served, start_served
+from alhena.system.stdio_process import end_served, start_served
 from tests.support.patience import PATIENCE_S
 
 AFTER = """

@@ -9,7 +9,7 @@ from alhena.agent.recording import GONE
 from alhena.config.home import claimed_project_temp
 from alhena.session.replay import NOT_STARTED
 from alhena.session.store import Resumed, project_store
-from alhena.wire.conformance.mending import UNKNOWN_OUTCOME
+from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
 from alhena.wire.content import MODEL, USER
 from tests.agent.kit import agent, conforming, events_of
 from tests.agent.test_checkpoints import checkpointed, shell, turn

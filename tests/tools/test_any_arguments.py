@@ -19,7 +19,7 @@ from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, DelegateT
 from alhena.tools.builtin.write_todos import WriteTodos
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolFailure, ToolResult
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 from tests.tools.test_plan_mode_tools import Modes
 from tests.tools.web import ScriptedModel, response
 

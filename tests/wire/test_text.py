@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.wire.plain import carried_text, excerpt, is_token, scrub
+from alhena.wire.json_values import carried_text, excerpt, is_token, scrub
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 

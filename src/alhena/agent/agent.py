@@ -23,7 +23,7 @@ from alhena.policy.model import PolicyRule
 from alhena.tools.contract import Tool
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content, Part
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import AgentCheckpoints

@@ -51,7 +51,7 @@ from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content
 from alhena.wire.encoded import EncodedContent
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 HELD_S = 2.0
 """So long a process is waited for that was waited for in vain."""

@@ -28,7 +28,7 @@ from alhena.events import (
 )
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 Around = tuple[tuple[Part, ...], tuple[Part, ...]]
 """Parts sent before and after the text of a prompt."""

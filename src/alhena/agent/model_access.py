@@ -66,7 +66,7 @@ class SessionModel:
         from alhena.chat.turn import ASKED_AGAIN
         from alhena.models.errors import UnusableAnswerError
         from alhena.models.retry.generator import RetryingGenerator, retry_event
-        from alhena.models.retry.manner import Manner
+        from alhena.models.retry.retry_class import Manner
         from alhena.wire.conformance.check import RequestGate
 
         generator, own = self._source()

@@ -93,7 +93,7 @@ def open_session(
     cwd = options.directory()
     settings, told = given.settings, given.notices
     if settings is None:
-        from alhena.config.place import open_place
+        from alhena.config.effective_settings import open_place
 
         found = open_place(
             cwd, environ, skip_trust=given.skip_trust, env_files=given.environ is None

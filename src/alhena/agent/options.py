@@ -16,7 +16,7 @@ from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.config.accepted import Acceptance
+    from alhena.config.accepted_entries import Acceptance
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver, Edit
 
@@ -27,8 +27,8 @@ class AgentSettings(Value, frozen=True, kw_only=True):
     `approval_mode`: how much runs without asking. `include_directories`: workspace roots beside the
     working directory. `max_turns`: model turns per prompt, -1 for no limit. `max_tokens`,
     `max_cost` (US dollars): of a session; `max_seconds`: of a run, which ends whatever it is at;
-    None leaves them to `model.budget` of the settings. `settings`: None reads
-    those of the working directory (`config/place.py`). `environ`: None is this process's, with what
+    None leaves them to `model.budget` of the settings. `settings`: None reads those of the
+    working directory (`config/effective_settings.py`). `environ`: None is this process's, with what
     a .env file adds where the settings are read, too. `generator`: who answers, instead
     of choosing by model and credentials. `history`: a conversation to go on from (as
     `Agent.history` gave it); the environment context is then not sent again. `ask`: puts the

@@ -20,7 +20,7 @@ from alhena.system.errors import printable
 from alhena.version import __version__
 from alhena.wire.content import MODEL, USER, Content, text_content
 from alhena.wire.encoded import EncodedContent
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from threading import Thread

@@ -35,7 +35,7 @@ from alhena.version import __version__
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import MODEL, FunctionCall, Part
 from alhena.wire.encoded import encode_value
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.chat.chat import Chat

@@ -49,7 +49,7 @@ class History:
         length = len(self._entries)
         answers = any(part.function_response for part in parts)
         if not answers and self._entries and has_calls(self._entries[-1]):
-            from alhena.wire.conformance.mending import unanswered
+            from alhena.wire.conformance.content_repair import unanswered
 
             missing = unanswered(self._entries[-1].content)
             self._entries.append(EncodedContent(Content(role=USER, parts=missing)))

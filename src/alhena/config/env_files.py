@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.config.choosing import is_choosing
 from alhena.config.documents import read_limited
+from alhena.config.hijackable_environment import is_choosing
 
 QUOTES = ("'", '"', "`")
 _BLANKS = " \t\v\f\u00a0\ufeff"

@@ -13,8 +13,8 @@ from typing import Any, cast
 import msgspec
 
 from alhena.config.documents import value_on
+from alhena.config.effective_settings import Place
 from alhena.config.layers import names_in
-from alhena.config.place import Place
 from alhena.config.settings import EnvironmentRedaction
 
 CREDENTIALS = frozenset(

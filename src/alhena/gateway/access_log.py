@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from alhena.events import timestamp
+from alhena.gateway.dialect import answer_id
 from alhena.gateway.faults import FaultKind
-from alhena.gateway.speech import answer_id
 from alhena.wire.response import GenerateContentResponse
 
 _LINE = "alhena.line"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from alhena.gateway.dialect import ErrorForm, StreamForm, call_ids, event
 from alhena.gateway.faults import Fault, FaultKind
-from alhena.gateway.speech import ErrorForm, StreamForm, call_ids, event
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.encoded import encode_value

@@ -18,11 +18,7 @@ from alhena.gateway import listing
 from alhena.gateway.access_log import AccessLog, entry_of, line_of
 from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
-from alhena.gateway.exchange import Exchange, Terms, until_gone
-from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refused
-from alhena.gateway.google import GoogleSpeech
-from alhena.gateway.openai import OpenAiSpeech
-from alhena.gateway.speech import (
+from alhena.gateway.dialect import (
     Asked,
     Reading,
     Speech,
@@ -30,6 +26,10 @@ from alhena.gateway.speech import (
     reads_google,
     reads_openai,
 )
+from alhena.gateway.exchange import Exchange, Terms, until_gone
+from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refused
+from alhena.gateway.google import GoogleSpeech
+from alhena.gateway.openai import OpenAiSpeech
 from alhena.gateway.upstream import Upstream
 from alhena.http.endpoint import is_loopback
 from alhena.wire.encoded import encode_value

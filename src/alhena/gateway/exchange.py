@@ -17,8 +17,8 @@ from starlette.types import Receive, Send
 from alhena.errors import AlhenaError
 from alhena.gateway.access_log import Entry, Line
 from alhena.gateway.body import ClientGoneError, Closing, Limits
+from alhena.gateway.dialect import Speech, StreamForm
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
-from alhena.gateway.speech import Speech, StreamForm
 from alhena.wire.encoded import encode_value
 from alhena.wire.response import GenerateContentResponse
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from alhena.gateway.dialect import ErrorForm, StreamForm, event
 from alhena.gateway.faults import Fault, FaultKind
-from alhena.gateway.speech import ErrorForm, StreamForm, event
 from alhena.wire.dialects import gemini
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.encoded import encode_value

@@ -17,7 +17,7 @@ from alhena.hooks.model import (
     OnFailure,
 )
 from alhena.values import Value
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 

@@ -12,7 +12,7 @@ from alhena.mcp.connection import ListedPrompt
 from alhena.mcp.server import Server
 from alhena.mcp.tool import content_of
 from alhena.wire.content import Part
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 
 _PIECES = r"""\\.|"(?:[^"\\]|\\.)*"|'[^']*'|\\$|[^\s"'\\]"""
 _PIECE = re.compile(_PIECES, re.DOTALL)

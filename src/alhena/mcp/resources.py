@@ -21,7 +21,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.names import READ_RESOURCE
 from alhena.wire.content import Blob, Part, takes_media
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 
 NO_CONTENT = "No content returned from resource."
 

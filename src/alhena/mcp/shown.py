@@ -7,7 +7,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from alhena.config.choosing import is_choosing
 from alhena.config.environment import (
     MIN_CREDENTIAL,
     REDACTED,
@@ -15,6 +14,7 @@ from alhena.config.environment import (
     has_secret_value,
     without_secrets,
 )
+from alhena.config.hijackable_environment import is_choosing
 from alhena.config.mcp_servers import McpServer
 from alhena.display_text import escaped
 from alhena.mcp.server import Offer

@@ -24,7 +24,7 @@ from alhena.mcp.message_guard import LONGEST
 from alhena.mcp.screen import Intake, Pace
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups
-from alhena.system.served import end_served, start_served
+from alhena.system.stdio_process import end_served, start_served
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

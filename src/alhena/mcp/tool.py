@@ -21,7 +21,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.wire.content import Blob, Part
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 
 MAX_MEDIA = 10 * 1024 * 1024
 """Maximum characters of base64 in one result; further media are only named."""

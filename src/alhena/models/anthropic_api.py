@@ -36,7 +36,7 @@ from alhena.wire.dialects.signatures import is_foreign
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError
-from alhena.wire.plain import as_object
+from alhena.wire.json_values import as_object
 from alhena.wire.request import (
     FunctionCallingMode,
     GenerateContentConfig,

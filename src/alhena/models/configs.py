@@ -14,7 +14,7 @@ from alhena.config.settings import ModelConfigSettings
 from alhena.models.auth_type import AuthType
 from alhena.models.catalogue import Thinking, model_info, resolved_name, thinking_config
 from alhena.wire.encoded import needs_mending
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 
 CORE = "core"

@@ -14,7 +14,7 @@ from alhena.models.errors import CredentialsError
 from alhena.wire.decode import decode_error
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.errors import DecodeError
-from alhena.wire.plain import as_object, excerpt, is_token
+from alhena.wire.json_values import as_object, excerpt, is_token
 from alhena.wire.response import GenerateContentResponse
 
 E = TypeVar("E")

@@ -26,7 +26,7 @@ from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, Embedding, GenerateContentResponse
 

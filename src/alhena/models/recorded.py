@@ -16,7 +16,7 @@ from alhena.values import Value
 from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError
-from alhena.wire.plain import excerpt
+from alhena.wire.json_values import excerpt
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 

@@ -158,7 +158,7 @@ def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIAB
 
     Raises CredentialsError, which does not quote it, when the key does not fit in a header.
     """
-    from alhena.wire.plain import is_token
+    from alhena.wire.json_values import is_token
 
     for variable in variables:
         key = environ.get(variable, "").strip()

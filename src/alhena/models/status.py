@@ -18,7 +18,7 @@ from alhena.models.errors import (
 )
 from alhena.wire.decode import decode_error
 from alhena.wire.errors import ApiStatus, DecodeError, SseError
-from alhena.wire.plain import as_array, as_object, excerpt
+from alhena.wire.json_values import as_array, as_object, excerpt
 
 E = TypeVar("E", SseError, DecodeError)
 

@@ -18,7 +18,7 @@ from alhena.scheduler.bus import (
     UpdatePolicy,
 )
 from alhena.scheduler.states import ConfirmationError
-from alhena.scheduler.track import TrackedCall, plain
+from alhena.scheduler.tracked_call import TrackedCall, plain
 from alhena.tools.confirmation import (
     AskUserConfirmation,
     ConfirmationDetails,
@@ -35,7 +35,7 @@ from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.values import Value
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 Outcome = ToolConfirmationOutcome
 

@@ -13,7 +13,7 @@ import msgspec
 from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.states import CompletedToolCall, ExecutingToolCall, ScheduledToolCall, Status
-from alhena.scheduler.track import Clock, TrackedCall, plain
+from alhena.scheduler.tracked_call import Clock, TrackedCall, plain
 from alhena.tools.contract import (
     Discover,
     ExecutionContext,
@@ -29,7 +29,7 @@ from alhena.tools.threads import Boundary, one_line
 from alhena.values import Value
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.hooks.model import TailCall

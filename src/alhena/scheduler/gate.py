@@ -14,7 +14,7 @@ import msgspec
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
-from alhena.scheduler.track import TrackedCall
+from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.names import called_names
 from alhena.tools.registry import RegisteredTool
@@ -22,9 +22,9 @@ from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:
     from alhena.hooks.model import HookVerdict
-    from alhena.scheduler.asking import Asker
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Asking, ConfirmationRequest
+    from alhena.scheduler.confirmation_flow import Asker
     from alhena.scheduler.hooks import ToolHooks
 
 
@@ -195,7 +195,7 @@ class Gate:
             deny(call, nobody, None)
             return False
         if self._asker is None:
-            from alhena.scheduler.asking import Asker
+            from alhena.scheduler.confirmation_flow import Asker
 
             self._asker = Asker(
                 self._asking, self._executor, self._decision, self._cancel_all, self._notify

@@ -11,7 +11,7 @@ from alhena.hooks.inputs import McpContext
 from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.system import Hooks
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.scheduler.track import TrackedCall, plain
+from alhena.scheduler.tracked_call import TrackedCall, plain
 from alhena.tools.confirmation import (
     ConfirmationDetails,
     EditConfirmation,

@@ -23,7 +23,7 @@ from alhena.scheduler.states import (
     ToolCall,
     ValidatingToolCall,
 )
-from alhena.scheduler.track import BatchView, Emit, TrackedCall
+from alhena.scheduler.tracked_call import BatchView, Emit, TrackedCall
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
 from alhena.tools.threads import Boundary, one_line

@@ -27,7 +27,7 @@ from alhena.session.errors import ForeignError, NoSessionError, SessionError
 from alhena.session.records import SUFFIX, is_session_id, session_of
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import open_regular
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.session.checkpoints import Checkpoint

@@ -37,7 +37,7 @@ from alhena.session.replay import joined
 from alhena.wire.content import USER, Content, Part
 from alhena.wire.encoded import EncodedContent, encode_value, mend
 from alhena.wire.errors import EncodeError
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 _PASSING = (ContentEvent, ToolOutputEvent, ToolCallsUpdateEvent, ApiRequestEvent)
 """Events of which the contents, or later events, say all that lasts."""

@@ -21,7 +21,7 @@ from alhena.session.records import (
     Undone,
     record_of,
 )
-from alhena.wire.conformance.mending import UNKNOWN_OUTCOME
+from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
 from alhena.wire.content import MODEL, USER, Content, FunctionResponse, Part
 from alhena.wire.encoded import EncodedContent
 

@@ -29,7 +29,7 @@ from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import CREATE, synchronise, synchronise_directory
 from alhena.system.locking import alone_in
 from alhena.system.replacement import hold, remove_leftovers, temporary_name
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 MAX_NAME = 200
 """Characters that a tag may have."""

@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.values import Value
 from alhena.wire.content import Part
-from alhena.wire.plain import as_array
+from alhena.wire.json_values import as_array
 from alhena.wire.response import GenerateContentResponse
 
 T = TypeVar("T")

@@ -37,7 +37,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.response import content_text
 from alhena.wire.content import Part
-from alhena.wire.plain import excerpt as shown
+from alhena.wire.json_values import excerpt as shown
 
 THRESHOLD = 40_000
 KEEP_DAYS = 30

@@ -8,7 +8,7 @@ import msgspec
 from alhena.memory.frames import without_discoveries
 from alhena.tools.contract import LlmContent
 from alhena.wire.content import Blob, FileData, FunctionResponse, Part, takes_media
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 SUCCEEDED = "Tool execution succeeded."
 

@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.wire.content import Wire
 from alhena.wire.errors import ApiStatus, DecodeError
-from alhena.wire.plain import as_array, as_object, excerpt
+from alhena.wire.json_values import as_array, as_object, excerpt
 from alhena.wire.response import (
     CountTokensResponse,
     EmbedContentResponse,

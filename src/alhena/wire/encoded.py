@@ -14,7 +14,7 @@ import msgspec
 
 from alhena.wire.content import Content
 from alhena.wire.errors import EncodeError
-from alhena.wire.plain import as_array, as_object, scrub
+from alhena.wire.json_values import as_array, as_object, scrub
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ typed error, where the standard would ignore it line by line.
 """
 
 from alhena.wire.errors import SseError
-from alhena.wire.plain import excerpt
+from alhena.wire.json_values import excerpt
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 BODY_LIMIT = 64 * 1024

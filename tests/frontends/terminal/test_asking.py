@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from alhena.display_text import exact
-from alhena.frontends.terminal.asking import choices, question_menu, request_blocks, rule_words
+from alhena.frontends.terminal.approval_dialog import (
+    choices,
+    question_menu,
+    request_blocks,
+    rule_words,
+)
 from alhena.frontends.terminal.lines import plain, width
 from alhena.frontends.terminal.menu import Menu, Option, Picked, menu_lines, press
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from inline_snapshot import snapshot
 
-from alhena.frontends.terminal.earlier import (
+from alhena.frontends.terminal.resume_view import (
     CHARACTERS,
     MAX_CONTENTS,
     PROMPTS,

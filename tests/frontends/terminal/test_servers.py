@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena.config.settings import settings_of
-from alhena.frontends.terminal.asking import request_blocks
+from alhena.frontends.terminal.approval_dialog import request_blocks
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.tools.confirmation import McpConfirmation
 from tests.frontends.terminal.kit import ListScreen, text_of

@@ -13,7 +13,7 @@ from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, NetworkError, ServerFaultError, StreamCutError
 from alhena.models.errors import CapacityError, QuotaError, RecordingError
 from alhena.models.retry.generator import RetryPolicy, retry_policy
-from alhena.models.retry.manner import Manner, Patience, manner_of
+from alhena.models.retry.retry_class import Manner, Patience, manner_of
 from alhena.wire.errors import DecodeError, EncodeError, SseError
 
 

@@ -20,7 +20,7 @@ from alhena.models.errors import (
     ValidationRequiredError,
     ZeroQuotaError,
 )
-from alhena.models.retry.manner import Manner, manner_of
+from alhena.models.retry.retry_class import Manner, manner_of
 from alhena.models.status import Asked, api_error, refusal
 
 ASKED = Asked("gemini-2.5-pro", "https://api.example", ("s3cret-key",))

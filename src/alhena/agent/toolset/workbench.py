@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from alhena.agent.model_access import SessionFallback
     from alhena.agent.restoring import SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
-    from alhena.config.accepted import Acceptance
+    from alhena.config.accepted_entries import Acceptance
     from alhena.hooks.system import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety.check import SafetyChecks

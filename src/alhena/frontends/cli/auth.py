@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
-from alhena.config.place import Place
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.here import place_here
+from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.models.auth.authorization import open_browser
 from alhena.models.auth.exchange import find_client

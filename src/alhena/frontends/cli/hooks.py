@@ -15,7 +15,7 @@ from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.inputs import parse_json
-from alhena.frontends.here import place_here
+from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.hooks import inputs
 from alhena.hooks.firing import Firing, Hearing, HookSurroundings, outcome_of

@@ -6,12 +6,12 @@ import time
 from datetime import UTC, datetime
 
 from alhena.agent.toolset.mcp import token_file
+from alhena.config.effective_settings import Place
 from alhena.config.mcp_servers import McpServer, configured_servers
-from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import Parser
-from alhena.frontends.here import place_here
+from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place
 

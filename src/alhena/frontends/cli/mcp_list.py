@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 
 from alhena.agent.toolset.mcp import surroundings
+from alhena.config.effective_settings import Place
 from alhena.config.environment import SecretVariables
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import ConfiguredServers, configured_servers
-from alhena.config.place import Place
 from alhena.display_text import one_line
 from alhena.frontends.arguments import Parser
-from alhena.frontends.here import place_here, tell
+from alhena.frontends.current_settings import place_here, tell
+from alhena.frontends.descriptions import MARKS, state_words
 from alhena.frontends.streams import write_json, write_stdout
-from alhena.frontends.words import MARKS, state_words
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, ServerReport, Servers

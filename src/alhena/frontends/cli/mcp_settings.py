@@ -8,17 +8,17 @@ from typing import Any, cast
 import msgspec
 
 from alhena.agent.toolset.mcp import turn
-from alhena.config.accepted import folder_key
+from alhena.config.accepted_entries import folder_key
 from alhena.config.documents import settings_document
 from alhena.config.home import user_settings_path, workspace_settings_path
 from alhena.config.jsonc import with_value, without_value
 from alhena.config.mcp_servers import EVERY
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
+from alhena.frontends.current_settings import place_here
 from alhena.frontends.files import change_json
-from alhena.frontends.here import place_here
+from alhena.frontends.folder_trust import accept, forget_accepted
 from alhena.frontends.streams import write_stdout
-from alhena.frontends.trusting import accept, forget_accepted
 from alhena.system.workspace import current_directory, is_within
 
 SCOPES = ("user", "project")

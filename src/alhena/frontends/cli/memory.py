@@ -9,7 +9,7 @@ from alhena.agent.memory import memory_request
 from alhena.config.settings import Settings
 from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError
-from alhena.frontends.here import place_here
+from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.memory.files import MemoryKind, paths, printed
 from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory

@@ -11,7 +11,7 @@ from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
 from alhena.errors import UsageError
 from alhena.frontends.arguments import Parser
-from alhena.frontends.here import place_here
+from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.http.endpoint import is_loopback
 from alhena.models.retry.generator import RetryPolicy
@@ -24,7 +24,7 @@ from alhena.models.select import (
     choose_generator,
     is_demo,
 )
-from alhena.wire.plain import is_token
+from alhena.wire.json_values import is_token
 
 KEY_VARIABLE = "ALHENA_GATEWAY_KEY"
 PORT = 8080

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.display_text import escaped, one_line
+from alhena.frontends.descriptions import checkpoint_words, listed, restored_words
 from alhena.frontends.streams import is_terminal, write_json, write_stdout
-from alhena.frontends.words import checkpoint_words, listed, restored_words
 from alhena.session.adopting import Ownership
 from alhena.session.checkpoints import Checkpoint, CheckpointFiles
 from alhena.session.places import named

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.config.effective_settings import Place
 from alhena.config.environment import REDACTED, SecretVariables, has_secret_name, without_secrets
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
@@ -14,11 +15,10 @@ from alhena.config.home import (
     workspace_settings_path,
 )
 from alhena.config.layers import ORDER, Layer, LayerKind
-from alhena.config.place import Place
 from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
-from alhena.frontends.here import included, place_here, tell
+from alhena.frontends.current_settings import included, place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 

@@ -14,7 +14,7 @@ from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.arguments import Parser, split_list, split_tools
-from alhena.frontends.here import included, place_here, tell
+from alhena.frontends.current_settings import included, place_here, tell
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode

@@ -5,17 +5,15 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.config.accepted import own_data
+from alhena.config.accepted_entries import own_data
+from alhena.config.effective_settings import Place, open_place
 from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_folders_path
 from alhena.config.pinned_entries import Bound
-from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, trust_entries
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
-from alhena.frontends.bound_words import pending_lines
-from alhena.frontends.streams import write_json, write_stdout
-from alhena.frontends.trusting import (
+from alhena.frontends.folder_trust import (
     Waits,
     accept,
     accept_shown,
@@ -26,6 +24,8 @@ from alhena.frontends.trusting import (
     set_aside,
     what_waits,
 )
+from alhena.frontends.pinned_entry_text import pending_lines
+from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.errors import Level, Violation
-from alhena.wire.plain import as_object
+from alhena.wire.json_values import as_object
 
 COMMANDS = ("check", "convert")
 

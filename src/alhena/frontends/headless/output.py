@@ -270,13 +270,13 @@ class JsonOutput:
                 pass
 
     def _loop(self, event: LoopDetectedEvent) -> None:
-        from alhena.frontends.words import is_news, loop_words
+        from alhena.frontends.descriptions import is_news, loop_words
 
         if is_news(event):
             self._warnings.append(loop_words(event))
 
     def _compressed(self, event: CompressedEvent) -> None:
-        from alhena.frontends.words import compressed_words, is_loss
+        from alhena.frontends.descriptions import compressed_words, is_loss
 
         if is_loss(event):
             self._warnings.append(compressed_words(event))

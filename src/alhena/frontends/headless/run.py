@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from alhena.agent.agent import Agent
-from alhena.config.place import Place
+from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
@@ -26,6 +26,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.frontends.arguments import RunArguments
+from alhena.frontends.current_settings import place_here, session_settings
 from alhena.frontends.headless.output import (
     Cost,
     OutputFormat,
@@ -35,7 +36,6 @@ from alhena.frontends.headless.output import (
     output_for,
     unknown,
 )
-from alhena.frontends.here import place_here, session_settings
 from alhena.frontends.streams import (
     OutputError,
     is_terminal,
@@ -95,13 +95,13 @@ class Progress:
                 pass
 
     def _compressed(self, event: CompressedEvent) -> None:
-        from alhena.frontends.words import compressed_words, is_loss
+        from alhena.frontends.descriptions import compressed_words, is_loss
 
         if self._verbose or is_loss(event):
             self._line(f"alhena: {compressed_words(event)}")
 
     def _loop(self, event: LoopDetectedEvent) -> None:
-        from alhena.frontends.words import is_news, loop_words
+        from alhena.frontends.descriptions import is_news, loop_words
 
         if is_news(event):
             self._line(f"alhena: warning: {loop_words(event)}")
@@ -282,7 +282,7 @@ async def _served(
     if not name or "/" in name:
         return None
     await agent.workbench.sources.gather()
-    from alhena.frontends.referenced import filled_prompt, server_prompts
+    from alhena.frontends.mentions import filled_prompt, server_prompts
 
     served = server_prompts(agent.workbench)
     if name in served:
@@ -299,7 +299,7 @@ async def _served(
 async def _attached(agent: Agent, given: str, result: Result) -> "tuple[Part, ...]":
     """What the @paths of the command line hold, as at the terminal. What was piped in is somebody
     else's text, and none of it names files."""
-    from alhena.frontends.referenced import referenced
+    from alhena.frontends.mentions import referenced
 
     def warn(text: str) -> None:
         result.feed(WarningEvent(message=text))

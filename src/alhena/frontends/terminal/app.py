@@ -36,7 +36,7 @@ from prompt_toolkit.search import stop_search
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.ended import described, duration
+from alhena.frontends.terminal.call_result import described, duration
 from alhena.frontends.terminal.entry import Entry
 from alhena.frontends.terminal.keys import (
     Hands,

@@ -9,8 +9,8 @@ import msgspec
 from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
-from alhena.frontends.terminal.asking import rule_words
-from alhena.frontends.terminal.ended import counted, duration
+from alhena.frontends.terminal.approval_dialog import rule_words
+from alhena.frontends.terminal.call_result import counted, duration
 from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.session_commands import GoingBack, restore, undo
 from alhena.frontends.terminal.view import Totals
@@ -209,7 +209,7 @@ async def _clear(context: CommandContext, _rest: str) -> list[Line]:
 
 
 async def _compress(context: CommandContext, _rest: str) -> list[Line]:
-    from alhena.frontends.words import compressed_words
+    from alhena.frontends.descriptions import compressed_words
 
     event = await context.compress()
     style = "dim" if event.status in ("compressed", "noop") else "warning"

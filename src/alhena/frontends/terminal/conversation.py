@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 from alhena.agent.agent import Agent
 from alhena.agent.run import Run
 from alhena.agent.toolset.workbench import Workbench
+from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
@@ -24,10 +26,11 @@ from alhena.events import (
     ModelFallbackEvent,
     UserMessageEvent,
 )
-from alhena.frontends.mentions import shell_note
-from alhena.frontends.referenced import filled_prompt, referenced, server_prompts
+from alhena.frontends.arguments import RunArguments
+from alhena.frontends.current_settings import place_here, session_settings
+from alhena.frontends.mentions import filled_prompt, referenced, server_prompts, shell_note
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.asking import Consent
+from alhena.frontends.terminal.approval_dialog import Consent
 from alhena.frontends.terminal.lines import Block, Line, line
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.view import Totals, View, advance, printed, prompt_lines, without_run
@@ -40,6 +43,7 @@ from alhena.tools.contract import TerminalOutput, ToolFailure
 from alhena.tools.edit.modify import EditorCommand, edit_externally
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.registry import ToolRegistry
+from alhena.version import __version__
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
@@ -306,7 +310,7 @@ class Conversation(ShownSession):
         await self.agent.clear(session_id)
         self._notes.clear()
         self._begin()
-        from alhena.frontends.terminal.earlier import recalled
+        from alhena.frontends.terminal.resume_view import recalled
 
         self.view, blocks = await recalled(self.agent, self.view)
         self._show(blocks)
@@ -442,3 +446,52 @@ class Conversation(ShownSession):
             self.show_status()
         elif isinstance(event, ConfirmationRequestEvent):
             self._announced.setdefault(event.correlation_id, asyncio.Event()).set()
+
+
+async def converse(
+    arguments: RunArguments, screen: Screen, attach: Callable[[Conversation], None]
+) -> None:
+    """Works off what a person sends until the person leaves. `attach` is given the conversation as
+    soon as it takes input. Raises ConfigError, CredentialsError and what else keeps a session from
+    beginning."""
+    conversation = Conversation(screen, time.monotonic)
+    place = place_here(skip_trust=arguments.skip_trust, told=False)
+    if place.undecided:
+        from alhena.frontends.terminal.trust_dialog import ask_trust
+
+        if await ask_trust(place, screen.choose, conversation.print):
+            place = place_here(skip_trust=arguments.skip_trust, told=False)
+    if place.pending:
+        from alhena.frontends.terminal.trust_dialog import ask_changed
+
+        if await ask_changed(place, screen.choose, conversation.print):
+            place = place_here(skip_trust=arguments.skip_trust, told=False)
+    async with _agent(arguments, place, conversation) as agent:
+        greeting = f"alhena {__version__}  /help tells what can be done here"
+        conversation.print([line(greeting, "dim")])
+        if agent.workbench.resumed:
+            from alhena.frontends.terminal.resume_view import recalled
+
+            conversation.view, blocks = await recalled(agent, conversation.view)
+            screen.update(conversation.view, blocks)
+            conversation.print([line(f"Session {agent.session_id} goes on.", "dim")])
+        if arguments.prompt_interactive:
+            conversation.submit(arguments.prompt_interactive)
+        attach(conversation)
+        await conversation.run(agent)
+
+
+def _agent(arguments: RunArguments, place: Place, conversation: Conversation) -> Agent:
+    asked = session_settings(arguments, place)
+    return Agent(
+        model=arguments.model,
+        policy=arguments.policy_paths,
+        approve=conversation.approve,
+        settings=msgspec.structs.replace(
+            asked,
+            ask=conversation.ask,
+            edit=conversation.edit,
+            wait_for_servers=False,
+            facts={**asked.facts, "output_format": "text"},
+        ),
+    )

@@ -154,8 +154,8 @@ async def _sit(arguments: RunArguments, screen: "TerminalScreen") -> int:
     if painted.cancel():
         return await _closed(drawing)
     # In a thread, so that what is typed meanwhile is seen.
-    await asyncio.to_thread(import_module, "alhena.frontends.terminal.sitting")
-    from alhena.frontends.terminal.sitting import converse
+    await asyncio.to_thread(import_module, "alhena.frontends.terminal.conversation")
+    from alhena.frontends.terminal.conversation import converse
 
     gc.freeze()  # what is loaded is looked at no more: keys are not kept waiting for that
     gc.enable()
@@ -185,8 +185,8 @@ async def _closed(drawing: "asyncio.Task[None]") -> int:
 
 
 async def _with_lines(arguments: RunArguments) -> int:
+    from alhena.frontends.terminal.conversation import converse
     from alhena.frontends.terminal.line_screen import LineScreen
-    from alhena.frontends.terminal.sitting import converse
 
     gc.enable()
     screen = LineScreen(sys.stdin.fileno(), write_stdout)

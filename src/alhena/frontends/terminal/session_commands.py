@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
-from alhena.frontends.terminal.ended import counted
+from alhena.frontends.terminal.call_result import counted
 from alhena.frontends.terminal.lines import Line, line
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class _Person:
 
 
 def _listed_command(control: "ServerControl", what: str) -> list[Line]:
-    from alhena.frontends.words import MARKS, state_words
+    from alhena.frontends.descriptions import MARKS, state_words
 
     reports = control.reports
     lines = [line(f"{len(reports)} MCP server{'' if len(reports) == 1 else 's'}", "bold")]
@@ -275,7 +275,7 @@ class GoingBack(Protocol):
 
 async def restore(context: GoingBack, rest: str) -> list[Line]:
     """Lists the checkpoints, or goes back to one."""
-    from alhena.frontends.words import listed
+    from alhena.frontends.descriptions import listed
 
     name = rest.strip()
     if not name:
@@ -296,7 +296,7 @@ async def restore(context: GoingBack, rest: str) -> list[Line]:
 
 async def undo(context: GoingBack, _rest: str) -> list[Line]:
     """Takes back what the last turn has changed in the files."""
-    from alhena.frontends.words import undone_note
+    from alhena.frontends.descriptions import undone_note
 
     restored = await context.checkpoints.undo()
     if restored is None:
@@ -310,7 +310,7 @@ async def undo(context: GoingBack, _rest: str) -> list[Line]:
 
 
 def _told(restored: "Restored") -> list[Line]:
-    from alhena.frontends.words import restored_words
+    from alhena.frontends.descriptions import restored_words
 
     return [
         line(escaped(text), "warning" if alarming else "")

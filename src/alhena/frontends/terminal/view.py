@@ -40,9 +40,9 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.ended import counted, duration, ended_lines, header
+from alhena.frontends.terminal.call_result import counted, duration, ended_lines, header
 from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, line, spoken
-from alhena.frontends.terminal.splitting import at_margin, split
+from alhena.frontends.terminal.markdown_pieces import at_margin, split
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,7 +262,7 @@ def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> St
 
 
 def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
-    from alhena.frontends.words import compressed_words, is_loss, masked_words
+    from alhena.frontends.descriptions import compressed_words, is_loss, masked_words
 
     if isinstance(event, OutputsMaskedEvent):
         return [line(masked_words(event), "dim")]
@@ -273,7 +273,7 @@ def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
 def _notice(view: View, event: WarningEvent | LoopDetectedEvent) -> Step:
     if isinstance(event, WarningEvent):
         return _after_text(view, "notice", [_warning(event.message)])
-    from alhena.frontends.words import is_news, loop_words
+    from alhena.frontends.descriptions import is_news, loop_words
 
     if not is_news(event):
         return view, ()

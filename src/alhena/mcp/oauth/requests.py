@@ -25,7 +25,7 @@ from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
 from alhena.mcp.oauth.tokens import RefusedError, SignInError, StoredToken
 from alhena.system.web.url import address_problem, host_problem, literal_address
-from alhena.wire.plain import is_token
+from alhena.wire.json_values import is_token
 
 MAX_BODY = 256 * 1024
 """Maximum bytes of an answer."""

@@ -19,7 +19,7 @@ import msgspec
 from alhena.mcp.connection import McpConnectError, McpError
 from alhena.system.errors import FileError
 from alhena.system.private_files import PrivateFiles
-from alhena.wire.plain import carried_text
+from alhena.wire.json_values import carried_text
 
 
 class SignInError(McpConnectError):

@@ -31,7 +31,7 @@ from alhena.models.auth.tokens import (
 )
 from alhena.models.errors import CredentialsError
 from alhena.version import __version__
-from alhena.wire.plain import as_object
+from alhena.wire.json_values import as_object
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 LOGIN = "gcloud auth application-default login"

@@ -16,7 +16,7 @@ import msgspec
 from alhena.config.errors import ConfigError
 from alhena.models.auth.exchange import SCOPES, OAuthClient
 from alhena.models.errors import CredentialsError
-from alhena.wire.plain import excerpt, is_token
+from alhena.wire.json_values import excerpt, is_token
 
 _REMEDY = "Sign in again: alhena auth login."
 

@@ -22,7 +22,7 @@ from alhena.models.auth.tokens import (
 from alhena.models.errors import CredentialsError
 from alhena.models.service import HttpService
 from alhena.wire.errors import DecodeError
-from alhena.wire.plain import is_token
+from alhena.wire.json_values import is_token
 
 PASTE_PAGE = "https://codeassist.google.com/authcode"
 """Shows the code to be pasted when no browser can reach this machine."""

@@ -34,7 +34,7 @@ from alhena.models.errors import CredentialsError
 from alhena.models.status import Asked
 from alhena.version import __version__
 from alhena.wire.decode import decode_error
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})

@@ -13,7 +13,7 @@ import msgspec
 
 from alhena.errors import AlhenaError
 from alhena.models.errors import CredentialsError
-from alhena.wire.plain import as_array, as_object, carried_text
+from alhena.wire.json_values import as_array, as_object, carried_text
 
 CREDENTIALS_FILE = "oauth_creds.json"
 ACCOUNTS_FILE = "google_accounts.json"

@@ -20,7 +20,7 @@ from alhena.http.endpoint import Endpoint, is_header_value, is_loopback, parse_e
 from alhena.http.exchange import Headers
 from alhena.models.errors import CredentialsError
 from alhena.version import __version__
-from alhena.wire.plain import excerpt, is_token
+from alhena.wire.json_values import excerpt, is_token
 
 EARLY = 225.0
 """Seconds before expiry at which a token is renewed. Metadata servers return the same token until

@@ -8,7 +8,7 @@ from alhena.config.errors import ConfigError
 from alhena.models.errors import CredentialsError, ValidationRequiredError
 from alhena.values import Value
 from alhena.wire.errors import DecodeError
-from alhena.wire.plain import excerpt
+from alhena.wire.json_values import excerpt
 
 T = TypeVar("T")
 

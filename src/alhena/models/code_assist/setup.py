@@ -28,7 +28,7 @@ from alhena.models.code_assist.account import (
 from alhena.models.errors import CredentialsError, ModelNotFoundError, RequestRejectedError
 from alhena.models.service import Access, HttpService, parse_version
 from alhena.wire.encoded import encode_value
-from alhena.wire.plain import excerpt
+from alhena.wire.json_values import excerpt
 
 DEFAULT_ENDPOINT = "https://cloudcode-pa.googleapis.com"
 DEFAULT_VERSION = "v1internal"

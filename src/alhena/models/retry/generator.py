@@ -14,7 +14,7 @@ from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 if TYPE_CHECKING:
-    from alhena.models.retry.manner import Patience
+    from alhena.models.retry.retry_class import Patience
 
 LONGEST_WAIT_S = 300.0
 """Requested waits longer than this many seconds count as an exhausted quota."""
@@ -119,7 +119,7 @@ class RetryingGenerator:
         """A new retry account for a request that failed for the first time."""
         from random import random
 
-        from alhena.models.retry.manner import Patience
+        from alhena.models.retry.retry_class import Patience
 
         return Patience(self.policy, self._chance or random)
 

@@ -16,7 +16,7 @@ from alhena.models.errors import (
 )
 from alhena.models.retry.generator import LONGEST_WAIT_S
 from alhena.wire.errors import ApiStatus
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 
 FAR_S = 366 * 86_400.0
 """Upper limit of a retry time: a year."""

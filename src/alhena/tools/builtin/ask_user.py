@@ -13,7 +13,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 Answers = Mapping[int, str]
 """Question index -> answer, without unanswered questions. Several choices are joined by ", "."""

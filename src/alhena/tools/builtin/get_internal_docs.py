@@ -13,7 +13,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.threads import run_blocking
-from alhena.wire.plain import excerpt
+from alhena.wire.json_values import excerpt
 
 DOC_LIMIT = 1_000_000
 """Maximum size of a document in bytes."""

@@ -21,7 +21,7 @@ from alhena.tools.contract import (
 )
 from alhena.tools.prompt_urls import HostRate, escaped, untrusted, urls_in
 from alhena.wire.content import USER, text_content
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import Tool
 from alhena.wire.response import GenerateContentResponse
 

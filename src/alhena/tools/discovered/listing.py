@@ -11,7 +11,7 @@ from alhena.display_text import one_line
 from alhena.system.errors import ProcessStartError
 from alhena.tools.names import is_declarable
 from alhena.values import Value
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 
 if TYPE_CHECKING:
     from alhena.system.processes import ProcessGroups

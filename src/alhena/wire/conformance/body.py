@@ -12,7 +12,7 @@ import msgspec
 
 from alhena.wire.conformance.rules import Findings
 from alhena.wire.content import Content
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 from alhena.wire.conformance.rules import Findings
 from alhena.wire.content import DATA_FIELDS, Content
 from alhena.wire.errors import Level
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionCallingMode, FunctionDeclaration, Tool
 
 _MARKS = str.maketrans("_.:-", "aaaa")

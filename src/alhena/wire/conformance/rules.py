@@ -3,7 +3,7 @@
 import msgspec
 
 from alhena.wire.errors import Level, Violation
-from alhena.wire.plain import excerpt
+from alhena.wire.json_values import excerpt
 
 
 class Rule(msgspec.Struct, frozen=True):

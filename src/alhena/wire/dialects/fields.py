@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.wire.encoded import encode_value
 from alhena.wire.errors import WireError
-from alhena.wire.plain import as_array, as_object, excerpt, scrub
+from alhena.wire.json_values import as_array, as_object, excerpt, scrub
 
 _MOST_OBJECTS = 4
 

@@ -13,7 +13,7 @@ from alhena.wire.dialects.fields import DialectError, Fields
 from alhena.wire.dialects.results import sole_text
 from alhena.wire.dialects.signatures import sealed, unsealed
 from alhena.wire.encode import EncodedContent, encode_request
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import UNSET, DecodeError, json
 
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
 from alhena.wire.schema.keywords import has_json_form
 from alhena.wire.schema.local import local_schema

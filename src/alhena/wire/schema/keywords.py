@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from alhena.wire.plain import as_array, as_object, excerpt
+from alhena.wire.json_values import as_array, as_object, excerpt
 
 LIMIT = 240
 """Maximum characters of a note."""

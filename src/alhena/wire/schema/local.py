@@ -7,7 +7,7 @@ from typing import Any
 
 from alhena.wire.encoded import encode_value, mend
 from alhena.wire.errors import EncodeError
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.schema.keywords import (
     MISSING,
     described,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from alhena.wire.errors import WireError
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.schema.keywords import described, note, type_of, types_in
 
 _TOLD = frozenset({"title", "description", "default", "examples", "example", "deprecated"})

@@ -33,7 +33,7 @@ from alhena.wire.dialects.signatures import (
     redacted_data,
 )
 from alhena.wire.encoded import encode_value
-from alhena.wire.plain import as_object
+from alhena.wire.json_values import as_object
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
 Event = dict[str, Any]

@@ -17,7 +17,7 @@ from alhena.wire.dialects.conversation import (
     with_ids,
 )
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, GenerationConfig
 from alhena.wire.schema.keywords import described, note
 

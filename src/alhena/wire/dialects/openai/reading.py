@@ -16,7 +16,7 @@ from alhena.wire.dialects.fields import (
 )
 from alhena.wire.dialects.openai.response import signature_of
 from alhena.wire.dialects.results import Piece, to_response
-from alhena.wire.plain import excerpt
+from alhena.wire.json_values import excerpt
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,

@@ -27,7 +27,7 @@ from alhena.wire.dialects.fields import (
     write_arguments,
 )
 from alhena.wire.dialects.results import words_for
-from alhena.wire.plain import as_array, as_object, scrub
+from alhena.wire.json_values import as_array, as_object, scrub
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
 _MOST_TRIES = 200

@@ -7,7 +7,7 @@ from typing import Any, Literal, assert_never
 import msgspec
 
 from alhena.display_text import escaped, exact, one_line
-from alhena.frontends.terminal.ended import diff_lines
+from alhena.frontends.terminal.call_result import diff_lines
 from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, line, lines_of
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen

@@ -20,7 +20,7 @@ from alhena.config.settings import Settings
 from alhena.config.trust import FolderTrust, folder_trust
 
 if TYPE_CHECKING:
-    from alhena.config.accepted import Acceptance
+    from alhena.config.accepted_entries import Acceptance
     from alhena.config.env_files import FoundEnvFile
     from alhena.config.layers import Layer, Layered, LayerFile
     from alhena.config.pinned_entries import Bound
@@ -61,7 +61,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """The blocked MCP servers, each with the reason."""
         if not self.pending:
             return {}
-        from alhena.config.accepted import held_words
+        from alhena.config.accepted_entries import held_words
 
         return {each.server: held_words(each) for each in self.pending if each.server}
 
@@ -213,7 +213,7 @@ def _acceptance(
     layer = next(each for each in base.layers if each.kind is LayerKind.WORKSPACE)
     if not {"mcpServers", "mcp", "tools"} & layer.document.keys():
         return None
-    from alhena.config.accepted import Acceptance
+    from alhena.config.accepted_entries import Acceptance
 
     acceptance = Acceptance(layer, where, variables, dotenv)
     return None if acceptance.is_empty else acceptance

@@ -9,10 +9,10 @@ import msgspec
 
 from alhena.agent.agent import Agent
 from alhena.display_text import one_line, without_controls
+from alhena.frontends.terminal.call_result import counted
 from alhena.frontends.terminal.conversation import ToolTitles
-from alhena.frontends.terminal.ended import counted
 from alhena.frontends.terminal.lines import Block, Line, Markdown, line
-from alhena.frontends.terminal.splitting import at_margin, split
+from alhena.frontends.terminal.markdown_pieces import at_margin, split
 from alhena.frontends.terminal.view import Step, View, gap, printed, prompt_lines
 from alhena.session.journal import read_session
 from alhena.session.records import Prompted, record_of

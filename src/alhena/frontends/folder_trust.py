@@ -8,10 +8,16 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted import folder_key, with_accepted, with_own_data, without_accepted
+from alhena.config.accepted_entries import (
+    folder_key,
+    with_accepted,
+    with_own_data,
+    without_accepted,
+)
 from alhena.config.accepted_states import read_accepted
 from alhena.config.checking import renewed
 from alhena.config.documents import settings_document
+from alhena.config.effective_settings import Place, open_place
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
     trusted_commands_path,
@@ -20,11 +26,10 @@ from alhena.config.home import (
 )
 from alhena.config.jsonc import with_value, without_keys
 from alhena.config.pinned_entries import Bound, bound_entries
-from alhena.config.place import Place, open_place
 from alhena.config.trust import TrustLevel, folder_trust, trust_entries
 from alhena.display_text import one_line
-from alhena.frontends.bound_words import entry_lines
 from alhena.frontends.files import change_json
+from alhena.frontends.pinned_entry_text import entry_lines
 
 MAX_NAMED = 12
 """How many names of one kind are shown."""

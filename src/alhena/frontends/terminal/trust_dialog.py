@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from alhena.config.effective_settings import Place
 from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import Bound
-from alhena.config.place import Place
 from alhena.config.settings import EnvironmentRedaction
 from alhena.config.trust import TrustLevel
 from alhena.display_text import one_line
-from alhena.frontends.bound_words import pending_lines
+from alhena.frontends.folder_trust import accept, accept_shown, aside_words, say_trust, what_waits
+from alhena.frontends.pinned_entry_text import pending_lines
 from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.menu import Menu, Option
-from alhena.frontends.trusting import accept, accept_shown, aside_words, say_trust, what_waits
 
 MAX_SHOWN = 30
 """Lines about what waits that are shown."""

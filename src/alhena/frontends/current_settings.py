@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from alhena.agent.options import AgentSettings
-from alhena.config.place import Place, open_place
+from alhena.config.effective_settings import Place, open_place
 from alhena.config.settings import CheckpointingSettings, Settings
 from alhena.display_text import one_line
 from alhena.frontends.arguments import RunArguments

@@ -45,7 +45,7 @@ from alhena.tools.registry import RegisteredTool
 from alhena.tools.response import cancelled_parts, cancelled_text, content_length, error_parts
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
-from alhena.wire.plain import scrub
+from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.scheduler.bus import MessageBus

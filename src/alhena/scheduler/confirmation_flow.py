@@ -33,7 +33,7 @@ from alhena.scheduler.confirmation import (
 from alhena.scheduler.executor import Executor, Leash
 from alhena.scheduler.gate import denial, deny
 from alhena.scheduler.states import ConfirmationError, WaitingToolCall
-from alhena.scheduler.track import TrackedCall
+from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation
 from alhena.tools.contract import (
     ApprovableInvocation,

@@ -12,7 +12,7 @@ from alhena.gateway.faults import Fault, FaultKind, refused
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.plain import as_array, as_object
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.response import GenerateContentResponse
 
 
