@@ -24,7 +24,7 @@ INSIDE = tuple(
     f"alhena.{room}."
     for room in (
         *("chat", "config", "frontends", "gateway", "mcp", "memory", "models", "session", "system"),
-        *("policy.bash", "wire.conformance", "wire.schema"),
+        *("policy.bash", "policy.programs", "wire.conformance", "wire.schema"),
     )
 )
 """Rooms whose values are made by alhena alone, from what was read and checked."""
@@ -82,7 +82,7 @@ STRUCTS = structs()
 PUBLIC = [
     (each, name)
     for each in STRUCTS
-    if not each.__module__.startswith(INSIDE)
+    if not f"{each.__module__}.".startswith(INSIDE)
     for name, kind in fields(each).items()
     if any(map(takes_text, kind)) and str not in kind
 ]
