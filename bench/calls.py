@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
 from alhena.models.demo import DemoGenerator
@@ -55,11 +56,11 @@ def run(home: Path, cwd: Path) -> None:
 
 def _workbench(home: Path, cwd: Path) -> Workbench:
     return open_workbench(
-        WorkbenchOptions(
+        SessionOptions(
             cwd=cwd,
             environ={"HOME": str(home)},
             settings=Settings(),
-            mode=ApprovalMode.DEFAULT,
+            approval_mode=ApprovalMode.DEFAULT,
             tools=(look, change),
         ),
         SessionLinks(session_id="bench", answering=lambda: (DemoGenerator(), "none")),

@@ -31,13 +31,12 @@ import asyncio, os, sys, time
 from pathlib import Path
 from alhena.agent import recording
 from alhena import Agent
-from alhena.agent.options import AgentSettings
 
 async def main():
     async with Agent(model="demo") as agent:
         pass
     start = time.perf_counter()
-    async with Agent(model="demo", settings=AgentSettings(resume="latest")) as agent:
+    async with Agent(model="demo", resume="latest") as agent:
         took = time.perf_counter() - start
         print(took, len(agent.history))
 

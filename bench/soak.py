@@ -24,7 +24,7 @@ TOKEN = 4
 PROGRAM = """
 import asyncio, os, sys
 from alhena import Agent
-from alhena.agent.options import AgentSettings
+from alhena.agent.options import AgentOptions
 from alhena.config.settings import ModelSettings, Settings
 
 prompts, turns, threshold = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
@@ -36,8 +36,8 @@ def state():
 
 async def main():
     model = ModelSettings(compression_threshold=threshold)
-    settings = AgentSettings(max_turns=-1, settings=Settings(model=model))
-    async with Agent(model="gemini-2.5-flash", settings=settings) as agent:
+    options = AgentOptions(settings=Settings(model=model))
+    async with Agent(model="gemini-2.5-flash", options=options) as agent:
         for prompt in range(prompts):
             await agent.ask(f"Look at the next part, number {prompt}.")
             print(*state(), len(agent.history), flush=True)

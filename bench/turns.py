@@ -79,10 +79,8 @@ def _loop(env: dict[str, str], cwd: Path) -> None:
     program = (
         "import asyncio\n"
         "from alhena import Agent\n"
-        "from alhena.agent.options import AgentSettings\n"
         "async def main():\n"
-        "    endless = AgentSettings(max_turns=-1)\n"
-        "    async with Agent(model='gemini-2.5-flash', settings=endless) as agent:\n"
+        "    async with Agent('gemini-2.5-flash') as agent:\n"
         "        await agent.ask('hi')\n"
         "asyncio.run(main())\n"
     )

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
@@ -104,7 +105,7 @@ def registry(project: Path) -> ToolRegistry:
     def no_model() -> Any:
         raise AssertionError("no model is asked")
 
-    options = WorkbenchOptions(
+    options = SessionOptions(
         cwd=project, environ={"HOME": str(project.parent / "home")}, settings=Settings()
     )
     bench = open_workbench(options, SessionLinks(session_id="s", answering=no_model))

@@ -12,12 +12,11 @@ import msgspec
 import pytest
 
 import alhena
-from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
 from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, PolicyRule
 from alhena.values import FieldError, Value
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 
 INSIDE = tuple(
@@ -157,10 +156,9 @@ def test_a_rule_of_texts_is_the_rule_of_enums():
 async def test_yolo_as_text_does_not_pass_the_setting_that_turns_it_off(tmp_path: Path):
     mode: Any = "yolo"
     settings = msgspec.convert({"security": {"disableYoloMode": True}}, Settings)
-    given = AgentSettings(
-        approval_mode=mode, settings=settings, generator=ScriptedGenerator(), environ={}
+    agent = scripted_agent(
+        ScriptedGenerator(), cwd=tmp_path, approval_mode=mode, settings=settings, environ={}
     )
-    agent = Agent(cwd=tmp_path, settings=given)
     with pytest.raises(ConfigError, match="disableYoloMode"):
         async with agent:
             pass

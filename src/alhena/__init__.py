@@ -10,6 +10,7 @@ from alhena.version import __version__
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
     from alhena.agent.agent import Agent
+    from alhena.agent.options import AgentOptions, Limits
     from alhena.errors import AlhenaError
     from alhena.policy.model import ApprovalMode
     from alhena.tools.confirmation import ToolConfirmationOutcome
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "AgentOptions",
     "AlhenaError",
     "ApprovalMode",
+    "Limits",
     "ToolConfirmationOutcome",
     "ToolResult",
     "__version__",
@@ -28,8 +31,10 @@ __all__ = [
 
 _HOMES = {
     "Agent": "alhena.agent.agent",
+    "AgentOptions": "alhena.agent.options",
     "AlhenaError": "alhena.errors",
     "ApprovalMode": "alhena.policy.model",
+    "Limits": "alhena.agent.options",
     "ToolConfirmationOutcome": "alhena.tools.confirmation",
     "ToolResult": "alhena.tools.contract",
     "tool": "alhena.tools.function",

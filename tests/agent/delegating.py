@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.delegation import SubagentModel, Subagents
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.subagents import AgentDefinition
-from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
@@ -61,11 +62,11 @@ class Office:
         self.generator = generator
         self.events: list[Event] = []
         self.bench = open_workbench(
-            WorkbenchOptions(
+            SessionOptions(
                 cwd=Path.cwd(),
                 environ={"HOME": str(Path.home())},
                 settings=Settings(),
-                mode=mode,
+                approval_mode=mode,
                 interactive=approve is not None,
                 policy=policy,
                 tools=tools,

@@ -3,20 +3,15 @@
 from typing import Any
 
 from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
 from alhena.wire.conformance import check_request
 from alhena.wire.errors import Level
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk
 
-
-def agent(generator: ScriptedGenerator, **options: Any) -> Agent:
-    """An agent over a script. Options of AgentSettings and of Agent alike."""
-    names = ("approve", "tools", "policy", "cwd", "model")
-    own = {name: options.pop(name) for name in names if name in options}
-    return Agent(**own, settings=AgentSettings(generator=generator, **options))
+agent = scripted_agent
 
 
 async def events_of(running: Agent, prompt: str) -> tuple[list[Event], AlhenaError | None]:

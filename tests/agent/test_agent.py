@@ -261,7 +261,7 @@ def test_arguments_that_cannot_be_meant_are_refused_where_they_are_given():
         Agent(tools=[len])
     with pytest.raises(TypeError, match="callable"):
         Agent(approve=5)
-    with pytest.raises(TypeError, match="model cannot be 5"):
+    with pytest.raises(TypeError, match="model has to be a name or a model, not int"):
         Agent(model=5)
 
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver
 from alhena.tools.builtin.ask_user import Answers, Ask
 from alhena.tools.confirmation import Question
 from tests.agent.delegating import turn
+from tests.support.agents import scripted_agent
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
@@ -35,8 +34,8 @@ async def declared_and_answered(
 ) -> tuple[bool, dict[str, Any]]:
     """Whether a model is told of ask_user, and what a call of it is answered."""
     generator = ScriptedGenerator(turn(call("ask_user", QUESTIONS, id="1")), [text("ok")])
-    settings = AgentSettings(generator=generator, **options)
-    async with Agent(approve=approve, policy=policy, settings=settings) as agent:
+    settings = dict(generator=generator, **options)
+    async with scripted_agent(approve=approve, policy=policy, **settings) as agent:
         await agent.ask("go")
     (part,) = generator.seen(1)[-1]["parts"]
     return (

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.policy.model import ApprovalMode
 from alhena.system.child import descendants
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
 from tests.support.steady import skip_when
@@ -20,12 +19,12 @@ def asks(name: str, **args: Any) -> dict[str, Any]:
     return call(name, args)
 
 
-def settings(generator: ScriptedGenerator, **environ: str) -> AgentSettings:
-    return AgentSettings(
-        generator=generator,
-        approval_mode=ApprovalMode.YOLO,
-        environ={"HOME": str(Path.home()), "PATH": os.environ["PATH"], **environ},
-    )
+def settings(generator: ScriptedGenerator, **environ: str) -> dict[str, Any]:
+    return {
+        "generator": generator,
+        "approval_mode": ApprovalMode.YOLO,
+        "environ": {"HOME": str(Path.home()), "PATH": os.environ["PATH"], **environ},
+    }
 
 
 def answers(generator: ScriptedGenerator) -> list[str]:
@@ -49,7 +48,9 @@ async def test_the_model_lists_reads_and_ends_what_it_started(project: Path) -> 
         [chunk(asks("list_background_processes"))],
         [chunk({"text": "done"}, finish="STOP")],
     )
-    async with Agent("gemini-2.5-flash", cwd=project, settings=settings(generator)) as agent:
+    async with scripted_agent(
+        model="gemini-2.5-flash", cwd=project, **settings(generator)
+    ) as agent:
         await asyncio.gather(agent.ask("go"), skip_when(60, (project / "up").exists))
         started, _, listed = answers(generator)
         pid = int((project / "pid").read_text(encoding="utf-8"))
@@ -85,7 +86,7 @@ async def test_the_opening_tree_follows_the_given_environment(
     for environ in ({}, {"XDG_CONFIG_HOME": str(tmp_path / "settings")}):
         generator = ScriptedGenerator([chunk({"text": "done"}, finish="STOP")])
         options = settings(generator, **environ)
-        async with Agent("gemini-2.5-flash", cwd=project, settings=options) as agent:
+        async with scripted_agent(model="gemini-2.5-flash", cwd=project, **options) as agent:
             await agent.ask("go")
         shown.append("".join(part["text"] for part in generator.seen(0)[0]["parts"]))
     assert ["left.out" in text for text in shown] == [True, False]

@@ -231,12 +231,9 @@ def test_a_call_that_has_no_form_as_json_is_said_and_a_stray_surrogate_is_none(t
 QUIET = """
 import asyncio, sys
 from alhena import Agent
-from alhena.agent.options import AgentSettings
-from alhena.policy.model import ApprovalMode
 
 async def main():
-    settings = AgentSettings(approval_mode=ApprovalMode.YOLO)
-    async with Agent(model="demo", settings=settings) as agent:
+    async with Agent("demo", approval_mode="yolo") as agent:
         async for _ in agent.call("write_file", {"file_path": "a.txt", "content": "x"}):
             pass
 

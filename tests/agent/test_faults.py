@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from alhena import Agent, tool
-from alhena.agent.options import AgentSettings
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import (
     ContentEvent,
@@ -27,6 +26,7 @@ from alhena.wire.content import MODEL
 from tests.agent import faulty
 from tests.agent.faulty import Play, StrictModel
 from tests.models.asking import api, listening, response
+from tests.support.agents import scripted_agent
 
 POLICY = RetryPolicy()
 SEEDS = range(300)
@@ -134,9 +134,9 @@ async def session(
 
     async with listening(model.serve) as port:
         service = api(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=model.patience_s))
-        settings = AgentSettings(generator=retry(service), approval_mode=ApprovalMode.YOLO)
+        settings = {"generator": retry(service), "approval_mode": ApprovalMode.YOLO}
         name = "gemini-3-flash-preview" if model.signed else "gemini-2.5-flash"
-        async with Agent(model=name, tools=[note], settings=settings) as running:
+        async with scripted_agent(model=name, tools=[note], **settings) as running:
             yield running
         await service.aclose()
 

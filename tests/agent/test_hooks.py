@@ -376,22 +376,11 @@ async def test_the_users_hooks_run_and_a_projects_wait_to_be_trusted(project: Pa
         assert any("not trusted and will not run" in each for each in notices) is skip
 
 
-def test_hooks_that_cannot_be_read_end_it_before_anything_runs(home: Path):
-    from alhena.agent.opening import open_session
-    from alhena.agent.options import AgentOptions, AgentSettings
-    from alhena.agent.run import EventChannel
-
+async def test_hooks_that_cannot_be_read_end_it_before_anything_runs(home: Path):
     bad = {"hooks": {"BeforeTool": [{"hooks": [{"command": 1, "onFailure": "block"}]}]}}
-    options = AgentOptions(
-        model=None,
-        cwd=None,
-        tools=(),
-        approve=None,
-        policy=(),
-        settings=AgentSettings(generator=ScriptedGenerator(), hooks=bad),
-    )
     with pytest.raises(ConfigError, match="hooks"):
-        open_session(options, EventChannel())
+        async with agent(ScriptedGenerator(), hooks=bad):
+            pass
 
 
 async def test_without_hooks_nothing_of_them_is_there():

@@ -2,11 +2,10 @@
 
 import pytest
 
-from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.events import ConfirmationRequestEvent, Event, ToolCallUpdateEvent
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.confirmation import ExecConfirmation, ToolConfirmationOutcome
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -23,7 +22,7 @@ async def asked_about(command: str) -> tuple[ConfirmationRequest, list[Event]]:
 
     called = call("run_shell_command", {"command": command}, id="c")
     generator = ScriptedGenerator([chunk(called, finish="STOP")], [text("done")])
-    async with Agent(settings=AgentSettings(generator=generator), approve=refuse) as agent:
+    async with scripted_agent(generator=generator, approve=refuse) as agent:
         events = [event async for event in agent.run("go")]
     (request,) = asked
     return request, events

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.engine import PolicyFilter
@@ -40,11 +41,11 @@ class Desk:
         self.events: list[Event] = []
         self.answers = list(answers)
         self.bench: Workbench = open_workbench(
-            WorkbenchOptions(
+            SessionOptions(
                 cwd=Path.cwd(),
                 environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},
                 settings=settings or Settings(),
-                mode=mode,
+                approval_mode=mode,
                 interactive=True,
                 policy=policy,
             ),

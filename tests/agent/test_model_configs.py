@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.config.settings import settings_of
 from alhena.errors import ServerFaultError
 from alhena.events import Event, RunStartedEvent
@@ -17,6 +16,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.wire.encode import encode_request
 from alhena.wire.envelope import enveloped_body
 from tests.agent.kit import events_of
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -33,12 +33,12 @@ def running(script: ScriptedGenerator, configs: dict[str, Any], model: str = "fl
 
     settings = {"modelConfigs": configs, "model": {"fallback": "always"}}
     generator = RetryingGenerator(script, RetryPolicy(), sleep=pause, chance=lambda: 0)
-    given = AgentSettings(
-        generator=generator,
-        approval_mode=ApprovalMode.YOLO,
-        settings=settings_of(settings, "settings.json"),
-    )
-    return Agent(model=model, settings=given)
+    given = {
+        "generator": generator,
+        "approval_mode": ApprovalMode.YOLO,
+        "settings": settings_of(settings, "settings.json"),
+    }
+    return scripted_agent(model=model, **given)
 
 
 def override(match: dict[str, Any], **settings: Any) -> dict[str, Any]:

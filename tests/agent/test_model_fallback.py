@@ -8,7 +8,6 @@ import pytest
 
 from alhena import Agent, tool
 from alhena.agent.model_access import Consent, fallback_mode
-from alhena.agent.options import AgentSettings
 from alhena.config.settings import GeneralSettings, ModelSettings, Settings
 from alhena.errors import NetworkError
 from alhena.events import (
@@ -26,6 +25,7 @@ from alhena.wire.conformance import check_request
 from alhena.wire.content import SIGNATURE_SENTINEL
 from alhena.wire.errors import Level
 from tests.agent.kit import events_of, of
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -63,13 +63,13 @@ def running(
         return
 
     generator = RetryingGenerator(script, RetryPolicy(), sleep=pause, chance=lambda: 0)
-    settings = AgentSettings(
-        generator=generator,
-        approval_mode=ApprovalMode.YOLO,
-        settings=Settings(model=ModelSettings(fallback=mode), general=GeneralSettings()),
-        ask=ask,
-    )
-    return Agent(model=model, tools=[note], settings=settings)
+    settings = {
+        "generator": generator,
+        "approval_mode": ApprovalMode.YOLO,
+        "settings": Settings(model=ModelSettings(fallback=mode), general=GeneralSettings()),
+        "ask": ask,
+    }
+    return scripted_agent(model=model, tools=[note], **settings)
 
 
 def sent_to(script: ScriptedGenerator) -> list[str]:

@@ -2,11 +2,10 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from alhena.agent.agent import Agent
-from alhena.agent.options import AgentSettings
 from alhena.agent.toolset.workbench import SessionMode
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, settings_of
@@ -14,6 +13,7 @@ from alhena.events import RunStartedEvent
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import events_of
 from tests.config.places import user, workspace, write
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -25,8 +25,8 @@ def calling(command: str) -> ScriptedGenerator:
     )
 
 
-async def told(settings: AgentSettings) -> tuple[str, ...]:
-    async with Agent(settings=settings) as agent:
+async def told(settings: dict[str, Any]) -> tuple[str, ...]:
+    async with scripted_agent(**settings) as agent:
         events, _ = await events_of(agent, "hi")
         (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
     return started.notices
@@ -39,7 +39,7 @@ async def test_without_settings_of_the_program_those_of_the_place_hold(
     workspace(project, {"tools": {"exclude": ["write_file"], "allowed": ["run_shell_command"]}})
     for trusted in (True, False):
         generator = ScriptedGenerator([text("hi")])
-        notices = await told(AgentSettings(generator=generator, skip_trust=trusted))
+        notices = await told({"generator": generator, "skip_trust": trusted})
         declared = set(generator.requests[0].config.function_names())
         assert not declared & ({"glob", "write_file"} if trusted else {"glob"})
         assert any("tools.allowed" in line for line in notices) is trusted
@@ -52,7 +52,7 @@ async def test_a_server_of_a_workspace_that_nobody_accepted_is_not_started(
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
     workspace(project, {"mcpServers": {"s": {"command": "touch", "args": ["started"]}}})
     generator = ScriptedGenerator([text("hi")])
-    async with Agent(settings=AgentSettings(generator=generator)) as agent:
+    async with scripted_agent(generator=generator) as agent:
         events, _ = await events_of(agent, "hi")
         (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
         assert any("held back of this workspace" in line for line in started.notices)
@@ -67,9 +67,12 @@ async def test_settings_of_the_program_are_all_there_are(home: Path, project: Pa
     user(home, "{ no JSON")
     workspace(project, {"tools": {"exclude": ["read_file"]}})
     generator = ScriptedGenerator([text("hi")])
-    given = AgentSettings(
-        generator=generator, settings=Settings(), notices=("mine",), skip_trust=True
-    )
+    given = {
+        "generator": generator,
+        "settings": Settings(),
+        "notices": ("mine",),
+        "skip_trust": True,
+    }
     assert await told(given) == ("mine",)
     assert "read_file" in generator.requests[0].config.function_names()
 
@@ -82,10 +85,13 @@ async def test_the_variables_of_a_file_are_for_who_gave_no_environment(
     generator = calling('echo "<$A_NUMBER>"')
     if environ is not None:
         environ = environ | {"HOME": str(home)}
-    given = AgentSettings(
-        generator=generator, environ=environ, skip_trust=True, approval_mode=ApprovalMode.YOLO
-    )
-    async with Agent(settings=given) as agent:
+    given = {
+        "generator": generator,
+        "environ": environ,
+        "skip_trust": True,
+        "approval_mode": ApprovalMode.YOLO,
+    }
+    async with scripted_agent(**given) as agent:
         await agent.ask("go")
     (part,) = generator.seen(1)[-1]["parts"]
     assert seen in part["functionResponse"]["response"]["output"]
@@ -93,14 +99,16 @@ async def test_the_variables_of_a_file_are_for_who_gave_no_environment(
 
 async def test_yolo_mode_is_off_where_the_settings_say_so() -> None:
     settings = settings_of({"security": {"disableYoloMode": True}}, "test")
-    given = AgentSettings(
-        generator=ScriptedGenerator(), settings=settings, approval_mode=ApprovalMode.YOLO
-    )
+    given = {
+        "generator": ScriptedGenerator(),
+        "settings": settings,
+        "approval_mode": ApprovalMode.YOLO,
+    }
     with pytest.raises(ConfigError, match="disableYoloMode"):
-        async with Agent(settings=given):
+        async with scripted_agent(**given):
             pass
     generator = ScriptedGenerator([text("hi")])
-    async with Agent(settings=AgentSettings(generator=generator, settings=settings)) as agent:
+    async with scripted_agent(generator, settings=settings) as agent:
         modes = agent.workbench.modes
         for mode in (ApprovalMode.YOLO, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO):
             modes.switch(mode)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.agent.toolset.workbench import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest
@@ -16,6 +15,7 @@ from alhena.wire.conformance import check_request
 from alhena.wire.errors import Level
 from tests.agent.delegating import Office
 from tests.agent.kit import answers, turn
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
 
@@ -23,8 +23,8 @@ from tests.support.server import call, text
 def planning_agent(
     generator: ScriptedGenerator, approve: Approver | None, mode: ApprovalMode
 ) -> Agent:
-    settings = AgentSettings(generator=generator, approval_mode=mode)
-    return Agent(approve=approve, settings=settings)
+    settings = {"generator": generator, "approval_mode": mode}
+    return scripted_agent(approve=approve, **settings)
 
 
 def declared(generator: ScriptedGenerator, index: int) -> set[str]:

@@ -8,7 +8,6 @@ import pytest
 from alhena import Agent
 from alhena.agent.driving import LastTurn
 from alhena.agent.model_access import SessionModel
-from alhena.agent.options import AgentSettings
 from alhena.config.settings import ModelSettings, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (
@@ -29,6 +28,7 @@ from alhena.wire.content import text_content
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import FunctionDeclaration, Tool
 from tests.agent.kit import events_of, of
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -44,12 +44,12 @@ def retrying(script: ScriptedGenerator) -> RetryingGenerator:
 
 
 def running(script: ScriptedGenerator) -> Agent:
-    settings = AgentSettings(
-        generator=retrying(script),
-        approval_mode=ApprovalMode.YOLO,
-        settings=Settings(model=ModelSettings(fallback="always")),
-    )
-    return Agent(model="gemini-2.5-pro", settings=settings)
+    settings = {
+        "generator": retrying(script),
+        "approval_mode": ApprovalMode.YOLO,
+        "settings": Settings(model=ModelSettings(fallback="always")),
+    }
+    return scripted_agent(model="gemini-2.5-pro", **settings)
 
 
 def delegated() -> list[dict[str, Any]]:

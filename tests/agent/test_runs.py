@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena import Agent, tool
-from alhena.agent.options import AgentSettings
+from alhena import tool
 from alhena.errors import AlhenaError, NetworkError
 from alhena.events import Event, RunFinishedEvent, ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.wire.conformance import check_request
 from alhena.wire.errors import Level
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk
 
@@ -72,8 +72,8 @@ turns = st.builds(
 async def _prompts(generator: ScriptedGenerator, model: str, cut_after: int) -> list[list[Event]]:
     """Three prompts to one agent; the second is interrupted after so many events."""
     runs: list[list[Event]] = []
-    options = AgentSettings(generator=generator, max_turns=4, environ={"HOME": "/nonexistent"})
-    async with Agent(model, tools=TOOLS, settings=options) as running:
+    options = {"generator": generator, "max_turns": 4, "environ": {"HOME": "/nonexistent"}}
+    async with scripted_agent(model=model, tools=TOOLS, **options) as running:
         for number in range(3):
             events: list[Event] = []
             try:

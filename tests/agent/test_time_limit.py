@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena import Agent, tool
+from alhena import tool
 from alhena.agent.limits.errors import TimeLimitError
-from alhena.agent.options import AgentSettings
 from alhena.agent.run import Run
 from alhena.errors import InterruptedRunError
 from alhena.events import Event, RetryEvent
@@ -22,6 +21,7 @@ from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.agent.kit import agent, conforming, events_of, of, turn
 from tests.agent.test_budget import STARTED, ledger, said, update
+from tests.support.agents import scripted_agent
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk
 
@@ -113,7 +113,7 @@ async def test_a_wait_that_does_not_fit_ends_the_run_before_it_is_announced(proj
     error.retry_after_s = 500.0
     inner = ScriptedGenerator([error], said("late"))
     retrying = RetryingGenerator(inner, RetryPolicy(max_wait_s=5_000), sleep=sleep)
-    async with Agent(settings=AgentSettings(generator=retrying, max_seconds=400)) as running:
+    async with scripted_agent(generator=retrying, max_seconds=400) as running:
         events, found = await events_of(running, "go")
     assert isinstance(found, TimeLimitError)
     assert "the limit of 400 seconds" in found.message
@@ -129,7 +129,7 @@ async def test_a_wait_that_fits_is_waited(project: Path):
 
     inner = ScriptedGenerator([RateLimitError("slow down", status=429)], said("late"))
     retrying = RetryingGenerator(inner, RetryPolicy(), sleep=sleep)
-    async with Agent(settings=AgentSettings(generator=retrying, max_seconds=10_000)) as running:
+    async with scripted_agent(generator=retrying, max_seconds=10_000) as running:
         assert await running.ask("go") == "late"
     assert len(waits) == 1
 

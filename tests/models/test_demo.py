@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from alhena import Agent, tool
-from alhena.agent.options import AgentSettings
+from alhena import tool
 from alhena.models.demo import NOTICE, DemoGenerator
 from alhena.models.errors import RequestRejectedError
 from alhena.policy.model import ApprovalMode
 from alhena.wire.content import USER, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest, GenerationConfig
+from tests.support.agents import scripted_agent
 from tests.support.command import alhena, alhena_reads
 
 
@@ -48,8 +48,8 @@ async def test_a_plain_request_is_carried_out_and_its_result_shown(
         """Add two numbers."""
         return a + b
 
-    settings = AgentSettings(approval_mode=ApprovalMode.YOLO)
-    async with Agent(model="demo", tools=[add], settings=settings) as agent:
+    settings = {"approval_mode": ApprovalMode.YOLO}
+    async with scripted_agent(model="demo", tools=[add], **settings) as agent:
         answer = await agent.ask(prompt)
     assert answer.startswith(f"{NOTICE}\n\n`{tool_name}` (")
     assert shown in answer
@@ -57,8 +57,8 @@ async def test_a_plain_request_is_carried_out_and_its_result_shown(
 
 async def test_several_requests_of_one_prompt_are_carried_out_in_order(lyra: Path) -> None:
     prompt = 'What is this project? Then write "x" to a.md and replace "x" with "y" in a.md; sing'
-    settings = AgentSettings(approval_mode=ApprovalMode.YOLO)
-    async with Agent(model="demo", settings=settings) as agent:
+    settings = {"approval_mode": ApprovalMode.YOLO}
+    async with scripted_agent(model="demo", **settings) as agent:
         answer = await agent.ask(prompt)
     assert (lyra / "a.md").read_text(encoding="utf-8") == "y\n"
     order = [answer.index(f"`{name}` (") for name in ("list_directory", "write_file", "replace")]

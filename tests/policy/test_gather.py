@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.config.settings import settings_of
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
@@ -18,6 +16,7 @@ from alhena.policy.settings_rules import ToolNames
 from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.names import BUILT_IN
 from tests.agent.delegating import turn
+from tests.support.agents import scripted_agent
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
@@ -194,8 +193,8 @@ async def test_without_always_an_approval_holds_for_its_call_alone(project: Path
             for number in range(2)
         ]
         generator = ScriptedGenerator(*calls, [text("ok")])
-        given = AgentSettings(generator=generator, settings=settings_of(settings, "test"))
-        async with Agent(approve=approve, settings=given) as agent:
+        given = {"generator": generator, "settings": settings_of(settings, "test")}
+        async with scripted_agent(approve=approve, **given) as agent:
             await agent.ask("go")
         return len(asked)
 
@@ -206,8 +205,8 @@ async def test_without_always_an_approval_holds_for_its_call_alone(project: Path
 async def test_a_model_is_not_told_of_tools_that_settings_leave_out(project: Path) -> None:
     generator = ScriptedGenerator(turn(call("ls", {"path": "."}, id="1")), [text("ok")])
     settings = settings_of({"tools": {"core": ["read_file", "glob"], "exclude": ["glob"]}}, "test")
-    given = AgentSettings(generator=generator, settings=settings)
-    async with Agent(settings=given) as agent:
+    given = {"generator": generator, "settings": settings}
+    async with scripted_agent(**given) as agent:
         await agent.ask("go")
     declared = set(generator.requests[0].config.function_names())
     assert declared & BUILT_IN == {"read_file"}
@@ -217,12 +216,12 @@ async def test_a_model_is_not_told_of_tools_that_settings_leave_out(project: Pat
 
 async def test_a_trusted_workspaces_policy_holds_in_a_run(workspace: Path) -> None:
     generator = ScriptedGenerator(turn(call("glob", {"pattern": "*"}, id="1")), [text("ok")])
-    given = AgentSettings(generator=generator, skip_trust=True)
-    async with Agent(settings=given) as agent:
+    given = {"generator": generator, "skip_trust": True}
+    async with scripted_agent(**given) as agent:
         assert agent.workbench.notes == ()
         await agent.ask("go")
     assert "glob" not in generator.requests[0].config.function_names()
-    async with Agent(settings=AgentSettings(generator=generator)) as agent:
+    async with scripted_agent(generator=generator) as agent:
         assert str(workspace.parent) in agent.workbench.notes[0]
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.bash.reading import MAX_BYTES
@@ -36,11 +37,11 @@ def workbench(mode: ApprovalMode = ApprovalMode.DEFAULT) -> Workbench:
         return None
 
     bench = open_workbench(
-        WorkbenchOptions(
+        SessionOptions(
             cwd=Path.cwd(),
             environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},
             settings=Settings(),
-            mode=mode,
+            approval_mode=mode,
             interactive=True,
         ),
         SessionLinks(session_id="s", answering=lambda: (ScriptedGenerator(), "m"), ask=ask),

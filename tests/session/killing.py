@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from alhena import Agent, tool
-from alhena.agent.options import AgentSettings
+from alhena import tool
 from alhena.config.home import project_temp
 from alhena.policy.model import ApprovalMode
 from alhena.session.journal import read_session
@@ -32,6 +31,7 @@ from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+from tests.support.agents import scripted_agent
 from tests.support.server import call, chunk, text
 
 LONGEST_S = 0.04
@@ -98,10 +98,8 @@ class Model:
 
 async def live(life: int, report: int) -> None:
     """Goes on with the session until it is killed; reports each prompt that was answered."""
-    settings = AgentSettings(
-        generator=Model(report), resume="latest", approval_mode=ApprovalMode.YOLO
-    )
-    async with Agent(tools=[effect], settings=settings) as agent:
+    settings = {"generator": Model(report), "resume": "latest", "approval_mode": ApprovalMode.YOLO}
+    async with scripted_agent(tools=[effect], **settings) as agent:
         os.write(report, b"open\n")
         for number in range(1_000):
             name = f"{life}-{number}"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from alhena import tool
-from alhena.agent.options import AgentSettings
 from alhena.config.settings import Settings, TelemetrySettings
 from alhena.errors import NetworkError
 from alhena.events import RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent, WarningEvent
@@ -124,7 +123,6 @@ async def test_facts_of_a_front_end_are_in_the_config_record(project: Path):
         await events_of(running, "go")
     config = Observed(project / "out.log").one("config")
     assert (config["output_format"], config["debug_mode"]) == ("json", True)
-    assert AgentSettings().facts == {}
 
 
 async def test_no_thread_is_left(project: Path):

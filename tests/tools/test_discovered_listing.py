@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.discovered.listing import (
+from alhena.tools.discovered import (
     MAX_ITEMS,
     MAX_PROBLEMS,
     MAX_TOOLS,

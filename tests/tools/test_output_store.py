@@ -234,7 +234,7 @@ def test_many_texts_are_kept_one_by_one_and_one_that_fails_leaves_the_others(
 ) -> None:
     texts = [("a", "1", "x" * 500), ("b", "2", "y" * 5_000), ("a", "1", "z"), ("c", "", "")]
     with file_size_limit(1_000):
-        made = store.save_all(texts)
+        made = [store.save(*text) for text in texts]
     assert [each.path and each.path.name for each in made] == [
         "a__1.txt",
         None,
@@ -244,15 +244,14 @@ def test_many_texts_are_kept_one_by_one_and_one_that_fails_leaves_the_others(
     assert "No space left" in made[1].problem
     assert sorted(os.listdir(store.directory)) == ["a__1-2.txt", "a__1.txt", "c___.txt"]
     assert (store.directory / "a__1-2.txt").read_text(encoding="utf-8") == "z"
-    assert store.save_all([]) == []
 
 
 def test_nothing_can_be_kept_where_there_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("in the way", encoding="utf-8")
     store = OutputStore(tmp_path / "outputs", "s1")
-    made = store.save_all([("a", "1", "x"), ("a", "2", "y")])
-    assert [each.path for each in made] == [None, None]
-    assert all(each.problem for each in made)
+    made = store.save("a", "1", "x")
+    assert made.path is None
+    assert made.problem
 
 
 def test_an_excerpt_names_its_whole_only_if_that_is_of_the_same_call(store: OutputStore) -> None:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.prompt_urls import HostRate, untrusted, urls_in
-from alhena.tools.web_pages import fair_shares
+from alhena.tools.web_pages import HostRate, fair_shares, untrusted, urls_in
 
 
 @pytest.mark.parametrize(

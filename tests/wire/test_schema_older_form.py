@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks
 from alhena.config.settings import Settings
 from alhena.wire.conformance.declarations import check_schema
 from alhena.wire.conformance.rules import Findings
@@ -131,7 +132,7 @@ def test_an_object_that_may_hold_anything_has_no_schema_in_the_older_form() -> N
 def test_the_schemas_of_the_built_in_tools_need_no_adapting_and_have_an_older_form(
     tmp_path: Path,
 ) -> None:
-    options = WorkbenchOptions(cwd=tmp_path, environ={}, settings=Settings())
+    options = SessionOptions(cwd=tmp_path, environ={}, settings=Settings())
     links = SessionLinks(session_id="s", answering=lambda: (ScriptedGenerator(), "m"))
     declarations = open_workbench(options, links).registry.function_declarations()
     assert len(declarations) > 10

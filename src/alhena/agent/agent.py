@@ -4,8 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 import msgspec
@@ -13,13 +12,24 @@ import msgspec
 from alhena.agent.driving import Around, drive_call, drive_compression, drive_prompt
 from alhena.agent.limits.errors import BusyError
 from alhena.agent.opening import open_session
-from alhena.agent.options import AgentOptions, AgentSettings
+from alhena.agent.options import (
+    AgentOptions,
+    Arguments,
+    Limits,
+    PolicySource,
+    SessionOptions,
+    mode_of,
+    require_usable,
+    sequence_of,
+    session_options,
+)
 from alhena.agent.run import EventChannel, Run, ToolRun, ended, settled
 from alhena.agent.session import Session
 from alhena.agent.toolset.workbench import Workbench
 from alhena.errors import InputError
 from alhena.events import CompressedEvent, Event, RunFinishedEvent
-from alhena.policy.model import PolicyRule
+from alhena.models.generator import ContentGenerator
+from alhena.policy.model import ApprovalMode
 from alhena.tools.contract import Tool
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content, Part
@@ -30,24 +40,10 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Approver
 
 
-def require_name(model: object) -> None:
-    """Raises TypeError for what is no name of a model."""
-    if model is not None and not isinstance(model, str):
-        raise TypeError(f"model has to be a name, not {type(model).__name__}")
-
-
 def require_text(prompt: object) -> None:
-    """Raises InputError for a prompt that says nothing."""
+    """Raises InputError for an empty prompt."""
     if not isinstance(prompt, str) or not prompt.strip():
         raise InputError("the prompt is empty or no text.", remedy="Give a string.")
-
-
-def checked_tool(item: object) -> Tool:
-    """A tool as it was given. Raises TypeError for what is none."""
-    if callable(getattr(item, "build", None)) and callable(getattr(item, "declaration", None)):
-        return cast("Tool", item)
-    name = getattr(item, "__name__", type(item).__name__)
-    raise TypeError(f"{name} is no tool; make a function one with @tool")
 
 
 Drive = Callable[[Session], Coroutine[Any, Any, None]]
@@ -60,33 +56,61 @@ class Agent:
         async with Agent(tools=[lookup], approve=ask_me) as agent:
             print(await agent.ask("What does this folder hold?"))
 
-    `model`: a name; None is GEMINI_MODEL, the user's setting, or the default. `cwd`: the workspace,
-    by default the current directory. `tools`: functions decorated with `@tool` (or any Tool),
-    beside the built-in ones. `approve`: called for each tool call that needs a person's consent;
-    without it such calls are denied. `policy`: policy files, directories, or rules. Entering raises
-    ConfigError or CredentialsError.
+    Entering raises ConfigError or CredentialsError.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  a library's front door: keywords read better than structs
         self,
-        model: str | None = None,
-        cwd: str | os.PathLike[str] | None = None,
+        model: str | ContentGenerator | None = None,
+        *,
+        instructions: str | None = None,
         tools: Sequence[Tool] = (),
         approve: "Approver | None" = None,
-        policy: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | PolicyRule] = (),
-        settings: AgentSettings | None = None,
+        approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
+        policy: Sequence[PolicySource] = (),
+        hooks: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        resume: str | None = None,
+        history: Sequence[Content] = (),
+        options: AgentOptions | SessionOptions | None = None,
     ) -> None:
-        self._options = AgentOptions(
-            model=model,
-            cwd=Path(cwd) if cwd is not None else None,
-            tools=tuple(checked_tool(item) for item in tools),
-            approve=approve,
-            policy=(policy,) if isinstance(policy, str | os.PathLike) else tuple(policy),
-            settings=settings or AgentSettings(),
-        )
-        if approve is not None and not callable(approve):
-            raise TypeError(f"approve has to be callable, not {type(approve).__name__}")
-        require_name(model)
+        """Checks the arguments; files are read when the agent is entered.
+
+        Args:
+            model: a name, or a model object; None is GEMINI_MODEL, the user's setting, or the
+                default. Who makes a model object closes it.
+            instructions: replaces the composed system instruction.
+            tools: functions decorated with `@tool`, or other tools, beside the built-in ones.
+            approve: called for each call that needs approval; without it such calls are denied.
+            approval_mode: "default", "auto_edit", "yolo" or "plan".
+            policy: rules, policy files, or directories of them.
+            hooks: the program's hooks, as settings.json has them.
+            limits: turns, tokens, seconds and cost.
+            cwd: the workspace, by default the current directory.
+            resume: the recorded session to continue: "latest", a number, or an id.
+            history: contents of a conversation to continue, as `Agent.history` gives them.
+            options: the rest. Front ends give `SessionOptions`, which hold everything.
+        """
+        if isinstance(options, SessionOptions):
+            given = options
+        else:
+            given = Arguments(
+                model=model,
+                instructions=instructions,
+                tools=sequence_of("tools", tools),
+                approve=approve,
+                approval_mode=mode_of(approval_mode),
+                policy=sequence_of("policy", policy),
+                hooks=hooks,
+                limits=limits or Limits(),
+                cwd=cwd,
+                resume=resume,
+                history=sequence_of("history", history),
+                options=options or AgentOptions(),
+            )
+            require_usable(given)
+        self._given: Arguments | SessionOptions = given
         self._channel = EventChannel()
         self._session: Session | None = None
         self._closing: Session | None = None
@@ -100,7 +124,7 @@ class Agent:
         if self._session is not None:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
-        self._session = open_session(self._options, self._channel)
+        self._session = open_session(session_options(self._given), self._channel)
         self._prompts = self._session.prompts
         return self
 
@@ -232,14 +256,16 @@ class Agent:
 
     async def clear(self, resume: str | None = None) -> None:
         """Ends the conversation and begins another: a new session, with the same approval mode, or
-        with `resume` (as in AgentSettings) one that another run left. Raises SessionError, and then
+        with `resume` (as in `__init__`) one that another run left. Raises SessionError, and then
         the session goes on."""
         session = await self._idle()
-        mode = session.bench.modes.mode
-        settings = msgspec.structs.replace(
-            self._options.settings, approval_mode=mode, history=(), resume=resume, session_id=None
+        options = msgspec.structs.replace(
+            session_options(self._given),
+            approval_mode=session.bench.modes.mode,
+            history=(),
+            resume=resume,
+            session_id=None,
         )
-        options = msgspec.structs.replace(self._options, settings=settings)
         channel = EventChannel()
         opened = open_session(options, channel, source="clear")
         self._channel, self._session = channel, opened

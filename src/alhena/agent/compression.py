@@ -111,10 +111,10 @@ def compression_model(name: str, configs: ModelConfigSettings) -> tuple[str, Gen
 def kept(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
     """Paths of the full texts on disk: for an excerpt the file it names; others are saved. None for
     those that cannot be saved."""
-    found = [outputs.whole_of(call_id, text) for _tool, call_id, text in texts]
-    fresh = (text for text, path in zip(texts, found, strict=True) if path is None)
-    saved = iter(outputs.save_all(list(fresh)))
-    paths = (next(saved).path if path is None else path for path in found)
+    paths = [
+        outputs.whole_of(call_id, text) or outputs.save(tool, call_id, text).path
+        for tool, call_id, text in texts
+    ]
     return [None if path is None else str(path) for path in paths]
 
 

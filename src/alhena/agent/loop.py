@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.agent.limits.turns import TurnLimits
-from alhena.agent.options import AgentSettings
+from alhena.agent.options import SessionOptions
 from alhena.agent.run import settled
 from alhena.agent.toolset.workbench import SessionLinks, at_once
 from alhena.chat.chat import Chat
@@ -136,7 +136,7 @@ class Course:
 
 
 def open_course(
-    given: AgentSettings,
+    given: SessionOptions,
     settings: Settings,
     chat: Chat,
     links: SessionLinks,
@@ -155,7 +155,7 @@ def open_course(
 
 
 def within_budget(
-    given: AgentSettings,
+    given: SessionOptions,
     settings: Settings,
     chosen: ChosenGenerator,
     ask: "Ask | None",

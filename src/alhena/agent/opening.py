@@ -14,12 +14,12 @@ from alhena.agent.limits.turns import Spending
 from alhena.agent.loop import open_course, within_budget
 from alhena.agent.memory import open_memory
 from alhena.agent.model_access import Consent, SessionFallback, fallback_mode
-from alhena.agent.options import AgentOptions
+from alhena.agent.options import SessionOptions
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session, SessionProcesses
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions, at_once
+from alhena.agent.toolset.workbench import SessionLinks, Workbench, at_once
 from alhena.chat.chat import Chat, Outlets
 from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
@@ -40,27 +40,22 @@ if TYPE_CHECKING:
 
 
 def session_generator(
-    options: AgentOptions,
-    model: str,
-    environ: Mapping[str, str],
-    settings: Settings,
-    channel: EventChannel,
+    options: SessionOptions, model: str, settings: Settings, channel: EventChannel
 ) -> ChosenGenerator:
     """The generator: the program's own, or the one selected by model, credentials and settings.
     Raises ConfigError, CredentialsError."""
-    given = options.settings
-    if given.generator is not None:
-        return ChosenGenerator(generator=given.generator, model=model)
-
+    if options.generator is not None:
+        return ChosenGenerator(generator=options.generator, model=model)
+    environ = options.environ
     return choose_generator(
         ModelChoice(
             model=model,
             environ=environ,
             settings=settings,
-            fake_responses=given.fake_responses,
-            fake_strict=given.fake_strict,
-            record_responses=given.record_responses,
-            is_terminal=given.is_terminal,
+            fake_responses=options.fake_responses,
+            fake_strict=options.fake_strict,
+            record_responses=options.record_responses,
+            is_terminal=options.is_terminal,
             retry=retry_policy(settings.general),
             private_files=partial(private_files, environ),
             tell=lambda text: channel.emit(WarningEvent(message=text)),
@@ -84,68 +79,49 @@ def installation_number(environ: Mapping[str, str]) -> str:
 
 
 def open_session(
-    options: AgentOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
+    options: SessionOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
 ) -> Session:
     """A session ready for its first prompt; nothing is sent. `source` is what hooks are told of
     its start. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
-    given = options.settings
-    environ: Mapping[str, str] = os.environ if given.environ is None else given.environ
-    cwd = options.directory()
-    settings, told = given.settings, given.notices
-    if settings is None:
-        from alhena.config.effective_settings import open_place
-
-        found = open_place(
-            cwd, environ, skip_trust=given.skip_trust, env_files=given.environ is None
-        )
-        settings, environ, told = found.settings, found.environ, (*told, *found.told)
-        given = replace(
-            given,
-            held_servers=found.held_servers,
-            acceptance=found.acceptance,
-            named=found.named,
-        )
-        options = replace(options, settings=given)
     begun = begin(
-        given.resume,
-        (cwd, environ, settings),
+        options.resume,
+        (options.cwd, options.environ, options.settings),
         channel.emit,
-        record=given.record,
-        session_id=given.session_id,
+        record=options.record,
+        session_id=options.session_id,
     )
     try:
-        session = _open(options, channel, begun, (cwd, environ, settings), source)
+        session = _open(options, channel, begun, source)
     except BaseException:
         begun.abandon()
         raise
-    session.bench.warnings += told
+    session.bench.warnings += options.notices
     if session.bench.servers is not None:
         session.bench.servers.start()  # the last step: what has begun to run has to be closed
     return session
 
 
 def _open(
-    options: AgentOptions,
+    options: SessionOptions,
     channel: EventChannel,
     begun: Beginning,
-    place: Place,
     source: Literal["startup", "clear"],
 ) -> Session:
-    given = options.settings
-    cwd, environ, settings = place
+    cwd, environ, settings = options.cwd, options.environ, options.settings
     models = SessionModels(options.model, environ, settings)
-    chosen = session_generator(options, models.name, environ, settings, channel)
+    chosen = session_generator(options, models.name, settings, channel)
     settings = models.served_by(chosen.auth_type, settings)
+    place = (cwd, environ, settings)
     watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()
     bus, close_bus = _bus(options, channel)
-    workspace = Workspace(cwd, given.include_directories)
-    memory = open_memory(workspace, (environ, settings), channel.emit, skip=given.skip_trust)
-    first = begun.opening_contents or given.history
+    workspace = Workspace(cwd, options.include_directories)
+    memory = open_memory(workspace, (environ, settings), channel.emit, skip=options.skip_trust)
+    first = begun.opening_contents or options.history
     opening = first or first_contents(workspace, place, memory.project_text)
     memory.began_with([entry.content for entry in begun.contents] or opening)
-    ask = given.ask or (None if given.bus is None else _questions(given.bus))
-    chosen, ask, ledger = within_budget(given, settings, chosen, ask, channel)
+    ask = options.ask or (None if options.bus is None else _questions(options.bus))
+    chosen, ask, ledger = within_budget(options, settings, chosen, ask, channel)
     mode = fallback_mode(settings.model.fallback, models.requested)
     links = SessionLinks(
         session_id=begun.session_id,
@@ -160,24 +136,7 @@ def _open(
         texts=watch is not None and watch.texts,
     )
     bench = open_workbench(
-        WorkbenchOptions(
-            cwd=cwd,
-            environ=environ,
-            settings=settings,
-            mode=given.approval_mode,
-            interactive=bus is not None,
-            include_directories=given.include_directories,
-            policy=options.policy,
-            allowed_tools=given.allowed_tools,
-            skip_trust=given.skip_trust,
-            sandbox=given.sandbox,
-            wait_for_servers=given.wait_for_servers,
-            held_servers=given.held_servers,
-            acceptance=given.acceptance,
-            named=given.named,
-            tools=options.tools,
-            hooks=given.hooks,
-        ),
+        replace(options, settings=settings, interactive=bus is not None),
         links,
         processes.groups,
     )
@@ -189,18 +148,18 @@ def _open(
     channel.subscribe(bench.spending.feed)
     headless = links.approver is None
     trust = memory.request.trust
-    prompt = open_prompt(bench, environ, trust, given.system_prompt, headless=headless)
+    prompt = open_prompt(bench, environ, trust, options.system_prompt, headless=headless)
     chat = open_chat(bench, links, (chosen, models), begun.contents or opening, prompt)
-    begun.attach(chat, channel, 0 if given.history else len(opening))
+    begun.attach(chat, channel, 0 if options.history else len(opening))
     chat.fallback, chat.again = links.fallback, models.again
     outlets = Outlets(links.emit, links.pace, texts=links.texts)
     room = ConversationRoom(bench, chat, chosen.generator, outlets, begun.opening)
     room.serve()
     _tell_checkers(bench, chat, begun.opening)
-    bench.edit = given.edit
+    bench.edit = options.edit
     _recorded(bench, place, chat, begun)
     checkpoints = _checkpoints(place, bench, chat, begun, channel)
-    course, limits = open_course(given, settings, chat, links, ledger)
+    course, limits = open_course(options, settings, chat, links, ledger)
     session = Session(
         chat=chat,
         scheduler=cache(partial(bench.scheduler, channel.emit, bus=bus)),
@@ -218,9 +177,9 @@ def _open(
         mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
     )
     course.step = session.step
-    again = given.history or begun.contents
+    again = options.history or begun.contents
     session.prompt_hooks = _hook(session, links, "resume" if again else source, begun.opening)
-    if given.full_context:
+    if options.full_context:
         _tell_files(session, environ, channel, begun=bool(again))
     if watch is not None:
         from alhena.agent.telemetry import Told, open_session_telemetry
@@ -231,7 +190,7 @@ def _open(
             settings=settings,
             chosen=chosen,
             bench=bench,
-            facts=given.facts,
+            facts=options.facts,
         )
         session.telemetry = open_session_telemetry(watch, told, channel)
     return session
@@ -291,16 +250,15 @@ def _recorded(bench: Workbench, place: Place, chat: Chat, begun: Beginning) -> N
 
 
 def _bus(
-    options: AgentOptions, channel: EventChannel
+    options: SessionOptions, channel: EventChannel
 ) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]]]":
     """The message bus for confirmations and its closing function; no bus, and no import, if no
     person can be asked."""
-    given = options.settings
-    if options.approve is None and given.bus is None:
+    if options.approve is None and options.bus is None:
         return None, at_once
     from alhena.agent.toolset.approval import session_bus
 
-    return session_bus(options.approve, given.bus, channel.emit)
+    return session_bus(options.approve, options.bus, channel.emit)
 
 
 def _asks(bus: "MessageBus") -> "Approver":

@@ -311,7 +311,7 @@ class SavedConversations:
         recording = self._recording
         if recording is None:
             raise SessionError(
-                "this session is not recorded.", remedy="Begin one with AgentSettings(record=True)."
+                "this session is not recorded.", remedy="Begin one with AgentOptions(record=True)."
             )
         await recording.settle()
         if recording.unrecorded:
@@ -325,7 +325,7 @@ class SavedConversations:
 
     async def begin(self, name: str) -> str:
         """Makes a new session that begins with what was kept; its id, for `Agent.clear` or as
-        `AgentSettings.resume`. Raises NoTagError, SessionError."""
+        `Agent`. Raises NoTagError, SessionError."""
         session_id = new_session_id()
         project = scrub(str(self._cwd))
         begin = self._tags().begin

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from alhena.agent.chat import SessionModels
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import (
     HookOptions,
     open_session_hooks,
@@ -11,7 +12,6 @@ from alhena.agent.toolset.opening import (
     session_policy,
     session_sandbox,
 )
-from alhena.agent.toolset.workbench import WorkbenchOptions
 from alhena.errors import AlhenaError
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
@@ -21,7 +21,7 @@ from alhena.values import Value
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Step = Callable[[WorkbenchOptions, ProcessGroups], "Iterable[str]"]
+Step = Callable[[SessionOptions, ProcessGroups], "Iterable[str]"]
 """Tries a part of the settings; gives what is to be said of it. Raises AlhenaError where a session
 would."""
 
@@ -33,7 +33,7 @@ class Trial(Value, frozen=True):
     warnings: tuple[str, ...]
 
 
-async def tried(options: WorkbenchOptions) -> Trial:
+async def tried(options: SessionOptions) -> Trial:
     """Tries to open a session with these options and collects its errors and warnings."""
     errors: list[str] = []
     warnings: list[str] = []
@@ -49,21 +49,21 @@ async def tried(options: WorkbenchOptions) -> Trial:
     return Trial(tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(warnings)))
 
 
-def _mode(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+def _mode(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     require_mode(options)
     return ()
 
 
-def _policy(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+def _policy(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     return [f"policy: {problem}" for problem in session_policy(options).problems]
 
 
-def _sandbox(options: WorkbenchOptions, groups: ProcessGroups) -> "Iterable[str]":
+def _sandbox(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
     _, told = session_sandbox(options, Workspace(options.cwd), groups)
     return (f"sandbox: {told}",) if told else ()
 
 
-def _hooks(options: WorkbenchOptions, groups: ProcessGroups) -> "Iterable[str]":
+def _hooks(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
     given = HookOptions(
         cwd=options.cwd,
         environ=options.environ,
@@ -78,11 +78,11 @@ def _hooks(options: WorkbenchOptions, groups: ProcessGroups) -> "Iterable[str]":
     return warnings
 
 
-def _models(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+def _models(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     return SessionModels(None, options.environ, options.settings).warnings
 
 
-def _budget(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+def _budget(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     from alhena.agent.limits.budget import Ledger
     from alhena.models.prices import Prices
 
@@ -92,7 +92,7 @@ def _budget(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]
     return ()
 
 
-def _retention(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+def _retention(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     from alhena.session.store import retention
 
     asked = options.settings.general.session_retention
@@ -108,7 +108,7 @@ def _retention(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[s
     return ()
 
 
-def _telemetry(options: WorkbenchOptions, _groups: ProcessGroups) -> "Iterable[str]":
+def _telemetry(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     from alhena.telemetry.options import telemetry_options
 
     found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)

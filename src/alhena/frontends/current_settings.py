@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from alhena.agent.options import AgentSettings
+from alhena.agent.options import SessionOptions, of_place
 from alhena.config.effective_settings import Place, open_place
 from alhena.config.settings import CheckpointingSettings, Settings
 from alhena.display_text import one_line
@@ -46,7 +46,7 @@ def included(place: Place, given: tuple[str, ...]) -> tuple[tuple[str, ...], tup
     return tuple(dict.fromkeys(roots)), tuple(warnings)
 
 
-def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
+def session_options(arguments: RunArguments, place: Place) -> SessionOptions:
     """What a run was asked for, in the place it is carried out in. Raises ConfigError."""
     settings = place.settings
     if arguments.checkpointing:
@@ -57,7 +57,10 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
     roots, missing = included(place, arguments.include_directories)
     limits = arguments.limits
     mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)
-    return AgentSettings(
+    options = SessionOptions(
+        cwd=place.cwd,
+        model=arguments.model,
+        policy=arguments.policy_paths,
         approval_mode=mode,
         include_directories=roots,
         max_turns=limits.max_turns,
@@ -70,10 +73,6 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
         is_terminal=is_terminal(sys.stdin) and is_terminal(sys.stdout),
         settings=settings,
         environ=place.environ,
-        notices=(*place.told, *missing),
-        held_servers=place.held_servers,
-        acceptance=place.acceptance,
-        named=place.named,
         allowed_tools=arguments.allowed_tools,
         skip_trust=arguments.skip_trust,
         sandbox=arguments.sandbox,
@@ -84,7 +83,9 @@ def session_settings(arguments: RunArguments, place: Place) -> AgentSettings:
             "output_format": arguments.output_format or settings.output.format,
             "debug_mode": arguments.debug,
         },
+        **of_place(place),
     )
+    return msgspec.structs.replace(options, notices=(*options.notices, *missing))
 
 
 def with_checkpoints(settings: Settings) -> Settings:

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,22 +89,19 @@ class OutputStore:
         return self.threshold if self.threshold > 0 else MEMORY_CHARACTERS
 
     def save(self, tool: str, call_id: str, text: str) -> SavedOutput:
-        """Saves a whole text atomically."""
-        (saved,) = self.save_all([(tool, call_id, text)])
-        return saved
-
-    def save_all(self, texts: Sequence[tuple[str, str, str]]) -> list[SavedOutput]:
-        """Saves whole texts one by one, each given as tool, call id and text."""
-        if not texts:
-            return []
+        """Saves a whole text, or nothing."""
         try:
-            directory = self._open()
+            made = self.create(tool, call_id)
+        except FileError as error:
+            return SavedOutput(None, str(error))
+        try:
+            with os.fdopen(made.descriptor, "wb") as file:
+                file.write(text.encode("utf-8", "replace"))
         except OSError as error:
-            return [self._unsaved(error)] * len(texts)
-        try:
-            return [self._saved(directory, *text) for text in texts]
-        finally:
-            os.close(directory)
+            with suppress(OSError):
+                made.path.unlink()
+            return SavedOutput(None, str(from_os_error(error, self.directory, writing=True)))
+        return SavedOutput(made.path)
 
     def spool(
         self, tool: str, call_id: str, *, prefix: str = "", keep: int = 0, most: int = 0
@@ -205,32 +202,6 @@ class OutputStore:
         self._make()
         return os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
-    def _saved(self, directory: int, tool: str, call_id: str, text: str) -> SavedOutput:
-        temporary = f".{os.urandom(8).hex()}.tmp"
-        try:
-            descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=directory)
-        except OSError as error:
-            return self._unsaved(error)
-        try:
-            try:
-                left = memoryview(text.encode("utf-8", "replace"))
-                while left:
-                    left = left[os.write(descriptor, left) :]
-            finally:
-                os.close(descriptor)
-            name = _free_name(directory, tool, call_id)
-            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except (OSError, FileError) as error:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=directory)
-            return self._unsaved(error)
-        return SavedOutput(self.directory / name)
-
-    def _unsaved(self, error: OSError | FileError) -> SavedOutput:
-        if isinstance(error, OSError):
-            error = from_os_error(error, self.directory, writing=True)
-        return SavedOutput(None, str(error))
-
     def _make(self) -> None:
         if os.path.lexists(self.directory):
             return
@@ -254,17 +225,6 @@ class OutputStore:
 def _file_name(tool: str, call_id: str, number: int) -> str:
     tail = "" if number == 1 else f"-{number}"
     return f"{_safe(tool)}__{_safe(call_id)}{tail}.txt"
-
-
-def _free_name(directory: int, tool: str, call_id: str) -> str:
-    """Chooses an unused file name. Raises FileError, OSError."""
-    for number in range(1, 1_000):
-        name = _file_name(tool, call_id, number)
-        try:
-            os.stat(name, dir_fd=directory, follow_symlinks=False)
-        except FileNotFoundError:
-            return name
-    raise _no_name(tool, call_id)
 
 
 def _safe(name: str) -> str:

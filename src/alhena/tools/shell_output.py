@@ -14,6 +14,8 @@ from alhena.system.terminal_text import CapturedText, LiveOutput, OutputCapture
 from alhena.tools.contract import SpilledText
 from alhena.tools.output_store import OutputStore, ends
 
+UNSTORED_CHARACTERS = 40_000
+
 
 def live_output(update: Callable[[str], None]) -> LiveOutput:
     """Passes output on as it arrives, by the clock of the running loop."""
@@ -24,9 +26,10 @@ def live_output(update: Callable[[str], None]) -> LiveOutput:
 
 
 class CapturedOutput:
-    """Feed `capture` with the bytes. `size` characters are kept in memory; a longer output goes to
-    a file of `store` that begins with `prefix` and has at most `most` bytes (0: unlimited), apart
-    from the end of the text. `on_text` receives the text as it arrives."""
+    """Feed `capture` with the bytes. `size` characters are kept in memory (0: as many as `store`
+    says, 40,000 without one); a longer output goes to a file of `store` that begins with `prefix`
+    and has at most `most` bytes (0: unlimited), apart from the end of the text. `on_text` receives
+    the text as it arrives."""
 
     tool = "run_shell_command"
     """Prefix of the file name."""
@@ -37,10 +40,11 @@ class CapturedOutput:
         call_id: str,
         *,
         prefix: str,
-        size: int,
+        size: int = 0,
         most: int = 0,
         on_text: Callable[[str], None] | None = None,
     ) -> None:
+        size = size or (UNSTORED_CHARACTERS if store is None else store.memory_characters)
         self.spool: TextSpool | None = None
         if store is not None:
             self.spool = store.spool(self.tool, call_id, prefix=prefix, keep=size, most=most)

@@ -101,7 +101,7 @@ async def test_one_that_cannot_go_on_leaves_the_session_and_nothing_else(project
     generator = ScriptedGenerator([text("One.")], [text("Two.")])
     rules = project / "rules.toml"
     rules.write_text("", encoding="utf-8")
-    async with sitting(generator, screen, policy=str(rules)) as conversation:
+    async with sitting(generator, screen, policy=(str(rules),)) as conversation:
         first = conversation.agent.session_id
         for each in ("first", "/chat save x"):
             conversation.submit(each)

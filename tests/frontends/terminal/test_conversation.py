@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.config.settings import Settings
 from alhena.errors import ServerFaultError
 from alhena.frontends.terminal.conversation import Conversation
 from tests.agent.kit import conforming
 from tests.frontends.terminal.kit import ListScreen
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -45,13 +44,13 @@ async def sitting(
     generator: ScriptedGenerator,
     screen: ListScreen,
     *,
-    policy: str | tuple[()] = (),
+    policy: tuple[str, ...] = (),
     **settings: Any,
 ) -> AsyncGenerator[Conversation]:
     conversation = Conversation(screen, lambda: 0.0)
     options = {"generator": generator, "settings": Settings(), "ask": conversation.ask}
-    made = AgentSettings(**(options | {"edit": conversation.edit} | settings))
-    async with Agent(approve=conversation.approve, policy=policy, settings=made) as agent:
+    made = dict(**(options | {"edit": conversation.edit} | settings))
+    async with scripted_agent(approve=conversation.approve, policy=policy, **made) as agent:
         work = asyncio.create_task(conversation.run(agent))
         await asyncio.sleep(0)
         try:
@@ -311,7 +310,7 @@ async def test_a_file_that_the_policy_keeps_back_is_not_sent(project: Path):
     )
     generator = ScriptedGenerator([text("I see.")])
     screen = ListScreen()
-    async with sitting(generator, screen, policy="p.toml") as conversation:
+    async with sitting(generator, screen, policy=("p.toml",)) as conversation:
         await finished(conversation, screen, "look at @a.txt")
     assert "secret" not in str(generator.seen(0))
     assert "not allowed" in screen.text
@@ -346,7 +345,7 @@ async def test_a_command_of_the_person_is_denied_where_a_rule_denies_it(project:
     )
     generator = ScriptedGenerator([text("I see.")])
     screen = ListScreen()
-    async with sitting(generator, screen, policy="p.toml") as conversation:
+    async with sitting(generator, screen, policy=("p.toml",)) as conversation:
         await finished(conversation, screen, "!touch x")
     assert not (project / "x").exists()
     assert "denied" in screen.text

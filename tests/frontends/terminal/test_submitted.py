@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.config.settings import Settings
 from alhena.frontends.mentions import missing_words
 from alhena.frontends.terminal.conversation import Conversation
@@ -15,6 +13,7 @@ from alhena.frontends.terminal.lines import Block, Lines
 from alhena.frontends.terminal.view import View
 from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_conversation import finished, sitting
+from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
@@ -51,8 +50,8 @@ class BrokenScreen(ListScreen):
 async def test_a_command_that_fails_by_a_defect_ends_the_session_with_it():
     screen = BrokenScreen()
     conversation = Conversation(screen, lambda: 0.0)
-    settings = AgentSettings(generator=ScriptedGenerator(), settings=Settings())
-    async with Agent(approve=conversation.approve, settings=settings) as agent:
+    settings = {"generator": ScriptedGenerator(), "settings": Settings()}
+    async with scripted_agent(approve=conversation.approve, **settings) as agent:
         asyncio.get_running_loop().call_soon(conversation.submit, "/help")
         with pytest.raises(ZeroDivisionError, match="a defect"):
             await conversation.run(agent)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.options import AgentSettings
 from alhena.config.errors import ConfigError
 from alhena.frontends.cli.main import run
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest
 from tests.agent.kit import answers
 from tests.policy.safety.kit import directory, external, program, table
+from tests.support.agents import scripted_agent
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -41,8 +41,7 @@ def script(*calls: dict[str, Any]) -> ScriptedGenerator:
 
 
 def agent(generator: ScriptedGenerator, mode: ApprovalMode = YOLO, **options: Any) -> Agent:
-    settings = AgentSettings(generator=generator, approval_mode=mode, **options.pop("more", {}))
-    return Agent(settings=settings, **options)
+    return scripted_agent(generator, approval_mode=mode, **options.pop("more", {}), **options)
 
 
 @pytest.mark.requirement("POL-10")

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from alhena.config.environment import own_environment
 from alhena.system.environment import child_environment
-from alhena.tools.builtin.run_shell_command import ShellEnvironment
-from alhena.tools.discovered.listing import arguments, discover
-from alhena.tools.discovered.tool import CallCommand, DiscoveredTool
+from alhena.tools.discovered import CallCommand, DiscoveredTool, arguments, discover
 from alhena.tools.registry import Origin
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
-    from alhena.agent.toolset.workbench import Workbench, WorkbenchOptions
+    from alhena.agent.options import SessionOptions
+    from alhena.agent.toolset.workbench import Workbench
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
 
@@ -23,7 +22,7 @@ CALLING = "tools.callCommand"
 
 def add_discovery(
     bench: "Workbench",
-    options: "WorkbenchOptions",
+    options: "SessionOptions",
     surroundings: "tuple[ProcessGroups | None, Sandbox | None]",
     *,
     trusted: bool,
@@ -62,7 +61,9 @@ def add_discovery(
             text=call_command,
             words=arguments(call_command),
             cwd=cwd,
-            environment=ShellEnvironment(environ, redaction, sandbox),
+            environ=environ,
+            redaction=redaction,
+            sandbox=sandbox,
             groups=groups,
             outputs=bench.outputs,
             inactivity=settings.tools.shell.inactivity_timeout,

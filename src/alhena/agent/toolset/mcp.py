@@ -57,7 +57,7 @@ from alhena.tools.registry import RegisteredTool
 if TYPE_CHECKING:
     import httpx2
 
-    from alhena.agent.toolset.workbench import WorkbenchOptions
+    from alhena.agent.options import SessionOptions
     from alhena.models.auth.login import Person
 
 
@@ -227,7 +227,7 @@ class ServerControl:
 
 def add_servers(
     bench: "Workbench",
-    options: "WorkbenchOptions",
+    options: "SessionOptions",
     groups: ProcessGroups | None,
     *,
     trusted: bool,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.agent.model_access import SessionModel
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.session_tools import open_fetcher, register_session_tools
-from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.environment import own_environment
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def session_sandbox(
-    options: WorkbenchOptions, workspace: Workspace, groups: "ProcessGroups"
+    options: SessionOptions, workspace: Workspace, groups: "ProcessGroups"
 ) -> "tuple[Sandbox | None, str]":
     """The sandbox of commands, closed when `groups` have ended, and a notice about it."""
     tools = options.settings.tools
@@ -67,7 +68,7 @@ OWN_TOOL_PRIORITY = 60
 """In the default tier, above what its policies say of built-in tools: a name is no permission."""
 
 
-def session_policy(options: WorkbenchOptions) -> GatheredPolicy:
+def session_policy(options: SessionOptions) -> GatheredPolicy:
     """The policy of all sources.
 
     A file that was named must be usable. Of the others, a rule that could only have permitted
@@ -185,7 +186,7 @@ def open_session_hooks(
 
 
 def open_workbench(
-    options: WorkbenchOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+    options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
 ) -> Workbench:
     """Reads the policies and makes the tools. What commands leave running goes to `groups`; without
     it the tools can be listed, not run.
@@ -227,7 +228,7 @@ def open_workbench(
         ),
     )
     context = PolicyContext(
-        mode=options.mode,
+        mode=options.approval_mode,
         interactive=options.interactive,
         surroundings=DirectorySurroundings(
             workspace.cwd, workspace.roots, trusted=gathered.trusted
@@ -276,9 +277,9 @@ def open_workbench(
     return bench
 
 
-def require_mode(options: WorkbenchOptions) -> None:
+def require_mode(options: SessionOptions) -> None:
     """Raises ConfigError for yolo mode where settings forbid it."""
-    if options.mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
+    if options.approval_mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
         raise ConfigError(
             "yolo mode is turned off by the setting security.disableYoloMode.",
             remedy="Choose another --approval-mode.",
@@ -287,7 +288,7 @@ def require_mode(options: WorkbenchOptions) -> None:
 
 def _hang_hooks(
     bench: Workbench,
-    options: WorkbenchOptions,
+    options: SessionOptions,
     links: SessionLinks,
     groups: "ProcessGroups",
     plans: Path,

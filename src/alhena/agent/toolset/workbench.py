@@ -1,16 +1,15 @@
 """The tools and the policy over a workspace: everything that runs calls, with or without a
 conversation."""
 
-import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alhena.agent.model_access import Source
-from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings, Settings
+from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
-from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, PolicyRule
+from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import Tool
 from alhena.tools.names import READ_RESOURCE, all_names
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from alhena.agent.model_access import SessionFallback
     from alhena.agent.restoring import SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
-    from alhena.config.accepted_entries import Acceptance
     from alhena.hooks.system import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety.check import SafetyChecks
@@ -172,32 +170,6 @@ class SessionMode:
 _SHELL = "run_shell_command"
 _OF_SHELL = ("list_background_processes", "read_background_output")
 """Tools for what only commands of the shell leave behind."""
-
-PolicySource = str | os.PathLike[str] | PolicyRule
-
-
-class WorkbenchOptions(Value, frozen=True, kw_only=True):
-    """Options of a workbench. `interactive`: a person can be asked. `sandbox`, `hooks`,
-    `wait_for_servers`, `held_servers`, `acceptance` and `named` as in `AgentSettings`. `servers`:
-    use the servers in the settings."""
-
-    cwd: Path
-    environ: Mapping[str, str]
-    settings: Settings
-    mode: ApprovalMode = ApprovalMode.DEFAULT
-    interactive: bool = False
-    include_directories: tuple[str, ...] = ()
-    policy: tuple[PolicySource, ...] = ()
-    allowed_tools: tuple[str, ...] = ()
-    skip_trust: bool = False
-    sandbox: bool | None = None
-    tools: tuple[Tool, ...] = ()
-    hooks: Mapping[str, Any] | None = None
-    servers: bool = True
-    wait_for_servers: bool = True
-    held_servers: Mapping[str, str] = {}
-    acceptance: "Acceptance | None" = None
-    named: Callable[[tuple[str, ...], Any], Any] | None = None
 
 
 class Workbench:

@@ -244,16 +244,16 @@ def _tried(place: Place, *, skip_trust: bool) -> "Trial":
     """What a run here would have to say of the settings."""
     import asyncio
 
+    from alhena.agent.options import SessionOptions
     from alhena.agent.settings_trial import Trial, tried
-    from alhena.agent.toolset.workbench import WorkbenchOptions
     from alhena.policy.model import ApprovalMode
 
     roots, missing = included(place, ())
-    options = WorkbenchOptions(
+    options = SessionOptions(
         cwd=place.cwd,
         environ=place.environ,
         settings=place.settings,
-        mode=ApprovalMode(place.settings.general.default_approval_mode),
+        approval_mode=ApprovalMode(place.settings.general.default_approval_mode),
         include_directories=roots,
         skip_trust=skip_trust,
     )

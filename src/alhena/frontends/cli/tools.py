@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, Workbench, WorkbenchOptions
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.home import config_home
 from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError
@@ -41,18 +42,18 @@ def add_workbench_arguments(parser: Parser) -> None:
     add("-d", "--debug", action="store_true", help="show tracebacks")
 
 
-def workbench_options(found: argparse.Namespace) -> WorkbenchOptions:
+def workbench_options(found: argparse.Namespace) -> SessionOptions:
     """What was asked for, in the current directory. Raises ConfigError."""
     place = place_here(skip_trust=found.skip_trust)
     settings = place.settings
     roots, missing = included(place, split_list(found.include_directories))
     tell(missing)
     mode = found.approval_mode or settings.general.default_approval_mode
-    return WorkbenchOptions(
+    return SessionOptions(
         cwd=place.cwd,
         environ=place.environ,
         settings=settings,
-        mode=ApprovalMode(mode),
+        approval_mode=ApprovalMode(mode),
         include_directories=roots,
         policy=split_list(found.policy),
         allowed_tools=split_tools(found.allowed_tools),
@@ -63,7 +64,7 @@ def workbench_options(found: argparse.Namespace) -> WorkbenchOptions:
     )
 
 
-def answering_for(options: WorkbenchOptions, given: str | None) -> "Source":
+def answering_for(options: SessionOptions, given: str | None) -> "Source":
     """The model for tools that use one: chosen as a run would choose it, when one is used."""
 
     @cache
@@ -148,7 +149,7 @@ def _named(parser: Parser, words: list[str]) -> tuple[str, str]:
 
 
 def _open(
-    options: WorkbenchOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+    options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
 ) -> Workbench:
     """The workbench with all tools that a session can have; its warnings go to stderr."""
     from alhena.tools.builtin.ask_user import AskUser
@@ -201,7 +202,7 @@ def _list(bench: Workbench, *, as_json: bool) -> int:
     return 0
 
 
-def _call(options: WorkbenchOptions, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
+def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 

@@ -26,7 +26,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import place_here, session_settings
+from alhena.frontends.current_settings import place_here, session_options
 from alhena.frontends.headless.output import (
     Cost,
     OutputFormat,
@@ -236,11 +236,7 @@ class Result:
 
 
 def _agent(arguments: RunArguments, place: Place) -> Agent:
-    return Agent(
-        model=arguments.model,
-        policy=arguments.policy_paths,
-        settings=session_settings(arguments, place),
-    )
+    return Agent(options=session_options(arguments, place))
 
 
 async def _run(agent: Agent, prompt: tuple[str, str], result: Result, *, debug: bool) -> None:

@@ -27,7 +27,7 @@ from alhena.events import (
     UserMessageEvent,
 )
 from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import place_here, session_settings
+from alhena.frontends.current_settings import place_here, session_options
 from alhena.frontends.mentions import filled_prompt, referenced, server_prompts, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
@@ -482,16 +482,14 @@ async def converse(
 
 
 def _agent(arguments: RunArguments, place: Place, conversation: Conversation) -> Agent:
-    asked = session_settings(arguments, place)
+    asked = session_options(arguments, place)
     return Agent(
-        model=arguments.model,
-        policy=arguments.policy_paths,
-        approve=conversation.approve,
-        settings=msgspec.structs.replace(
+        options=msgspec.structs.replace(
             asked,
+            approve=conversation.approve,
             ask=conversation.ask,
             edit=conversation.edit,
             wait_for_servers=False,
             facts={**asked.facts, "output_format": "text"},
-        ),
+        )
     )

@@ -53,10 +53,10 @@ class Glob(DeclarativeTool):
         environ: Mapping[str, str] | None = None,
         most_characters: int = MOST_CHARACTERS,
     ) -> None:
-        self._workspace = workspace
-        self._clock = clock
-        self._environ = environ
-        self._room = room_in(most_characters)
+        self.workspace = workspace
+        self.clock = clock
+        self.environ = environ
+        self.room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires a valid pattern; pattern and path must stay in the workspace."""
@@ -83,29 +83,20 @@ class Glob(DeclarativeTool):
             )
         if params.get("path") is None:
             return None
-        return path_problem(self._workspace, params["path"], "path")
+        return path_problem(self.workspace, params["path"], "path")
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return GlobInvocation(self._workspace, self._clock, self._environ, params, self._room)
+        return GlobInvocation(params, self)
 
 
 class GlobInvocation(BaseInvocation):
     """A search for files."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        clock: Callable[[], float],
-        environ: Mapping[str, str] | None,
-        params: dict[str, Any],
-        room: int,
-    ) -> None:
+    def __init__(self, params: dict[str, Any], tool: Glob) -> None:
         super().__init__(params)
-        self._environ = environ
-        self._room = room
-        self._workspace = workspace
-        self._clock = clock
+        self._tool = tool
+        self._workspace = tool.workspace
         self._pattern: str = params["pattern"].removeprefix("./")
         self._path: str | None = params.get("path")
 
@@ -162,7 +153,7 @@ class GlobInvocation(BaseInvocation):
                 root_of(self._workspace, base),
                 git=self.params.get("respect_git_ignore", True),
                 gemini=self.params.get("respect_gemini_ignore", True),
-                environ=self._environ,
+                environ=self._tool.environ,
             )
             tally = WalkTally()
             limits = WalkLimits(cancellation=context.cancellation)
@@ -215,7 +206,7 @@ class GlobInvocation(BaseInvocation):
             text += f" ({ignored} additional files were ignored)"
         lines = [f"{text}, sorted by modification time (newest first):"]
         paths = [printable(match.path) for match in self._sorted(found)[:MOST_FILES]]
-        lines += paths[: fitting(paths, self._room)]
+        lines += paths[: fitting(paths, self._tool.room)]
         if (left := len(found) - len(lines) + 1) > 0:
             more = "1 more file is" if left == 1 else f"{left} more files are"
             lines.append(f"({more} not shown; use a narrower pattern)")
@@ -224,7 +215,7 @@ class GlobInvocation(BaseInvocation):
         )
 
     def _sorted(self, found: "list[GlobMatch]") -> "list[GlobMatch]":
-        threshold = self._clock() - _RECENT
+        threshold = self._tool.clock() - _RECENT
         recent = [match for match in found if match.modified > threshold]
         older = [match for match in found if match.modified <= threshold]
         recent.sort(key=lambda match: (-match.modified, match.path))

@@ -59,9 +59,9 @@ class ListDirectory(DeclarativeTool):
         environ: Mapping[str, str] | None = None,
         most_characters: int = MOST_CHARACTERS,
     ) -> None:
-        self._workspace = workspace
-        self._environ = environ
-        self._room = room_in(most_characters)
+        self.workspace = workspace
+        self.environ = environ
+        self.room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires a path in the workspace and valid wildcards."""
@@ -74,11 +74,11 @@ class ListDirectory(DeclarativeTool):
                 return ToolFailure.of_params(
                     f"The 'ignore' pattern {pattern!r} is no valid wildcard.",
                 )
-        return path_problem(self._workspace, params["path"], "path")
+        return path_problem(self.workspace, params["path"], "path")
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return ListDirectoryInvocation(self._workspace, self._environ, params, self._room)
+        return ListDirectoryInvocation(params, self)
 
 
 class _Listing(msgspec.Struct):
@@ -92,17 +92,10 @@ class _Listing(msgspec.Struct):
 class ListDirectoryInvocation(BaseInvocation):
     """A listing of one directory."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        environ: Mapping[str, str] | None,
-        params: dict[str, Any],
-        room: int,
-    ) -> None:
+    def __init__(self, params: dict[str, Any], tool: ListDirectory) -> None:
         super().__init__(params)
-        self._room = room
-        self._environ = environ
-        self._workspace = workspace
+        self._tool = tool
+        self._workspace = workspace = tool.workspace
         self._path = workspace.resolve(params["path"])
         self._abs = printable(self._path)
         self._shown = printable(workspace.relative(self._path))
@@ -130,7 +123,7 @@ class ListDirectoryInvocation(BaseInvocation):
             root_of(self._workspace, real),
             git=options.get("respect_git_ignore", True),
             gemini=options.get("respect_gemini_ignore", True),
-            environ=self._environ,
+            environ=self._tool.environ,
         )
         try:
             listing = self._read(real, rules, cancellation)
@@ -205,7 +198,7 @@ class ListDirectoryInvocation(BaseInvocation):
             f"{printable(name)} ({size})"
             for name, size in sorted(listing.files, key=lambda file: _order(file[0]))
         ]
-        shown = lines[: fitting(lines[:MOST_ENTRIES], self._room)]
+        shown = lines[: fitting(lines[:MOST_ENTRIES], self._tool.room)]
         text = "\n".join([f"Directory listing for {self._abs}:", *shown])
         if (left := total - len(shown)) > 0:
             more = "1 more entry is" if left == 1 else f"{left} more entries are"

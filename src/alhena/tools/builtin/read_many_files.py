@@ -46,9 +46,10 @@ class ReadManyFiles(DeclarativeTool):
         most_characters: int = MOST_CHARACTERS,
         most_media: int = MOST_MEDIA,
     ) -> None:
-        self._workspace = workspace
-        self._environ = environ
-        self._limits = (most_characters, most_media)
+        self.workspace = workspace
+        self.environ = environ
+        self.most_characters = most_characters
+        self.most_media = most_media
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires paths in the workspace and valid globs."""
@@ -62,14 +63,14 @@ class ReadManyFiles(DeclarativeTool):
                     f"The '{name}' parameter has more than {MOST_PATTERNS} entries."
                 )
             for item in given:
-                problem = path_problem(self._workspace, item, name) if name != "exclude" else None
+                problem = path_problem(self.workspace, item, name) if name != "exclude" else None
                 if problem is not None:
                     return problem
                 try:
                     if name == "exclude":
                         Exclusions((item,))
-                    elif not os.path.lexists(self._workspace.resolve(item)):
-                        tuple(globs(self._workspace, item))
+                    elif not os.path.lexists(self.workspace.resolve(item)):
+                        tuple(globs(self.workspace, item))
                 except BadPatternError:
                     return ToolFailure.of_params(
                         f"The '{name}' pattern {printable(item)!r} is no valid one."
@@ -78,24 +79,17 @@ class ReadManyFiles(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return ReadManyFilesInvocation(self._workspace, params, self._environ, self._limits)
+        return ReadManyFilesInvocation(params, self)
 
 
 class ReadManyFilesInvocation(BaseInvocation):
     """A read of many files."""
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        params: dict[str, Any],
-        environ: Mapping[str, str] | None,
-        room: tuple[int, int],
-    ) -> None:
+    def __init__(self, params: dict[str, Any], tool: ReadManyFiles) -> None:
         super().__init__(params)
-        self._workspace = workspace
-        self._environ = environ
+        self._tool = tool
+        self._workspace = tool.workspace
         self._paths: tuple[str, ...] = (*params["paths"], *(params.get("include") or ()))
-        self._room = room
 
     def describe(self) -> str:
         """Names the first paths and counts the others."""
@@ -125,12 +119,12 @@ class ReadManyFilesInvocation(BaseInvocation):
             default_excludes=self.params.get("useDefaultExcludes", True),
             git=filters.get("respect_git_ignore", True),
             gemini=filters.get("respect_gemini_ignore", True),
-            environ=self._environ,
+            environ=self._tool.environ,
         )
         selector = Selector(self._workspace, wanted, context.cancellation)
         selection = selector.run()
-        text, media = self._room
-        gathered = Gathering(self._workspace, text=text, media=media)
+        tool = self._tool
+        gathered = Gathering(self._workspace, text=tool.most_characters, media=tool.most_media)
         gathered.read(selector, context.cancellation)
         return _result(gathered, selection)
 

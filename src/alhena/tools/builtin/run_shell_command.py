@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from alhena.tools.output_store import OutputStore
     from alhena.tools.shell_output import CapturedOutput, ShellReport
 
-OUTPUT_CHARACTERS = 40_000
 BACKGROUND_CHARACTERS = 200_000
 DELAY_MS = 200
 MAX_DELAY_MS = 60_000
@@ -296,13 +295,11 @@ class ShellInvocation(BaseInvocation):
     ) -> "CapturedOutput":
         from alhena.tools.shell_output import CapturedOutput
 
-        store = self._tool.outputs
-        usual = OUTPUT_CHARACTERS if store is None else store.memory_characters
         return CapturedOutput(
-            store,
+            self._tool.outputs,
             context.call_id,
             prefix=report.before_output(),
-            size=size or usual,
+            size=size,
             most=self._tool.limits.background_file if size else 0,
             on_text=on_text,
         )

@@ -4,6 +4,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,39 +55,31 @@ class SearchFileContent(DeclarativeTool):
         backend: "Callable[[Path], SearchBackend] | None" = None,
         most_characters: int = MOST_CHARACTERS,
     ) -> None:
-        self._workspace = workspace
-        self._environ = environ
-        self._backend = backend
-        self._room = room_in(most_characters)
+        self.workspace = workspace
+        self.environ = environ
+        self.backend = backend
+        self.room = room_in(most_characters)
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires a non-empty pattern and a path inside the workspace."""
         if not params["pattern"]:
             return ToolFailure.of_params("The 'pattern' parameter must be non-empty.")
         path = params.get("path")
-        return path_problem(self._workspace, path, "path") if path else None
+        return path_problem(self.workspace, path, "path") if path else None
 
     def invocation(self, params: dict[str, Any]) -> "SearchInvocation":
         """Builds the call."""
-        return SearchInvocation(params, self._workspace, self._environ, self._backend, self._room)
+        return SearchInvocation(params, self)
 
 
 class SearchInvocation(BaseInvocation):
     """A search over the given path, or over every workspace root."""
 
-    def __init__(
-        self,
-        params: dict[str, Any],
-        workspace: Workspace,
-        environ: Mapping[str, str] | None,
-        backend: "Callable[[Path], SearchBackend] | None",
-        room: int,
-    ) -> None:
+    def __init__(self, params: dict[str, Any], tool: SearchFileContent) -> None:
         super().__init__(params)
-        self._room = room
-        self._workspace = workspace
-        self._environ = environ
-        self._backend = backend
+        self._tool = tool
+        self._workspace = tool.workspace
+        self._room = tool.room
         self._path: str | None = params.get("path") or None
         self._include: str | None = params.get("include") or None
         self._most: int = min(params.get("total_max_matches") or MAX_MATCHES, MAX_MATCHES)
@@ -216,14 +209,11 @@ class SearchInvocation(BaseInvocation):
             max_per_file=1 if params.get("names_only") else params.get("max_matches_per_file") or 0,
             case_sensitive=params.get("case_sensitive") or False,
             no_ignore=params.get("no_ignore") or False,
-            environ=self._environ,
+            environ=self._tool.environ,
         )
-        backend = (
-            choose_backend(path, environ=self._environ)
-            if self._backend is None
-            else self._backend(path)
-        )
-        return await backend.search(query, context.cancellation)
+        tool = self._tool
+        choose = tool.backend or partial(choose_backend, environ=tool.environ)
+        return await choose(path).search(query, context.cancellation)
 
     def _result(
         self, found: "_Text", notes: list[str], *, limited: bool, backends: list[str]

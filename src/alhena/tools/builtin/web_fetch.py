@@ -19,7 +19,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.prompt_urls import HostRate, escaped, untrusted, urls_in
+from alhena.tools.web_pages import HostRate, escaped, untrusted, urls_in
 from alhena.wire.content import USER, text_content
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import Tool

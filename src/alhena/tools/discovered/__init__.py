@@ -1,1 +1,0 @@
-"""Tools that one configured command lists and another runs (TOOLS-07)."""

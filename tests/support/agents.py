@@ -1,0 +1,40 @@
+"""Agents for tests: over a scripted model, with options of all kinds by name."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from alhena import Agent
+from alhena.agent.options import AgentOptions, Limits, SessionOptions, session_options
+from alhena.models.generator import ContentGenerator
+
+_ARGUMENTS = frozenset(
+    {"instructions", "tools", "approve", "approval_mode", "policy", "hooks", "cwd", "resume"}
+    | {"history"}
+)
+_LIMITS = {"max_turns": "turns", "max_tokens": "tokens", "max_seconds": "seconds"} | {
+    "max_cost": "cost"
+}
+
+
+def scripted_agent(
+    generator: ContentGenerator | None = None, model: str | None = None, **options: Any
+) -> Agent:
+    """An agent whose requests `generator` answers under the name `model`. `options` are arguments
+    of Agent, fields of AgentOptions or SessionOptions, and limits by their names there."""
+    arguments = {name: options.pop(name) for name in _ARGUMENTS & options.keys()}
+    limits = {_LIMITS[name]: options.pop(name) for name in _LIMITS.keys() & options.keys()}
+    if generator is not None and model is not None:
+        generator.name = model  # pyright: ignore[reportAttributeAccessIssue]
+    rest = options.keys() - AgentOptions.__struct_fields__
+    of_session = {name: options.pop(name) for name in rest}
+    agent = Agent(
+        generator or model,
+        **arguments,
+        limits=Limits(**limits),
+        options=AgentOptions(**options),
+    )
+    if not of_session:
+        return agent
+    whole: SessionOptions = session_options(agent._given)  # pyright: ignore[reportPrivateUsage]
+    return Agent(options=replace(whole, **of_session))
