@@ -81,7 +81,7 @@ async def test_tools_that_are_left_out_are_named_to_the_person_and_others_go_on(
     project: Path,
 ) -> None:
     deep: dict[str, Any] = {"type": "object", "properties": {}}
-    for _ in range(200):
+    for _ in range(90):
         deep = {"type": "object", "properties": {"d": deep}}
     script = {
         "tools": [

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from alhena.mcp.message_guard import NO_ANSWER
 from alhena.mcp.server import ServerState
 from tests.mcp.bad_http import (
     EVENTS,
@@ -74,11 +75,9 @@ NEVER_CONNECTED = {
     "a page": Case(Bad(any=whole(b"<html>", "Content-Type: text/html")), "content type: text/html"),
     "nothing": Case(Bad(any=whole(b"", status="204 No Content")), "Unexpected content type"),
     "no answer": Case(Bad(any=whole(b"", status="202 Accepted")), "with 202 Accepted"),
-    "no JSON": Case(Bad(initialize=whole(b"{oops", JSON)), "its answer is none of the protocol"),
-    "of no shape": Case(Bad(initialize=answered([])), "its answer is none of the protocol"),
-    "a list of no shape": Case(
-        Bad(tools_list=answered("tools")), "its answer is none of the protocol"
-    ),
+    "no JSON": Case(Bad(initialize=whole(b"{oops", JSON)), NO_ANSWER),
+    "of no shape": Case(Bad(initialize=answered([])), NO_ANSWER),
+    "a list of no shape": Case(Bad(tools_list=answered("tools")), NO_ANSWER),
     "breaks off": Case(
         Bad(any=raw(head("200 OK", JSON, "Content-Length: 100") + b"{")), "received 1 bytes"
     ),
@@ -116,7 +115,7 @@ CALLS = {
     "fails": (Bad(tools_call=whole(b"", status="500 No")), "an error response"),
     "says nothing": (Bad(tools_call=silence), "it did not answer within 30 s"),
     "a storm and the end": (Bad(tools_call=events(*STORM)), "closed before it answered"),
-    "of no shape": (Bad(tools_call=answered(["x"])), "its answer is none of the protocol"),
+    "of no shape": (Bad(tools_call=answered(["x"])), NO_ANSWER),
     "a page": (Bad(tools_call=whole(b"<html>", "Content-Type: text/html")), "text/html"),
     "endless": (
         Bad(tools_call=endless(head("200 OK", JSON), b" " * 100_000)),

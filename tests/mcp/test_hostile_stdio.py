@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from alhena.mcp.message_guard import NO_ANSWER
 from alhena.mcp.prompts import prompt_commands
 from alhena.mcp.resources import find
 from alhena.mcp.server import ServerState
@@ -17,7 +18,6 @@ from tests.mcp.test_stdio import is_alive
 
 POKE = ("mcp_bad_poke", {})
 LATE = r"it did not answer within 0\.6 s\."
-NO_ANSWER = "its answer is none of the protocol"
 
 NEVER_CONNECTED = {
     "hang at start": LATE,
@@ -157,6 +157,7 @@ CALLS = {
     "huge refusal": ("failed: MCP error -32000: e e e e", 0),
     "refusal of no kind": (f"failed: MCP error -32700: {NO_ANSWER}", 0),
     "result of no kind": (f"failed: MCP error -32700: {NO_ANSWER}", 0),
+    "deep result": (f"failed: MCP error -32700: {NO_ANSWER}", 0),
     "deepest result": (f"failed: MCP error -32700: {NO_ANSWER}", 0),
     "error result": (r"reported tool error for function call: poke\(\{\}\) with response: ", 0),
 }
@@ -188,7 +189,6 @@ ANSWERS = {
     "storm": '"output":"calm again"',
     "odd numbers": r'"output":"\{\\"n\\":null\}"',
     "huge text": '"output":"Output too large. Showing first 8,000 and last 32,000 characters.',
-    "deep result": r'"output":"\{\\"d\\":\{\\"d\\":',
     "no media": "is not valid base64 and is left out",
     "much media": r"but it is too large \(4,000,000 characters\)",
     "blocks of no kind": '"output":""',

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from alhena.mcp.message_guard import NO_ANSWER
 from tests.mcp.bad_http import EVENTS, JSON, Bad, bomb, endless, head, listening, whole
 from tests.mcp.beside import GOOD, hostile
 from tests.mcp.kit import odd, tool
@@ -117,7 +118,7 @@ async def test_servers_that_send_much_in_a_call(server: ScriptedServer, home: Pa
     assert "the connection was closed before it answered" in results[0]["error"]
     assert results[1]["output"].startswith("Output too large.")
     assert results[2] == {"output": "Tool execution succeeded."}
-    assert "none of the protocol" in results[3]["error"]
+    assert NO_ANSWER in results[3]["error"]
     assert "MCP error -32000: e e" in results[4]["error"]
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import McpError, McpLostError, McpTimeoutError
+from alhena.mcp.message_guard import MAX_MESSAGE
 from alhena.mcp.opening import opener
 from alhena.mcp.server import Server, ServerState
-from alhena.mcp.stdio import MAX_LINE, Lines
+from alhena.mcp.stdio import Lines
 from alhena.tools.contract import ExecutionContext, ToolErrorType
 from alhena.tools.registry import ToolRegistry
 from tests.mcp.kit import QUICK, Pace, called, kitchen, made, odd, rigged, surroundings, tool
@@ -177,7 +178,9 @@ async def test_a_line_without_an_end_ends_the_server_and_not_the_memory(project:
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert result.error is not None
         await rig.until(lambda: rig.server().why != "")
-        assert f"it sent a message of more than {MAX_LINE:,} bytes" in "".join(rig.server().notes)
+        assert f"it sent a message of more than {MAX_MESSAGE:,} bytes" in "".join(
+            rig.server().notes
+        )
         assert grown < 80_000  # kilobytes
 
 

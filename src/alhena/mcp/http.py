@@ -9,15 +9,11 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from alhena.mcp.message_guard import MAX_MESSAGE, readable
 from alhena.mcp.scopes import refusal_body, scope_words, wanted_scopes
-from alhena.mcp.screen import Intake
-from alhena.mcp.stdio import MAX_LINE
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
-
-MAX_BODY = MAX_LINE
-"""Maximum bytes of an answer; for an event stream, of one event."""
 
 OPERATION_S = 30.0
 SILENCE_S = 900.0
@@ -36,11 +32,9 @@ class HttpAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answers:
     """Records the last HTTP answer: its status if that is an error, else 0, and its challenge.
-    `unheard` receives error messages that the transport would drop. Answers are read through
-    `intake`."""
+    `unheard` receives error messages that the transport would drop."""
 
     def __init__(self, unheard: Callable[[str], None] | None = None) -> None:
-        self.intake = Intake()
         self.status = 0
         self.challenge = ""
         self._unheard = unheard
@@ -55,9 +49,7 @@ class Answers:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = (
-                _Events(stream, self.intake) if kind == _EVENTS else _Body(stream, self.intake)
-            )
+            response.stream = _Events(stream) if kind == _EVENTS else _Body(stream)
             response.headers.pop("content-length", None)  # the body may get shorter
         scopes = wanted_scopes(self.status, self.challenge)
         if scopes is not None and response.request.method == "POST":
@@ -84,30 +76,28 @@ class _Said(httpx2.AsyncByteStream):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A complete answer, limited in length and adapted for a strict reader."""
+    """A complete answer, limited in length and checked."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, intake: Intake) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
-        self._intake = intake
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         body = bytearray()
         async for chunk in self._inner:
             body += chunk
-            if len(body) > MAX_BODY:
-                raise httpx2.StreamError(f"the answer has more than {MAX_BODY:,} bytes")
-        yield await self._intake.text(bytes(body))
+            if len(body) > MAX_MESSAGE:
+                raise httpx2.StreamError(f"the answer has more than {MAX_MESSAGE:,} bytes")
+        yield readable(bytes(body))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
 class _Events(httpx2.AsyncByteStream):
-    """An event stream whose data is adapted for a strict reader."""
+    """An event stream whose events are limited in length and checked."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, intake: Intake) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
-        self._intake = intake
         self._data: list[bytes] = []
         self._length = 0
 
@@ -119,29 +109,29 @@ class _Events(httpx2.AsyncByteStream):
                 first, *others = whole
                 lines = [bytes(begun) + first, *others]
                 begun = bytearray(rest)
-                yield b"".join([await self._line(line) for line in lines])
+                yield b"".join(map(self._line, lines))
             else:
                 begun += rest
-            if len(begun) + self._length > MAX_BODY:
-                raise httpx2.StreamError(f"an event has more than {MAX_BODY:,} bytes")
-        yield await self._event() + bytes(begun)
+            if len(begun) + self._length > MAX_MESSAGE:
+                raise httpx2.StreamError(f"an event has more than {MAX_MESSAGE:,} bytes")
+        yield self._event() + bytes(begun)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def _line(self, line: bytes) -> bytes:
+    def _line(self, line: bytes) -> bytes:
         """Passes a line on; data lines wait until their event is complete."""
         if line.startswith(b"data:"):
             self._data.append(line[5:].strip())
             self._length += len(line)
             return b""
         ends = not line.rstrip(b"\r")
-        return (await self._event() if ends else b"") + line + b"\n"
+        return (self._event() if ends else b"") + line + b"\n"
 
-    async def _event(self) -> bytes:
+    def _event(self) -> bytes:
         if not self._data:
             return b""
-        data = await self._intake.text(b"\n".join(self._data))
+        data = readable(b"\n".join(self._data))
         self._data.clear()
         self._length = 0
         return b"".join(b"data: " + line + b"\n" for line in data.split(b"\n"))
@@ -156,7 +146,7 @@ async def http_transport(
     async with (
         _client(access, answers, access.headers, timeout) as client,
         streamable_http_client(
-            access.url, http_client=client, max_sse_event_size=MAX_BODY
+            access.url, http_client=client, max_sse_event_size=MAX_MESSAGE
         ) as streams,
     ):
         yield streams

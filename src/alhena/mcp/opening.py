@@ -128,7 +128,6 @@ async def _over_stdio(
     facts: SessionFacts,
     events: ServerEvents,
 ) -> AsyncGenerator[Connection]:
-    from alhena.mcp.screen import Intake
     from alhena.mcp.stdio import stdio_transport
 
     # A secret reaches a server only through the server's own entry, whatever applies to commands.
@@ -147,18 +146,17 @@ async def _over_stdio(
         env=env.variables,
         label=f"MCP server {name}",
     )
-    intake = Intake()
 
     async def load() -> None:
         await _import_sdk()
         events.loaded()
 
     async with stdio_transport(
-        command, around.groups, events.lost, intake, events.harmless, load
+        command, around.groups, events.lost, events.harmless, load
     ) as streams:
         from alhena.mcp.sdk import connected
 
-        async with connected(nullcontext(streams), facts, events, intake) as connection:
+        async with connected(nullcontext(streams), facts, events) as connection:
             yield connection
 
 
@@ -193,7 +191,7 @@ async def _over_http(
     opened = False
     boundary = Boundary()
     with boundary:
-        async with connected(transport, facts, events, answers.intake) as connection:
+        async with connected(transport, facts, events) as connection:
             opened = True
             yield connection
     if boundary.failure is not None:
@@ -210,7 +208,7 @@ async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents
     quiet = msgspec.structs.replace(events, lost=_unheard, note=_unheard)
     boundary = Boundary()
     with boundary:
-        async with connected(http_transport(access, answers), facts, quiet, answers.intake):
+        async with connected(http_transport(access, answers), facts, quiet):
             return Transport.HTTP
     if answers.status in (401, 403) and boundary.failure is not None:
         raise _told(boundary.failure, answers, opened=False) from boundary.failure

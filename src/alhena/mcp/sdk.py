@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+from anyio.abc import TaskStatus
 from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
+from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types import (
     CONNECTION_CLOSED,
     METHOD_NOT_FOUND,
@@ -48,9 +51,8 @@ from alhena.mcp.connection import (
     SessionFacts,
     Subject,
 )
-from alhena.mcp.message_guard import CUT, MOST_LISTED, NO_ANSWER
+from alhena.mcp.message_guard import NO_ANSWER
 from alhena.mcp.scopes import refused_scopes
-from alhena.mcp.screen import Intake, Screen, ScreenedReader, WatchedWriter
 from alhena.version import __version__
 
 if TYPE_CHECKING:
@@ -71,6 +73,18 @@ _CHANGED = {
     "notifications/prompts/list_changed": Subject.PROMPTS,
     "notifications/resources/list_changed": Subject.RESOURCES,
 }
+_EMPTY: dict[str, dict[str, Any]] = {
+    "tools/list": {"tools": []},
+    "prompts/list": {"prompts": []},
+    "resources/list": {"resources": []},
+    "tools/call": {"content": []},
+    "prompts/get": {"messages": []},
+    "resources/read": {"contents": []},
+}
+_BESIDE = ("resultType", "ttlMs", "cacheScope")
+"""Fields that later protocol revisions require beside the result."""
+
+_REAL = "alhena/result"
 _GONE = "Session terminated"
 _CLOSED = "Connection closed"
 _STREAM = "SSE stream "
@@ -88,18 +102,11 @@ async def connected(
     transport: "AbstractAsyncContextManager[TransportStreams]",
     facts: SessionFacts,
     events: ServerEvents,
-    intake: Intake | None = None,
 ) -> AsyncGenerator["SdkConnection"]:
-    """Initializes a session over a transport; `intake` is the one its messages pass through. Raises
-    McpError and the errors of the transport."""
-    screen = Screen(
-        lambda error: events.note(one_line(str(error), MAX_SAID)),
-        lambda: events.lost("the connection was closed"),
-        lambda rate: events.note(
-            f"it sends more messages than were asked for; no more than {rate:g} a second are read"
-        ),
-        intake=intake,
-    )
+    """Initializes a session over a transport. Raises McpError and the errors of the transport."""
+
+    async def unreadable(error: Exception) -> None:
+        events.note(one_line(str(error), MAX_SAID))
 
     async def heard(message: IncomingMessage) -> None:
         if not isinstance(message, Exception):
@@ -116,9 +123,12 @@ async def connected(
         return ListRootsResult(roots=[Root(uri=FileUrl(_uri(path))) for path in facts.roots])
 
     async with transport as (reading, writing):
+        dispatcher = RawDispatcher(
+            reading, writing, inline_methods=EveryMethod(), on_stream_exception=unreadable
+        )
+        dispatcher.ended = lambda: events.lost("the connection was closed")
         session = ClientSession(
-            ScreenedReader(reading, screen),
-            WatchedWriter(writing, screen),
+            dispatcher=dispatcher,
             message_handler=heard,
             logging_callback=logged,
             list_roots_callback=roots,
@@ -126,17 +136,55 @@ async def connected(
         )
         async with session:
             await _shake_hands(session)
-            yield SdkConnection(session, screen, facts, events)
+            yield SdkConnection(session, facts, events)
+
+
+class EveryMethod(frozenset[str]):
+    """All methods: a server that asks without reading the answers has to wait."""
+
+    def __contains__(self, method: object) -> bool:
+        return True
+
+
+class RawDispatcher(JSONRPCDispatcher):
+    """Passes results by the SDK's validation, to which one invalid tool or block would be reason to
+    drop the whole result: the SDK gets an empty result with the real one in its `_meta`. Calls
+    `ended` at the end of the messages."""
+
+    ended: Callable[[], None]
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Sends a request and returns its result, possibly as `_meta` of an empty one."""
+        result = await super().send_raw_request(method, params, opts, **more)
+        if method not in _EMPTY or result.get("resultType", "complete") != "complete":
+            return result
+        beside = {key: result[key] for key in _BESIDE if key in result}
+        return _EMPTY[method] | {"_meta": {_REAL: result}} | beside
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Reads messages until their end."""
+        await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
+        self.ended()
 
 
 class SdkConnection:
     """A `Connection` over an SDK session."""
 
-    def __init__(
-        self, session: ClientSession, screen: Screen, facts: SessionFacts, events: ServerEvents
-    ) -> None:
+    def __init__(self, session: ClientSession, facts: SessionFacts, events: ServerEvents) -> None:
         self._session = session
-        self._screen = screen
         self._timeout_s = facts.timeout_s
         self._longest_s = max(facts.timeout_s, facts.longest_s)
         self._events = events
@@ -171,12 +219,6 @@ class SdkConnection:
                 problems.append(f"a page of its {subject} holds no list of them")
                 break
             entries += found
-            if page.get(CUT):
-                problems.append(
-                    f"its list of {subject} has more than {MOST_LISTED:,} values; "
-                    f"of {subject} beyond the first {len(entries):,} nothing is read"
-                )
-                break
             cursor = _next(page)
             if cursor is None:
                 break
@@ -242,7 +284,7 @@ class SdkConnection:
         except McpLostError as error:
             self._events.lost(error.message)
             raise
-        return self._screen.take(result.meta)
+        return (result.meta or {}).get(_REAL, {})
 
 
 async def _shake_hands(session: ClientSession) -> None:

@@ -20,8 +20,7 @@ from alhena.config.environment import (
     without_secrets,
 )
 from alhena.mcp.connection import McpConnectError
-from alhena.mcp.message_guard import LONGEST
-from alhena.mcp.screen import Intake, Pace
+from alhena.mcp.message_guard import MAX_MESSAGE, understood
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, ProcessGroups
 from alhena.system.stdio_process import end_served, start_served
@@ -30,20 +29,11 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
 
-MAX_LINE = LONGEST
-"""Maximum bytes of a message."""
-
 HELD = 1024 * 1024
 """Bytes of complete messages that may be queued before the child has to wait."""
 
 LINE = 256
 """Cost of a line beside its bytes: a thousand short lines take as long as long ones."""
-
-BLANKS, BLANKS_S = 100_000, 20_000.0
-"""Empty lines read without delay, and further ones per second."""
-
-ERRORS, ERRORS_S = 64 << 20, float(32 << 20)
-"""Bytes of stderr read without delay, and further ones per second."""
 
 TAIL = 4096
 """Bytes of stderr kept."""
@@ -64,13 +54,12 @@ PATIENCE_S = 0.5
 class Lines:
     """Splits bytes into lines. `problem` is set when no further line can follow."""
 
-    def __init__(self, limit: int = MAX_LINE) -> None:
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
         self._limit = limit
         self._begun: list[bytes] = []
         self._length = 0
         self._whole: deque[bytes] = deque()
         self.held = 0
-        self.blank = 0
         self.problem = ""
 
     def feed(self, data: bytes) -> None:
@@ -107,8 +96,6 @@ class Lines:
         if line:
             self._whole.append(line)
             self.held += len(line) + LINE
-        else:
-            self.blank += 1
 
     def _give_up(self) -> None:
         self._begun.clear()
@@ -144,7 +131,6 @@ async def stdio_transport(
     command: Command,
     groups: ProcessGroups,
     ended: Callable[[str], None],
-    intake: Intake | None = None,
     harmless: Callable[[str], str] = str,
     load: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator["TransportStreams"]:
@@ -155,7 +141,7 @@ async def stdio_transport(
     try:
         if load is not None:
             await load()
-        async with _streams(talk, ended, intake or Intake()) as streams:
+        async with _streams(talk, ended) as streams:
             yield streams
     finally:
         import anyio
@@ -166,7 +152,7 @@ async def stdio_transport(
 
 @asynccontextmanager
 async def _streams(
-    talk: "_Talk", ended: Callable[[str], None], intake: Intake
+    talk: "_Talk", ended: Callable[[str], None]
 ) -> AsyncGenerator["TransportStreams"]:
     import anyio
 
@@ -177,7 +163,7 @@ async def _streams(
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async with to_session:
                 async for line in talk.lines():
-                    await to_session.send(await _message(line, intake))
+                    await to_session.send(_message(line))
                 await talk.last_words()
                 ended(talk.why("its output"))
 
@@ -209,17 +195,13 @@ class _Talk:
     def __init__(
         self, command: Command, groups: ProcessGroups, harmless: Callable[[str], str] = str
     ) -> None:
-        self._loop = asyncio.get_running_loop()
         self._lines = Lines()
         self._errors = Tail()
         self._told = harmless
         self._secrets = sorted(_secrets(command.env), key=len, reverse=True)
         self._news = asyncio.Event()
-        self._blanks = Pace(_no_word, burst=BLANKS, rate=BLANKS_S)
-        self._errors_pace = Pace(_no_word, burst=ERRORS, rate=ERRORS_S)
-        self._slowed = False
         try:
-            self.child = start_served(command, groups, self._arrived, self._said)
+            self.child = start_served(command, groups, self._arrived, self._errors.feed)
         except ProcessStartError as error:
             raise McpConnectError(error.message.rstrip(".")) from error
         self.child.exited.add_done_callback(lambda _done: self._news.set())
@@ -234,7 +216,8 @@ class _Talk:
                 self.child.read_available()  # its last output
             over = self.child.exited.done() or self.child.output_ended
             while (line := self._lines.take()) is not None:
-                self._go_on()
+                if self._lines.held <= HELD:
+                    self.child.resume()
                 yield line
             if not over:
                 await self._news.wait()
@@ -267,32 +250,7 @@ class _Talk:
         self._lines.feed(data)
         if self._lines.held > HELD or self._lines.problem:
             self.child.pause()
-        blank, self._lines.blank = self._lines.blank, 0
-        self._blanks.came(blank)
-        if not self._slowed and (wait := self._blanks.wait_s()) > 0:
-            self._slowed = True
-            self.child.pause()
-            self._loop.call_later(wait, self._rested)
         self._news.set()
-
-    def _said(self, data: bytes) -> None:
-        self._errors.feed(data)
-        self._errors_pace.came(len(data))
-        if (wait := self._errors_pace.wait_s()) > 0:
-            self.child.pause(errors=True)
-            self._loop.call_later(wait, lambda: self.child.resume(errors=True))
-
-    def _rested(self) -> None:
-        self._slowed = False
-        self._go_on()
-
-    def _go_on(self) -> None:
-        if self._lines.held <= HELD and not self._slowed:
-            self.child.resume()
-
-
-def _no_word() -> None:
-    """Ignores the notice that the rate limit applies."""
 
 
 def _secrets(variables: Mapping[str, str]) -> set[str]:
@@ -303,15 +261,14 @@ def _secrets(variables: Mapping[str, str]) -> set[str]:
     }
 
 
-async def _message(line: bytes, intake: Intake) -> "SessionMessage | Exception":
+def _message(line: bytes) -> "SessionMessage | Exception":
     """Decodes a line to a message or an error."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
     try:
-        value = await intake.value(line)
-        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
-    except (ValueError, RecursionError) as error:
+        message = jsonrpc_message_adapter.validate_python(understood(line)[0], by_name=False)
+    except ValueError as error:
         return ValueError(f"a line that is no message: {_excerpt(line)} ({type(error).__name__})")
     return SessionMessage(message)
 

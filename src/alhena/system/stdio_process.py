@@ -21,8 +21,7 @@ class ServedProcess(Child):
 
     _input_end: int | None = None
     _output_end: int | None = None
-    _errors_end: int | None = None
-    _paused: frozenset[int] = frozenset()
+    _paused = False
     on_output_end: Callable[[], None] = staticmethod(lambda: None)
 
     @property
@@ -39,7 +38,7 @@ class ServedProcess(Child):
     ) -> None:
         """Starts it. Raises ProcessStartError."""
         super().start(sink, errors, mark=mark)
-        self._output_end, self._errors_end = (*self._pipes, None)[:2]
+        self._output_end = next(iter(self._pipes))
 
     async def write(self, data: bytes) -> None:
         """Returns when the pipe has taken all of `data`. Raises OSError (BrokenPipeError) when the
@@ -60,19 +59,17 @@ class ServedProcess(Child):
             self._loop.remove_writer(pipe)
             os.close(pipe)
 
-    def pause(self, *, errors: bool = False) -> None:
-        """Stops reading its output, or its stderr, for now."""
-        pipe = self._errors_end if errors else self._output_end
-        if pipe in self._pipes and pipe not in self._paused:
-            self._paused |= {pipe}
-            self._loop.remove_reader(pipe)
+    def pause(self) -> None:
+        """Stops reading its output for now."""
+        if not self._paused and not self.output_ended and self._output_end is not None:
+            self._paused = True
+            self._loop.remove_reader(self._output_end)
 
-    def resume(self, *, errors: bool = False) -> None:
-        """Resumes reading its output, or its stderr."""
-        pipe = self._errors_end if errors else self._output_end
-        if pipe in self._pipes and pipe in self._paused:
-            self._paused -= {pipe}
-            self._loop.add_reader(pipe, self._read, pipe)
+    def resume(self) -> None:
+        """Resumes reading its output."""
+        if self._paused and not self.output_ended and self._output_end is not None:
+            self._paused = False
+            self._loop.add_reader(self._output_end, self._read, self._output_end)
 
     def drop_output(self) -> None:
         """Does nothing: the client still needs its output."""

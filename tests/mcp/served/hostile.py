@@ -278,7 +278,7 @@ LIST: dict[str, Act] = {
         {**POKE, "name": "text", "inputSchema": "object"},
         {**POKE, "name": "string", "inputSchema": {"type": "string"}},
         {**POKE, "name": "odd", "inputSchema": {"type": 5, "properties": 7, "required": "x"}},
-        {**POKE, "name": "deep", "inputSchema": {"type": "object", "properties": deep(500)}},
+        {**POKE, "name": "deep", "inputSchema": {"type": "object", "properties": deep(80)}},
     ),
     "schemas that refer": lists(
         {
