@@ -24,7 +24,7 @@ TOKEN = 4
 PROGRAM = """
 import asyncio, os, sys
 from alhena import Agent
-from alhena.agent.options import AgentOptions
+from alhena.library.options import AgentOptions
 from alhena.config.settings import ModelSettings, Settings
 
 prompts, turns, threshold = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])

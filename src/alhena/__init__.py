@@ -9,9 +9,9 @@ from alhena.version import __version__
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena.agent.agent import Agent
-    from alhena.agent.options import AgentOptions, Limits
     from alhena.errors import AlhenaError
+    from alhena.library.agent import Agent
+    from alhena.library.options import AgentOptions, Limits
     from alhena.policy.model import ApprovalMode
     from alhena.tools.confirmation import ToolConfirmationOutcome
     from alhena.tools.contract import ToolResult
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Agent": "alhena.agent.agent",
-    "AgentOptions": "alhena.agent.options",
+    "Agent": "alhena.library.agent",
+    "AgentOptions": "alhena.library.options",
     "AlhenaError": "alhena.errors",
     "ApprovalMode": "alhena.policy.model",
-    "Limits": "alhena.agent.options",
+    "Limits": "alhena.library.options",
     "ToolConfirmationOutcome": "alhena.tools.confirmation",
     "ToolResult": "alhena.tools.contract",
     "tool": "alhena.tools.function",

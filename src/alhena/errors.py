@@ -89,10 +89,12 @@ class AlhenaError(Exception):
 
     `message` is one line with the cause and the place; `remedy`, if any, is what to do. `kind` is
     the stable name in `error.type` of JSON output; `exit_code` is the exit code of the command.
+    `result` is the Result of the run that the error ended, None if it ended none.
     """
 
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "error"
+    result: "Any" = None
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(message)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from alhena import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
 from alhena.wire.conformance import check_request
@@ -14,7 +14,7 @@ from tests.support.server import chunk
 agent = scripted_agent
 
 
-async def events_of(running: Agent, prompt: str) -> tuple[list[Event], AlhenaError | None]:
+async def events_of(running: SessionRunner, prompt: str) -> tuple[list[Event], AlhenaError | None]:
     found: list[Event] = []
     try:
         async for event in running.run(prompt):

@@ -234,7 +234,7 @@ from alhena import Agent
 
 async def main():
     async with Agent("demo", approval_mode="yolo") as agent:
-        async for _ in agent.call("write_file", {"file_path": "a.txt", "content": "x"}):
+        async for _ in agent.session.call("write_file", {"file_path": "a.txt", "content": "x"}):
             pass
 
 asyncio.run(main())

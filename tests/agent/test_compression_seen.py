@@ -28,7 +28,6 @@ async def test_whoever_compresses_hears_of_the_requests_and_they_are_paid_for():
         await running.ask("first " + LONG)
         await running.ask("second")
         spending = running.workbench.spending
-        assert spending is not None
         before = spending.cost()
         event = await running.compress(heard.append)
         after = spending.cost()

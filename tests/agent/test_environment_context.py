@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
 from alhena.agent import full_context
+from alhena.agent.runner import SessionRunner
 from alhena.chat.prompt import ACKNOWLEDGEMENT, FULL_CONTEXT
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ContextSettings, Settings
@@ -255,7 +255,7 @@ async def test_a_hook_that_clears_the_conversation_leaves_the_files(project: Pat
     assert [content["parts"][0]["text"] for content in generator.seen(1)[2:]] == ["again"]
 
 
-async def begin_and_interrupt(running: Agent) -> None:
+async def begin_and_interrupt(running: SessionRunner) -> None:
     async for event in running.run("hello"):
         if isinstance(event, UserMessageEvent):
             assert running.interrupt()

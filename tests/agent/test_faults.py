@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from alhena import Agent, tool
+from alhena import tool
+from alhena.agent.runner import SessionRunner
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import (
     ContentEvent,
@@ -107,7 +108,7 @@ class Told:
                 self.kept = ""
 
 
-async def told(running: Agent, prompt: str, interrupt_at: int | None = None) -> Told:
+async def told(running: SessionRunner, prompt: str, interrupt_at: int | None = None) -> Told:
     """Runs a prompt; with `interrupt_at`, somebody interrupts when so many events have come."""
     events: list[Event] = []
     try:
@@ -123,7 +124,7 @@ async def told(running: Agent, prompt: str, interrupt_at: int | None = None) -> 
 @asynccontextmanager
 async def session(
     model: StrictModel, noted: list[str], retry: Callable[[ContentGenerator], RetryingGenerator]
-) -> AsyncIterator[Agent]:
+) -> AsyncIterator[SessionRunner]:
     """An agent that talks to `model`, with a tool that keeps the keys it is called with."""
 
     @tool

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.mcp import ServerControl
 from alhena.config.effective_settings import open_place
 from alhena.events import RunStartedEvent
@@ -55,26 +55,26 @@ def folder(home: Path, project: Path) -> Path:
     return project
 
 
-def served(generator: ScriptedGenerator, folder: Path, **options: Any) -> Agent:
+def served(generator: ScriptedGenerator, folder: Path, **options: Any) -> SessionRunner:
     return agent(generator, cwd=folder, policy=ALLOW_ALL, **options)
 
 
-def control_of(running: Agent) -> ServerControl:
+def control_of(running: SessionRunner) -> ServerControl:
     control = running.workbench.server_control
     assert control is not None
     return control
 
 
-def how(running: Agent) -> tuple[ServerState, str]:
+def how(running: SessionRunner) -> tuple[ServerState, str]:
     (report,) = control_of(running).reports
     return report.state, report.why
 
 
-async def refresh(running: Agent) -> None:
+async def refresh(running: SessionRunner) -> None:
     await control_of(running).refresh()
 
 
-async def turned_off_and_on(running: Agent) -> None:
+async def turned_off_and_on(running: SessionRunner) -> None:
     control = control_of(running)
     (report,) = control.reports
     for enabled in (False, True):
@@ -91,7 +91,7 @@ async def turned_off_and_on(running: Agent) -> None:
     ids=["mcpServers", "mcp.serverCommand"],
 )
 async def test_a_server_whose_program_has_changed_is_not_started_again_until_it_is_accepted(
-    folder: Path, settings: dict[str, Any], again: Callable[[Agent], Any]
+    folder: Path, settings: dict[str, Any], again: Callable[[SessionRunner], Any]
 ) -> None:
     workspace(folder, settings)
     accepted(folder)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.policy.model import ApprovalMode
 from tests.agent.delegating import turn
 from tests.agent.kit import agent
@@ -24,7 +24,7 @@ def files(project: Path) -> Path:
     return project
 
 
-def hooked(generator: ScriptedGenerator, command: str, matcher: str = "") -> Agent:
+def hooked(generator: ScriptedGenerator, command: str, matcher: str = "") -> SessionRunner:
     group = {"matcher": matcher, "hooks": [{"type": "command", "command": command}]}
     hooks = {"hooks": {"BeforeTool": [group]}}
     return agent(generator, hooks=hooks, approval_mode=ApprovalMode.YOLO)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
 from alhena.agent.limits.errors import TurnLimitError
+from alhena.agent.runner import SessionRunner
 from alhena.config.errors import ConfigError
 from alhena.events import (
     Event,
@@ -27,7 +27,7 @@ def says(value: Any, *, first: str = "cat >/dev/null") -> str:
 
 def hooked(
     generator: ScriptedGenerator, /, *, given: Any = None, **events: str | list[str]
-) -> Agent:
+) -> SessionRunner:
     """An agent with these commands as hooks of its program."""
     hooks = {
         event: [{"hooks": [{"command": each} for each in ([it] if isinstance(it, str) else it)]}]

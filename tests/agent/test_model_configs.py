@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.config.settings import settings_of
 from alhena.errors import ServerFaultError
 from alhena.events import Event, RunStartedEvent
@@ -27,7 +27,9 @@ REPORT = {"summary_of_findings": "s", "exploration_trace": [], "relevant_locatio
 SAFETY = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
 
 
-def running(script: ScriptedGenerator, configs: dict[str, Any], model: str = "flash") -> Agent:
+def running(
+    script: ScriptedGenerator, configs: dict[str, Any], model: str = "flash"
+) -> SessionRunner:
     async def pause(_seconds: float) -> None:
         return
 

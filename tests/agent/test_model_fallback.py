@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, tool
+from alhena import tool
 from alhena.agent.model_access import Consent, fallback_mode
+from alhena.agent.runner import SessionRunner
 from alhena.config.settings import GeneralSettings, ModelSettings, Settings
 from alhena.errors import NetworkError
 from alhena.events import (
@@ -58,7 +59,7 @@ def running(
     model: str = "gemini-2.5-pro",
     mode: Any = "always",
     ask: Ask | None = None,
-) -> Agent:
+) -> SessionRunner:
     async def pause(_seconds: float) -> None:
         return
 

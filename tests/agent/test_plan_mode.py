@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.workbench import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest
@@ -22,7 +22,7 @@ from tests.support.server import call, text
 
 def planning_agent(
     generator: ScriptedGenerator, approve: Approver | None, mode: ApprovalMode
-) -> Agent:
+) -> SessionRunner:
     settings = {"generator": generator, "approval_mode": mode}
     return scripted_agent(approve=approve, **settings)
 

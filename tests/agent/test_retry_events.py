@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
 from alhena.agent.driving import LastTurn
 from alhena.agent.model_access import SessionModel
+from alhena.agent.runner import SessionRunner
 from alhena.config.settings import ModelSettings, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (
@@ -43,7 +43,7 @@ def retrying(script: ScriptedGenerator) -> RetryingGenerator:
     return RetryingGenerator(script, RetryPolicy(), sleep=pause, chance=lambda: 0)
 
 
-def running(script: ScriptedGenerator) -> Agent:
+def running(script: ScriptedGenerator) -> SessionRunner:
     settings = {
         "generator": retrying(script),
         "approval_mode": ApprovalMode.YOLO,

@@ -10,7 +10,7 @@ import pytest
 
 from alhena import tool
 from alhena.agent.limits.errors import TimeLimitError
-from alhena.agent.run import Run
+from alhena.agent.run import EventStream
 from alhena.errors import InterruptedRunError
 from alhena.events import Event, RetryEvent
 from alhena.models.errors import RateLimitError
@@ -54,7 +54,7 @@ def stops_once(ready: asyncio.Event) -> Ask:
     return ask
 
 
-async def drained(run: Run, events: list[Event]) -> None:
+async def drained(run: EventStream, events: list[Event]) -> None:
     async for event in run:
         events.append(event)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.events import ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest
@@ -27,7 +27,7 @@ def says(value: Any) -> str:
 
 def hooked(
     generator: ScriptedGenerator, event: str, value: Any, matcher: str = "", **options: Any
-) -> Agent:
+) -> SessionRunner:
     hooks = {event: [{"matcher": matcher, "hooks": [{"type": "command", "command": says(value)}]}]}
     given: dict[str, Any] = {"approval_mode": ApprovalMode.YOLO} | options
     return agent(generator, hooks={"hooks": hooks}, **given)

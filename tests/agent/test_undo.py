@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.agent.agent import Agent
 from alhena.agent.restoring import Restored
+from alhena.agent.runner import SessionRunner
 from alhena.config.home import project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import WarningEvent
@@ -31,7 +31,7 @@ def left(undone: Restored | None) -> dict[str, str]:
     return dict(undone.files.left)
 
 
-async def undone(running: Agent) -> Restored:
+async def undone(running: SessionRunner) -> Restored:
     done = await running.checkpoints.undo()
     assert done is not None
     return done

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from alhena.agent.agent import Agent
+from alhena.agent.runner import SessionRunner
 from tests.agent.test_checkpoints import checkpointed, shell, turn
 from tests.agent.test_undo import left, put, undone
 from tests.support.scripted import ScriptedGenerator
@@ -31,7 +31,7 @@ def is_as_before(project: Path) -> bool:
     )
 
 
-async def typed(running: Agent, command: str) -> None:
+async def typed(running: SessionRunner, command: str) -> None:
     """As `!command` is carried out."""
     async for _ in running.call("run_shell_command", {"command": command}):
         pass

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.agent import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.config.settings import settings_of
 from alhena.display_text import escaped
 from alhena.events import RunStartedEvent, ToolCallResponseEvent
@@ -113,7 +113,7 @@ def assert_unharmed(story: Story) -> None:
         assert len(line) <= MAX_LINE, len(line)
 
 
-def _report(running: Agent) -> ServerReport:
+def _report(running: SessionRunner) -> ServerReport:
     servers = running.workbench.servers
     assert servers is not None
     return next(each for each in servers.reports() if each.name == "bad")

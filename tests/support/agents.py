@@ -4,8 +4,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alhena import Agent
-from alhena.agent.options import AgentOptions, Limits, SessionOptions, session_options
+from alhena.agent.runner import SessionRunner
+from alhena.library.agent import Agent
+from alhena.library.options import AgentOptions, Limits, session_options
 from alhena.models.generator import ContentGenerator
 
 _ARGUMENTS = frozenset(
@@ -19,7 +20,7 @@ _LIMITS = {"max_turns": "turns", "max_tokens": "tokens", "max_seconds": "seconds
 
 def scripted_agent(
     generator: ContentGenerator | None = None, model: str | None = None, **options: Any
-) -> Agent:
+) -> SessionRunner:
     """An agent whose requests `generator` answers under the name `model`. `options` are arguments
     of Agent, fields of AgentOptions or SessionOptions, and limits by their names there."""
     arguments = {name: options.pop(name) for name in _ARGUMENTS & options.keys()}
@@ -35,6 +36,6 @@ def scripted_agent(
         options=AgentOptions(**options),
     )
     if not of_session:
-        return agent
-    whole: SessionOptions = session_options(agent._given)  # pyright: ignore[reportPrivateUsage]
-    return Agent(options=replace(whole, **of_session))
+        return agent.session
+    given = agent._given  # pyright: ignore[reportPrivateUsage]
+    return SessionRunner(replace(session_options(given), **of_session))

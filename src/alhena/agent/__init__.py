@@ -1,1 +1,1 @@
-"""The loop, the builder that puts a session together, `Agent` for embedding."""
+"""The loop, the session, and the builder that puts it together."""

@@ -45,7 +45,7 @@ def session_generator(
     """The generator: the program's own, or the one selected by model, credentials and settings.
     Raises ConfigError, CredentialsError."""
     if options.generator is not None:
-        return ChosenGenerator(generator=options.generator, model=model)
+        return ChosenGenerator(generator=options.generator, model=model, owned=False)
     environ = options.environ
     return choose_generator(
         ModelChoice(

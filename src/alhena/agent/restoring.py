@@ -13,7 +13,7 @@ import msgspec
 from alhena.agent.checkpointing import Checkpoints, Remembered
 from alhena.agent.loop import answers, run_calls, run_prompt
 from alhena.agent.recording import Recording, notices_of, told_behind
-from alhena.agent.run import Run
+from alhena.agent.run import EventStream
 from alhena.agent.session import Session
 from alhena.chat.history import History
 from alhena.config.home import claimed_project_temp, project_temp
@@ -66,7 +66,7 @@ class AgentCheckpoints:
         self,
         opened: Callable[[], Session],
         idle: Callable[[], Awaitable[Session]],
-        proposing: Run,
+        proposing: EventStream,
     ) -> None:
         self._opened = opened
         self._idle = idle
@@ -88,7 +88,7 @@ class AgentCheckpoints:
         Raises CheckpointError."""
         return await undo_turn(await self._idle())
 
-    def propose(self) -> Run:
+    def propose(self) -> EventStream:
         """Makes the calls again before which the session went back to a checkpoint, each if a
         person agrees; the model goes on from there. Event by event, as `Agent.run`."""
         return self._proposing

@@ -1,4 +1,4 @@
-"""The events of one prompt, as an iteration that can be left at any time."""
+"""The events of a run, as an iteration that can be left at any time."""
 
 import asyncio
 from collections import deque
@@ -88,11 +88,11 @@ async def settled(task: asyncio.Future[Any]) -> None:
 
 
 Starting = Awaitable[tuple["asyncio.Task[None]", AsyncIterator[Event]]]
-Start = Callable[["Run"], Starting]
+Start = Callable[["EventStream"], Starting]
 """Starts what drives a run; gives its task and its events."""
 
 
-class Run(AsyncIterator[Event]):
+class EventStream(AsyncIterator[Event]):
     """Starts when the first event is asked for. When the run fails, the error is raised behind the
     last event. `aclose` ends the run and waits for its end; giving up the iteration ends it too,
     and whoever uses the agent next waits."""
@@ -138,7 +138,7 @@ class Run(AsyncIterator[Event]):
             loop.call_soon_threadsafe(driver.cancel)
 
 
-class ToolRun(Run):
+class ToolRun(EventStream):
     """The events of one tool call. `completed` is what it came to, None before its end and when it
     was interrupted."""
 

@@ -120,7 +120,8 @@ class Session(msgspec.Struct, kw_only=True):
             await self.processes.groups.close()
         finally:
             try:
-                await self.chosen.generator.aclose()
+                if self.chosen.owned:
+                    await self.chosen.generator.aclose()
             finally:
                 await self._finish()
 

@@ -52,13 +52,14 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
 class ChosenGenerator(Value, frozen=True, kw_only=True):
     """The generator, its model name, and notices for a person. `auth_type` is the authentication
     type of `security.auth.selectedType`; None if none is needed. `speaks_gemini`: any Gemini model
-    may be requested, not only this one."""
+    may be requested, not only this one. `owned`: the session closes the generator."""
 
     generator: ContentGenerator
     model: str
     speaks_gemini: bool = True
     notices: tuple[str, ...] = ()
     auth_type: str | None = None
+    owned: bool = True
 
 
 def choose_generator(choice: ModelChoice) -> ChosenGenerator:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.config.errors import ConfigError
 from alhena.frontends.cli.main import run
 from alhena.policy.model import ApprovalMode
@@ -40,7 +40,7 @@ def script(*calls: dict[str, Any]) -> ScriptedGenerator:
     return ScriptedGenerator([chunk(*calls, finish="STOP")], [text("done")])
 
 
-def agent(generator: ScriptedGenerator, mode: ApprovalMode = YOLO, **options: Any) -> Agent:
+def agent(generator: ScriptedGenerator, mode: ApprovalMode = YOLO, **options: Any) -> SessionRunner:
     return scripted_agent(generator, approval_mode=mode, **options.pop("more", {}), **options)
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from alhena.agent.limits.errors import TurnLimitError
 from alhena.config.settings import LONG_PROMPT, PriceSettings
-from alhena.events import ApiResponseEvent, Event
+from alhena.events import ApiRequestEvent, ApiResponseEvent, Event, ToolCallResponseEvent
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.tools.builtin.ask_user import Ask
@@ -69,19 +70,54 @@ def _turns(count: int, more: str = "") -> str:
     return f"{count}{more} turn{'' if count == 1 else 's'}"
 
 
+class Usage(Value, frozen=True, kw_only=True):
+    """Requests sent to models, the tokens they took, and tool calls. `input_tokens` include the
+    cached ones. `cost_usd` is None when the price of a model is not known."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    thought_tokens: int = 0
+    tool_calls: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return self._with(other, 1)
+
+    def __sub__(self, other: "Usage") -> "Usage":
+        return self._with(other, -1)
+
+    def _with(self, other: "Usage", sign: int) -> "Usage":
+        mine, theirs = self.cost_usd, other.cost_usd
+        counts = {
+            name: getattr(self, name) + sign * getattr(other, name)
+            for name in self.__struct_fields__
+            if name != "cost_usd"
+        }
+        cost = None if mine is None or theirs is None else mine + sign * theirs
+        return Usage(cost_usd=cost, **counts)
+
+
 class Spending:
-    """Adds up the tokens that the answers of a session took, of all its parts. `own` are the user's
-    prices."""
+    """Adds up the requests, tokens and tool calls of a session, its subagents included. `own` are
+    the user's prices."""
 
     def __init__(self, own: Mapping[str, PriceSettings]) -> None:
         self._own = own
         self._used: dict[tuple[str, bool], tuple[int, int, int]] = {}
         self._uncounted = False
+        self._requests = self._calls = self._thoughts = 0
 
     def feed(self, event: Event) -> None:
         """Takes an event."""
+        if isinstance(event, ApiRequestEvent):
+            self._requests += 1
+        elif isinstance(event, ToolCallResponseEvent):
+            self._calls += 1
         if not isinstance(event, ApiResponseEvent):
             return
+        self._thoughts += event.thoughts_tokens
         if not event.input_tokens:
             self._uncounted = True
         key = event.model, event.input_tokens > LONG_PROMPT
@@ -90,6 +126,21 @@ class Spending:
             prompt + event.input_tokens + event.tool_tokens,
             cached + event.cached_tokens,
             output + event.output_tokens + event.thoughts_tokens,
+        )
+
+    def usage(self) -> Usage:
+        """The usage so far."""
+        prompt, cached, output = (
+            sum(each) for each in zip((0, 0, 0), *self._used.values(), strict=True)
+        )
+        return Usage(
+            requests=self._requests,
+            input_tokens=prompt,
+            cached_tokens=cached,
+            output_tokens=output - self._thoughts,
+            thought_tokens=self._thoughts,
+            tool_calls=self._calls,
+            cost_usd=self.cost(),
         )
 
     def cost(self) -> float | None:

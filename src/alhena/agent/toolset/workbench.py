@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alhena.agent.limits.turns import Spending
 from alhena.agent.model_access import Source
 from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings
 from alhena.events import Event
@@ -18,7 +19,6 @@ from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.agent.limits.turns import Spending
     from alhena.agent.memory import SessionMemory
     from alhena.agent.model_access import SessionFallback
     from alhena.agent.restoring import SavedConversations
@@ -205,7 +205,7 @@ class Workbench:
         self.offers_always = True
         self.resumed = False
         self.detects_loops = True
-        self.spending: Spending | None = None
+        self.spending = Spending({})
         self.sandbox = ""
         self.saved: Path | None = None
         self.model_configs = ModelConfigSettings()

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from alhena.agent.agent import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
@@ -235,11 +235,13 @@ class Result:
             self._output.finish(error, self.cost)
 
 
-def _agent(arguments: RunArguments, place: Place) -> Agent:
-    return Agent(options=session_options(arguments, place))
+def _agent(arguments: RunArguments, place: Place) -> SessionRunner:
+    return SessionRunner(session_options(arguments, place))
 
 
-async def _run(agent: Agent, prompt: tuple[str, str], result: Result, *, debug: bool) -> None:
+async def _run(
+    agent: SessionRunner, prompt: tuple[str, str], result: Result, *, debug: bool
+) -> None:
     """Carries out the prompt: the whole of it, and what of it was given on the command line. The
     result is written before the session is closed, which may take hooks their time. Raises
     InterruptedRunError for a signal that came by then, too."""
@@ -248,8 +250,7 @@ async def _run(agent: Agent, prompt: tuple[str, str], result: Result, *, debug: 
     async with agent:
         for note in agent.workbench.notes if debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
-        if agent.workbench.spending is not None:
-            result.cost = agent.workbench.spending.cost
+        result.cost = agent.workbench.spending.cost
         signals.listen()
         try:
             served = await _served(agent, given, result) if given.startswith("/") else None
@@ -269,7 +270,7 @@ async def _run(agent: Agent, prompt: tuple[str, str], result: Result, *, debug: 
 
 
 async def _served(
-    agent: Agent, given: str, result: Result
+    agent: SessionRunner, given: str, result: Result
 ) -> "tuple[str, tuple[Part, ...]] | None":
     """The prompt of an MCP server that a command names (`/greet Bob`), filled in. None, with a
     warning, for a word that is no command: it is sent as it is. A path is no such word."""
@@ -292,7 +293,7 @@ async def _served(
     return None
 
 
-async def _attached(agent: Agent, given: str, result: Result) -> "tuple[Part, ...]":
+async def _attached(agent: SessionRunner, given: str, result: Result) -> "tuple[Part, ...]":
     """What the @paths of the command line hold, as at the terminal. What was piped in is somebody
     else's text, and none of it names files."""
     from alhena.frontends.mentions import referenced
@@ -319,7 +320,7 @@ class Signals:
     """The first signal ends the run, or the hooks at the end of its session, in good order; a
     second one ends everything at once."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: SessionRunner) -> None:
         self._agent = agent
         self.seen = False
 

@@ -185,8 +185,7 @@ async def _memory(context: CommandContext, rest: str) -> list[Line]:
 async def _stats(context: CommandContext, _rest: str) -> list[Line]:
     totals = context.totals
     session, model = context.identity
-    spending = context.workbench.spending
-    cost = None if spending is None else spending.cost()
+    cost = context.workbench.spending.cost()
     return [
         line("Session", "bold"),
         _row("session", session),

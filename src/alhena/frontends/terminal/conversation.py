@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.agent import Agent
-from alhena.agent.run import Run
+from alhena.agent.run import EventStream
+from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.workbench import Workbench
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
@@ -85,7 +85,7 @@ class ShownSession:
         self._queue: deque[str] = deque()
         self._wake = asyncio.Event()
         self._leaving = False
-        self._agent: Agent | None = None
+        self._agent: SessionRunner | None = None
         self._notes: list[Part] = []
         self._tasks = asyncio.TaskGroup()
         self._announced: dict[str, asyncio.Event] = {}
@@ -94,7 +94,7 @@ class ShownSession:
         self._proposing = False
 
     @property
-    def agent(self) -> Agent:
+    def agent(self) -> SessionRunner:
         """The agent at work. Only while `run` runs."""
         if self._agent is None:
             raise RuntimeError("the conversation has not begun")
@@ -252,7 +252,7 @@ class Conversation(ShownSession):
         self._wake.set()
         self.show_status()
 
-    async def run(self, agent: Agent) -> None:
+    async def run(self, agent: SessionRunner) -> None:
         """Works off what is submitted until `leave`. The agent is open, and is not closed here."""
         try:
             async with self._tasks:
@@ -434,7 +434,7 @@ class Conversation(ShownSession):
             self._consent.own.discard(run.call_id)
         return run.completed
 
-    async def _follow(self, run: Run) -> None:
+    async def _follow(self, run: EventStream) -> None:
         async for event in run:
             self._feed(event)
 
@@ -481,10 +481,10 @@ async def converse(
         await conversation.run(agent)
 
 
-def _agent(arguments: RunArguments, place: Place, conversation: Conversation) -> Agent:
+def _agent(arguments: RunArguments, place: Place, conversation: Conversation) -> SessionRunner:
     asked = session_options(arguments, place)
-    return Agent(
-        options=msgspec.structs.replace(
+    return SessionRunner(
+        msgspec.structs.replace(
             asked,
             approve=conversation.approve,
             ask=conversation.ask,

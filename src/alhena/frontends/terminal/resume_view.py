@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.agent.agent import Agent
+from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.frontends.terminal.call_result import counted
 from alhena.frontends.terminal.conversation import ToolTitles
@@ -38,7 +38,7 @@ class Earlier(msgspec.Struct, frozen=True):
     prompts: frozenset[str]
 
 
-async def recalled(agent: Agent, view: View) -> Step:
+async def recalled(agent: SessionRunner, view: View) -> Step:
     """What was said in a session that goes on, as it is shown. Raises SessionError."""
     workbench = agent.workbench
     path = project_store(os.environ, workbench.workspace.cwd).path(agent.session_id)

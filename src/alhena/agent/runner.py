@@ -1,7 +1,6 @@
-"""Agent, the library's front door: a prompt in, events or an answer out."""
+"""Runs prompts, tool calls and compression in a session, one at a time."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -12,32 +11,18 @@ import msgspec
 from alhena.agent.driving import Around, drive_call, drive_compression, drive_prompt
 from alhena.agent.limits.errors import BusyError
 from alhena.agent.opening import open_session
-from alhena.agent.options import (
-    AgentOptions,
-    Arguments,
-    Limits,
-    PolicySource,
-    SessionOptions,
-    mode_of,
-    require_usable,
-    sequence_of,
-    session_options,
-)
-from alhena.agent.run import EventChannel, Run, ToolRun, ended, settled
+from alhena.agent.options import SessionOptions
+from alhena.agent.run import EventChannel, EventStream, ToolRun, ended, settled
 from alhena.agent.session import Session
 from alhena.agent.toolset.workbench import Workbench
 from alhena.errors import InputError
 from alhena.events import CompressedEvent, Event, RunFinishedEvent
-from alhena.models.generator import ContentGenerator
-from alhena.policy.model import ApprovalMode
-from alhena.tools.contract import Tool
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Content, Part
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import AgentCheckpoints
-    from alhena.scheduler.confirmation import Approver
 
 
 def require_text(prompt: object) -> None:
@@ -49,73 +34,25 @@ def require_text(prompt: object) -> None:
 Drive = Callable[[Session], Coroutine[Any, Any, None]]
 """Does the work of a run; its events go out over the session's channel."""
 
+Listen = Callable[[Session], Callable[[Event], None]]
+"""Takes the session of a run that starts; returns what takes its events."""
 
-class Agent:
-    """A session with a model that can use tools. Use it as an async context manager.
 
-        async with Agent(tools=[lookup], approve=ask_me) as agent:
-            print(await agent.ask("What does this folder hold?"))
+class SessionRunner:
+    """Opens a session, by `async with`, and does one thing at a time in it: prompts, calls,
+    compression, going back. Front ends use it; programs have `Agent` around it.
 
     Entering raises ConfigError or CredentialsError.
     """
 
-    def __init__(  # noqa: PLR0913  a library's front door: keywords read better than structs
-        self,
-        model: str | ContentGenerator | None = None,
-        *,
-        instructions: str | None = None,
-        tools: Sequence[Tool] = (),
-        approve: "Approver | None" = None,
-        approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
-        policy: Sequence[PolicySource] = (),
-        hooks: Mapping[str, Any] | None = None,
-        limits: Limits | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        resume: str | None = None,
-        history: Sequence[Content] = (),
-        options: AgentOptions | SessionOptions | None = None,
-    ) -> None:
-        """Checks the arguments; files are read when the agent is entered.
-
-        Args:
-            model: a name, or a model object; None is GEMINI_MODEL, the user's setting, or the
-                default. Who makes a model object closes it.
-            instructions: replaces the composed system instruction.
-            tools: functions decorated with `@tool`, or other tools, beside the built-in ones.
-            approve: called for each call that needs approval; without it such calls are denied.
-            approval_mode: "default", "auto_edit", "yolo" or "plan".
-            policy: rules, policy files, or directories of them.
-            hooks: the program's hooks, as settings.json has them.
-            limits: turns, tokens, seconds and cost.
-            cwd: the workspace, by default the current directory.
-            resume: the recorded session to continue: "latest", a number, or an id.
-            history: contents of a conversation to continue, as `Agent.history` gives them.
-            options: the rest. Front ends give `SessionOptions`, which hold everything.
-        """
-        if isinstance(options, SessionOptions):
-            given = options
-        else:
-            given = Arguments(
-                model=model,
-                instructions=instructions,
-                tools=sequence_of("tools", tools),
-                approve=approve,
-                approval_mode=mode_of(approval_mode),
-                policy=sequence_of("policy", policy),
-                hooks=hooks,
-                limits=limits or Limits(),
-                cwd=cwd,
-                resume=resume,
-                history=sequence_of("history", history),
-                options=options or AgentOptions(),
-            )
-            require_usable(given)
-        self._given: Arguments | SessionOptions = given
+    def __init__(self, options: SessionOptions | Callable[[], SessionOptions]) -> None:
+        """`options`, or what reads them whenever a session is opened."""
+        self._options = options
         self._channel = EventChannel()
         self._session: Session | None = None
         self._closing: Session | None = None
         self._driver: asyncio.Task[None] | None = None
-        self._reader: Callable[[], Run | None] = lambda: None
+        self._reader: Callable[[], EventStream | None] = lambda: None
         self._prompts = 0
         self._calls = 0
 
@@ -124,7 +61,7 @@ class Agent:
         if self._session is not None:
             raise BusyError("this agent is open already.", remedy="Use a second Agent.")
         self._channel = EventChannel()  # lives as long as the session, and its listeners with it
-        self._session = open_session(session_options(self._given), self._channel)
+        self._session = open_session(self._read_options(), self._channel)
         self._prompts = self._session.prompts
         return self
 
@@ -166,21 +103,28 @@ class Agent:
         from alhena.agent.restoring import AgentCheckpoints
 
         drive = partial(self._drive, "", None)
-        return AgentCheckpoints(self._opened, self._idle, Run(partial(self._start, drive)))
+        return AgentCheckpoints(self._opened, self._idle, EventStream(partial(self._start, drive)))
 
     def run(
-        self, prompt: str, *, before: Sequence[Part] = (), attached: Sequence[Part] = ()
-    ) -> Run:
+        self,
+        prompt: str,
+        *,
+        before: Sequence[Part] = (),
+        attached: Sequence[Part] = (),
+        listen: Listen | None = None,
+    ) -> EventStream:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
         `before` and `attached` are sent with the prompt, around its text; hooks see the text only.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
-        raised. Leaving the iteration early stops the run and its tools. Raises InputError for what
+        raised. Leaving the iteration early stops the run and its tools. `listen` is called when it
+        starts and returns a function that is given each event at once. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
         require_text(prompt)
         around = (tuple(before), tuple(attached))
-        return Run(partial(self._start, partial(self._drive, scrub(prompt), around)))
+        drive = partial(self._drive, scrub(prompt), around, listen=listen)
+        return EventStream(partial(self._start, drive))
 
     def call(self, name: str, args: Mapping[str, Any]) -> ToolRun:
         """Calls a tool as a person would have it: through the same policy, confirmation and hooks
@@ -215,7 +159,7 @@ class Agent:
         requests for the summary among them. Raises BusyError while a run is at work,
         InterruptedRunError when it is interrupted, JournalError."""
         done: list[CompressedEvent] = []
-        async for event in Run(
+        async for event in EventStream(
             partial(self._start, partial(drive_compression, self._channel, done.append))
         ):
             if hear is not None:
@@ -260,7 +204,7 @@ class Agent:
         the session goes on."""
         session = await self._idle()
         options = msgspec.structs.replace(
-            session_options(self._given),
+            self._read_options(),
             approval_mode=session.bench.modes.mode,
             history=(),
             resume=resume,
@@ -281,7 +225,7 @@ class Agent:
         closing.result()
 
     async def _start(
-        self, drive: Drive, run: Run
+        self, drive: Drive, run: EventStream
     ) -> tuple["asyncio.Task[None]", AsyncIterator[Event]]:
         """Starts a run, when no other one is being read; one that was left is ended."""
         session = self._opened()
@@ -305,11 +249,27 @@ class Agent:
         if driver is self._driver:
             self._channel.close()
 
-    async def _drive(self, prompt: str, around: Around | None, session: Session) -> None:
+    async def _drive(
+        self,
+        prompt: str,
+        around: Around | None,
+        session: Session,
+        *,
+        listen: Listen | None = None,
+    ) -> None:
         """Runs the prompt; with no `around`, the calls that the session went back to."""
         self._prompts += 1
         prompt_id = session.prompt_id(self._prompts)
-        await drive_prompt(session, self._channel, prompt_id, prompt, around)
+        channel = self._channel
+        leave = None if listen is None else channel.subscribe(listen(session))
+        try:
+            await drive_prompt(session, channel, prompt_id, prompt, around)
+        finally:
+            if leave is not None:
+                leave()
+
+    def _read_options(self) -> SessionOptions:
+        return self._options if isinstance(self._options, SessionOptions) else self._options()
 
     def _opened(self) -> Session:
         if self._session is None:

@@ -1,0 +1,57 @@
+"""Calls of asynchronous functions from code that is not."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own, so that a loop that already runs (a notebook's, a web
+    server's) is no obstacle."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="alhena", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work` to its end and returns or raises what it does. Interrupting the wait (Ctrl+C)
+        cancels the work and waits for its end."""
+        return wait_for(self.loop, work)
+
+    def close(self) -> None:
+        """Ends the loop and its thread."""
+        self.call(self.loop.shutdown_asyncgens)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+def wait_for(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Runs `work` in a loop that runs in another thread, and waits for its end."""
+    tasks: list[asyncio.Task[T]] = []
+    ended = threading.Event()
+
+    def start() -> None:
+        task = loop.create_task(work())
+        task.add_done_callback(lambda _task: ended.set())
+        tasks.append(task)
+
+    def cancel() -> None:
+        tasks[0].cancel()
+
+    loop.call_soon_threadsafe(start)
+    try:
+        ended.wait()
+    except BaseException:
+        loop.call_soon_threadsafe(cancel)
+        ended.wait()
+        raise
+    return tasks[0].result()

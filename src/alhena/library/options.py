@@ -1,0 +1,171 @@
+"""The arguments of `Agent`, checked, and the session's options made of them."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from alhena.agent.options import PolicySource, SessionOptions, of_place, workspace_directory
+from alhena.config.effective_settings import open_place
+from alhena.config.errors import ConfigError
+from alhena.config.settings import Settings
+from alhena.models.generator import ContentGenerator
+from alhena.policy.model import ApprovalMode
+from alhena.scheduler.bus import MessageBus
+from alhena.scheduler.confirmation import Approver, Edit
+from alhena.tools.builtin.ask_user import Ask
+from alhena.tools.contract import Tool
+from alhena.values import Value
+from alhena.wire.content import Content
+
+T = TypeVar("T")
+
+
+class Limits(Value, frozen=True, kw_only=True):
+    """Limits of an agent: model `turns` per prompt, `seconds` per run, `tokens` and `cost` (US
+    dollars) per session. None: no limit but that of the settings."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
+
+
+class AgentOptions(Value, frozen=True, kw_only=True):
+    """Rarely needed options of an `Agent`.
+
+    `settings`: instead of those of the directory's settings files. `environ`: instead of the
+    process's environment and .env files. `include_directories`: workspace directories beside `cwd`.
+    `allowed_tools`: tools, or `run_shell_command(prefix)`, that run without approval. `skip_trust`:
+    trust the workspace. `sandbox`: run commands in one, whatever the settings say. `ask`: answers
+    the model's questions; without it the model has no tool to ask. `edit`: lets a person change a
+    proposed edit. `bus`: a message bus whose listeners confirm calls and answer questions.
+    `session_id`: the id of a new session. `record`: write the session to disk, so that it can be
+    resumed. `full_context`: send the workspace's files first, as far as they fit.
+    `wait_for_servers`: wait for MCP servers before the first prompt, for some seconds.
+    """
+
+    settings: Settings | None = None
+    environ: Mapping[str, str] | None = None
+    include_directories: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    skip_trust: bool = False
+    sandbox: bool | None = None
+    ask: Ask | None = None
+    edit: Edit | None = None
+    bus: MessageBus | None = None
+    session_id: str | None = None
+    record: bool = True
+    full_context: bool = False
+    wait_for_servers: bool = True
+
+
+class Arguments(Value, frozen=True, kw_only=True):
+    """The arguments of `Agent`."""
+
+    model: str | ContentGenerator | None
+    instructions: str | None
+    tools: tuple[Tool, ...]
+    approve: Approver | None
+    approval_mode: ApprovalMode
+    policy: tuple[PolicySource, ...]
+    hooks: Mapping[str, Any] | None
+    limits: Limits
+    cwd: str | PathLike[str] | None
+    resume: str | None
+    history: tuple[Content, ...]
+    options: AgentOptions
+
+
+def sequence_of(argument: str, items: Iterable[T] | object) -> tuple[T, ...]:
+    """The items of an argument. Raises TypeError for what is no sequence, or is a text or path."""
+    if isinstance(items, str | bytes | PathLike) or not isinstance(items, Iterable):
+        raise TypeError(f"{argument} has to be a sequence, such as [{items!r:.60}]")
+    return tuple(cast("Iterable[T]", items))
+
+
+def contents_of(history: Sequence[Content] | bytes) -> tuple[Content, ...]:
+    """The contents of a conversation, or of its JSON. Raises ConfigError, TypeError."""
+    if isinstance(history, bytes):
+        try:
+            return msgspec.json.decode(history, type=tuple[Content, ...])
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                f"history is no JSON of a conversation: {error}.",
+                remedy="Pass what history_json() returned.",
+            ) from None
+    contents: tuple[Any, ...] = sequence_of("history", history)
+    for index, item in enumerate(contents):
+        if not isinstance(item, Content):
+            raise TypeError(
+                f"history[{index}] has to be a Content, not {type(item).__name__}; "
+                "pass Agent.history, or the bytes of history_json()"
+            )
+    return contents
+
+
+def mode_of(name: str) -> ApprovalMode:
+    """An approval mode by its name. Raises ConfigError."""
+    try:
+        return ApprovalMode(name)
+    except ValueError:
+        names = ", ".join(repr(each.value) for each in ApprovalMode)
+        raise ConfigError(
+            f"approval_mode cannot be {name!r:.60}.", remedy=f"It is one of {names}."
+        ) from None
+
+
+def require_usable(given: Arguments) -> None:
+    """Raises TypeError for arguments of the wrong type."""
+    model = given.model
+    if model is not None and not isinstance(model, str) and not hasattr(model, "stream"):
+        raise TypeError(f"model has to be a name or a model, not {type(model).__name__}")
+    if given.approve is not None and not callable(given.approve):
+        raise TypeError(f"approve has to be callable, not {type(given.approve).__name__}")
+    for item in given.tools:
+        if not callable(getattr(item, "build", None)):
+            name = getattr(item, "__name__", type(item).__name__)
+            raise TypeError(f"tools: {name} is no tool; make a function one with @tool")
+
+
+def session_options(given: Arguments) -> SessionOptions:
+    """The options of a session for the arguments of an `Agent`; reads the settings. Raises
+    ConfigError, InputError."""
+    more, limits = given.options, given.limits
+    cwd = workspace_directory(given.cwd)
+    settings, environ = more.settings, os.environ if more.environ is None else more.environ
+    found: Mapping[str, Any] = {}
+    if settings is None:
+        place = open_place(cwd, environ, skip_trust=more.skip_trust, env_files=more.environ is None)
+        settings, environ, found = place.settings, place.environ, of_place(place)
+    model, generator = given.model, None
+    if model is not None and not isinstance(model, str):
+        model, generator = getattr(model, "name", None), model
+    return SessionOptions(
+        cwd=cwd,
+        environ=environ,
+        settings=settings,
+        model=model,
+        generator=generator,
+        system_prompt=given.instructions,
+        tools=given.tools,
+        approve=given.approve,
+        approval_mode=given.approval_mode,
+        policy=given.policy,
+        hooks=given.hooks,
+        max_turns=-1 if limits.turns is None else limits.turns,
+        max_tokens=limits.tokens,
+        max_seconds=limits.seconds,
+        max_cost=limits.cost,
+        history=given.history,
+        resume=given.resume,
+        **{name: getattr(more, name) for name in _SAME},
+        **found,
+    )
+
+
+_SAME = tuple(
+    name for name in AgentOptions.__struct_fields__ if name not in ("settings", "environ")
+)

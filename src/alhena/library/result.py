@@ -1,0 +1,209 @@
+"""`Run`, a prompt on its way to its answer, and `Result`, what came of it."""
+
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+
+from alhena.agent.limits.turns import Usage
+from alhena.errors import AlhenaError, InterruptedRunError
+from alhena.events import (
+    Event,
+    RunFinishedEvent,
+    RunStartedEvent,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    WarningEvent,
+)
+from alhena.values import Value
+from alhena.wire.content import Content
+
+if TYPE_CHECKING:
+    from alhena.agent.run import EventStream
+    from alhena.agent.session import Session
+
+T = TypeVar("T")
+StopReason = Literal["done", "limit", "interrupted", "blocked", "cut"]
+
+_STOPS: dict[str, StopReason] = {
+    "done": "done",
+    "stopped": "blocked",
+    "blocked": "blocked",
+    "interrupted": "interrupted",
+}
+
+
+class DeniedCall(Value, frozen=True, kw_only=True):
+    """A tool call that a rule or a person denied."""
+
+    call_id: str
+    name: str
+    args: dict[str, Any]
+    reason: str
+
+
+class Result(Value, Generic[T], frozen=True, kw_only=True):
+    """The result of a run.
+
+    `output` is the value asked for by `output=`, otherwise the text. `text` is the text of the last
+    answer. `usage` is that of this run, subagents included. `stop_reason` is "done", "blocked" (a
+    hook ended the run), "cut" (the service ended the answer early; `warnings` say why), and, in the
+    `result` of an error, "limit" or "interrupted". `new_contents` are what the run added to the
+    history.
+    """
+
+    output: T
+    text: str
+    usage: Usage
+    stop_reason: StopReason
+    session_id: str
+    warnings: tuple[str, ...] = ()
+    denied: tuple[DeniedCall, ...] = ()
+    new_contents: tuple[Content, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Result(output={self.output!r:.200}, stop_reason={self.stop_reason!r})"
+
+
+class ResultCollector:
+    """Collects the result of a run from its events. `output` returns the value that the run was
+    asked for; without it that is the text."""
+
+    def __init__(self, output: Callable[[], Any] | None = None) -> None:
+        self.result: Result[Any] | None = None
+        self._output = output
+        self._warnings: list[str] = []
+        self._denied: list[DeniedCall] = []
+        self._args: dict[str, dict[str, Any]] = {}
+
+    def start(self, session: "Session") -> Callable[[Event], None]:
+        """Returns the function that takes the events of a run of `session`, which begins now."""
+        self._session = session
+        self._usage = session.bench.spending.usage()
+        contents = session.chat.history.contents
+        self._last, self._length = (contents[-1] if contents else None), len(contents)
+        return self.feed
+
+    def feed(self, event: Event) -> None:
+        """Takes an event."""
+        match event:
+            case WarningEvent():
+                self._warnings.append(event.message)
+            case RunStartedEvent():
+                self._warnings += event.notices
+            case ToolCallRequestEvent():
+                self._args[event.call_id] = event.args
+            case ToolCallResponseEvent():
+                args = self._args.pop(event.call_id, {})
+                if event.denied:
+                    self._denied.append(
+                        DeniedCall(
+                            call_id=event.call_id,
+                            name=event.name,
+                            args=event.args or args,
+                            reason=event.error or "",
+                        )
+                    )
+            case RunFinishedEvent():
+                self.result = self._collected(event)
+            case _:
+                pass
+
+    def _collected(self, event: RunFinishedEvent) -> Result[Any]:
+        stop = _STOPS.get(event.reason, "limit")
+        if stop == "done" and event.finish_reason not in ("", "STOP"):
+            stop = "cut"
+            self._warnings.append(f"the service ended the answer early: {event.finish_reason}")
+        entries = self._session.chat.history.contents
+        kept = self._length if entries[self._length - 1 : self._length] == (self._last,) else 0
+        return Result(
+            output=event.text if self._output is None else self._output(),
+            text=event.text,
+            usage=self._session.bench.spending.usage() - self._usage,
+            stop_reason=stop,
+            session_id=self._session.session_id,
+            warnings=tuple(self._warnings),
+            denied=tuple(self._denied),
+            new_contents=tuple(entry.content for entry in entries[kept:]),
+        )
+
+
+Release = Callable[[], Awaitable[None]]
+Hold = Callable[[], Awaitable[Release | None]]
+"""Opens the agent of a run, if it is not open; returns what closes it then."""
+
+
+class Run(AsyncIterator[Event], Generic[T]):
+    """A prompt on its way to its answer: await it for its Result, or iterate over its events and
+    await it afterwards. `async with` it to stop it when the block is left early.
+
+    It starts when the first event is asked for. When it fails, its ErrorEvent and RunFinishedEvent
+    come first, then the AlhenaError is raised; `error.result` is the Result until then.
+    """
+
+    def __init__(
+        self,
+        events: "EventStream",
+        collector: ResultCollector,
+        hold: Hold,
+    ) -> None:
+        self._events = events
+        self._collector = collector
+        self._hold = hold
+        self._started = False
+        self._release: Release | None = None
+        self._error: AlhenaError | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        if not self._started:
+            self._started = True
+            self._release = await self._hold()
+        try:
+            return await anext(self._events)
+        except BaseException as error:
+            if isinstance(error, AlhenaError):
+                self._error = error
+                error.result = self._collector.result
+            await self._let_go()
+            raise
+
+    def __await__(self) -> Generator[Any, None, Result[T]]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Result[T]:
+        async for _ in self:
+            pass
+        if self._error is not None:
+            raise self._error
+        if self._collector.result is None:
+            raise InterruptedRunError("the run was left before its end.")
+        return self._collector.result
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends the run: tools are stopped and every call has its response when this returns."""
+        self._started = True
+        try:
+            await self._events.aclose()
+        finally:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            await release()
+
+    def __del__(self) -> None:
+        if not self._started:
+            warnings.warn(
+                "a run was never started: await it, or iterate over it.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
