@@ -6,7 +6,7 @@
     │   ├── session.errors.SessionError  the named session is unusable
     │   │   ├── NoSessionError           it does not exist
     │   │   └── HeldSessionError         another process uses it
-    │   └── session.errors.NoCheckpointError  there is no such checkpoint
+    │   └── session.checkpoints.errors.NoCheckpointError  there is no such checkpoint
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
     │   └── DamagedError                 a file of user decisions is invalid
@@ -58,7 +58,7 @@
     ├── hooks.errors.HookBlockedError    exit 0    a hook blocked something
     ├── hooks.errors.HookStopError       exit 0    a hook ended the run
     ├── session.errors.JournalError      the session cannot be recorded
-    ├── session.errors.CheckpointError   a snapshot or a restore failed
+    ├── session.checkpoints.errors.CheckpointError  a snapshot or a restore failed
     │   ├── NoGitError                   git is missing
     │   ├── GitFailedError               a git command failed
     │   └── TooMuchError                 too much data for a snapshot

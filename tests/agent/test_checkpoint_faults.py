@@ -14,15 +14,15 @@ from alhena.agent.restoring import UNDONE
 from alhena.config.home import project_history, project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent
-from alhena.session.checkpoints import (
+from alhena.session.checkpoints.errors import CheckpointError
+from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointFiles,
     ToolCall,
     checkpoint_name,
-    moments,
+    objects_of,
 )
-from alhena.session.errors import CheckpointError
-from alhena.session.shadow import ShadowRepository
+from alhena.session.checkpoints.repository import Repository
 from alhena.session.store import open_store
 from alhena.tools.contract import Kind
 from tests.agent.kit import conforming, events_of
@@ -238,7 +238,7 @@ async def main():
             pass
 
 asyncio.run(main())
-print(*(name for name in sys.modules if "checkpoint" in name or "shadow" in name))
+print(*(name for name in sys.modules if "checkpoint" in name))
 """
 
 
@@ -254,9 +254,9 @@ async def test_what_the_checkpoints_of_a_deleted_session_held_is_let_go(project:
         async with checkpointed(generator) as running:
             await running.ask("go")
             directory = project_history(os.environ, project_temp(os.environ, project))
-            repository = ShadowRepository(directory, project, os.environ)
-            kept = moments(running.checkpoints.list())
-            while repository.held != kept:
+            repository = Repository(directory, project, os.environ)
+            kept = objects_of(running.checkpoints.list())
+            while repository.held() != kept:
                 await asyncio.sleep(0.01)
             session_id = running.session_id
         open_store(project_temp(os.environ, project)).delete(session_id)

@@ -6,74 +6,32 @@ from pathlib import Path
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.events import CheckpointEvent
-from alhena.session.shadow_files import content_name
+from alhena.session.checkpoints.git import content_name
 from tests.agent.kit import events_of, turn, warnings
 from tests.agent.test_checkpoints import checkpointed, shell, write
-from tests.session.shadows import put
+from tests.session.repositories import (
+    put,
+)
 from tests.session.test_damage import with_junk
 from tests.support.command import alhena, keyed
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
-def kept_object(name: str) -> Path:
-    """The file of an object of the only shadow repository that there is."""
+def saved_object(name: str) -> Path:
+    """The file of an object of the only checkpoint repository."""
     (git_dir,) = Path(os.environ["HOME"]).glob(".gemini/history/*/.git")
     return git_dir / "objects" / name[:2] / name[2:]
 
 
 def tree_below(name: str, directory: str) -> Path:
     """The file of the tree of a directory in another."""
-    data = zlib.decompress(kept_object(name).read_bytes())
+    data = zlib.decompress(saved_object(name).read_bytes())
     start = data.index(f"40000 {directory}\0".encode()) + len(f"40000 {directory}\0")
-    return kept_object(data[start : start + 20].hex())
+    return saved_object(data[start : start + 20].hex())
 
 
-async def test_undo_brings_back_an_edit_whose_old_content_was_damaged_before_it(project: Path):
-    put(project / "a.txt", "old")
-    put(project / "sub/b.txt", "old b")
-    generator = ScriptedGenerator(
-        turn(write("c.txt", "new", "c1")),
-        [text("One.")],
-        turn(write("a.txt", "new", "c2"), write("sub/b.txt", "new", "c3")),
-        [text("Two.")],
-    )
-    async with checkpointed(generator) as running:
-        await running.ask("one")
-        ((_, checkpoint),) = running.checkpoints.list()
-        with_junk(kept_object(content_name(b"old")))
-        with_junk(tree_below(checkpoint.commit_hash, "sub"))
-        events, _ = await events_of(running, "two")
-        assert warnings(events) == []
-        done = await running.checkpoints.undo()
-        assert done is not None
-        assert done.files is not None
-        assert done.files.left == ()
-        assert (project / "a.txt").read_text() == "old"
-        assert (project / "sub/b.txt").read_text() == "old b"
-
-
-async def test_an_edit_that_cannot_be_taken_back_is_told_before_it(project: Path):
-    put(project / "a.txt", "old")
-    generator = ScriptedGenerator(
-        turn(write("c.txt", "new", "c1")), turn(write("a.txt", "new", "c2")), [text("Done.")]
-    )
-    async with checkpointed(generator) as running:
-        taken: list[str] = []
-        async for event in running.run("go"):
-            if isinstance(event, CheckpointEvent):
-                taken.append(event.name)
-                if len(taken) == 1:
-                    path = kept_object(content_name(b"old"))
-                    path.unlink()
-                    path.mkdir()  # nothing can be put there
-            taken += warnings([event])
-        (_, told, _) = taken
-        assert told == "what a.txt was cannot be kept: nothing will bring that back"
-        assert (project / "a.txt").read_text() == "new"
-
-
-def test_going_back_past_a_damaged_directory_is_exit_1_and_names_it(
+def test_a_damaged_checkpoint_is_exit_1_and_the_damaged_repository_is_named(
     server: ScriptedServer, project: Path
 ):
     put(project / "a.txt", "old")
@@ -85,11 +43,39 @@ def test_going_back_past_a_damaged_directory_is_exit_1_and_names_it(
     with_junk(tree_below(listed["tree"], "sub"))
     ran = alhena("sessions", "restore", "latest")
     assert ran.code == 1
-    assert "Left as it is: sub/ (what it was is damaged in the checkpoint)" in ran.out
+    assert "was damaged; a new one is begun" in ran.err
+    assert ".git.damaged-1" in ran.err
+    assert (project / "a.txt").read_text() == "new\n"
+
+
+def test_a_file_with_damaged_content_is_exit_1_and_named(server: ScriptedServer, project: Path):
+    put(project / "a.txt", "old")
+    put(project / "b.txt", "old b")
+    command = call("run_shell_command", {"command": "echo new | tee a.txt b.txt"}, id="c1")
+    server.reply(sse(chunk(command, finish="STOP")), sse(text("done")))
+    assert alhena("-y", "-p", "go", "--checkpointing", **keyed(server)).code == 0
+    with_junk(saved_object(content_name(b"old b")))
+    ran = alhena("sessions", "restore", "latest")
+    assert ran.code == 1
+    assert "Left as it is: b.txt (its content in the checkpoint is damaged)" in ran.out
     assert "Put back: a.txt" in ran.out
     assert "The conversation is what it was then." in ran.out
-    assert (project / "a.txt").read_text() == "old"
-    assert (project / "sub/b.txt").read_text() == "new\n"
+    assert (project / "b.txt").read_text() == "new\n"
+
+
+async def test_the_session_is_warned_when_a_damaged_repository_is_replaced(project: Path):
+    generator = ScriptedGenerator(
+        turn(write("a.txt", "new", "c1")), turn(write("b.txt", "new", "c2")), [text("Done.")]
+    )
+    async with checkpointed(generator) as running:
+        told: list[str] = []
+        async for event in running.run("go"):
+            if isinstance(event, CheckpointEvent):
+                (git_dir,) = Path(os.environ["HOME"]).glob(".gemini/history/*/.git")
+                put(git_dir / "config", "[core\n")
+            told += warnings([event])
+        assert any("was damaged; a new one is begun" in each for each in told)
+        assert (project / "b.txt").read_text() == "new"
 
 
 async def test_in_a_home_directory_the_other_roots_are_kept_and_that_is_said(

@@ -10,7 +10,10 @@ import pytest
 from alhena.config.home import project_history, project_temp
 from tests.agent.kit import agent, events_of, turn, warnings
 from tests.agent.test_checkpoints import checkpointed, shell, write
-from tests.session.shadows import put
+from tests.session.repositories import (
+    put,
+)
+from tests.session.test_roots_alone import failing_in
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import ScriptedServer, call, chunk, sse, text
@@ -112,15 +115,16 @@ async def test_the_end_of_a_turn_that_was_killed_is_the_next_checkpoint(project:
 
 
 async def test_why_a_root_is_not_kept_is_said_once_and_the_project_is_kept(
-    project: Path, root: Path
+    project: Path, root: Path, tmp_path: Path
 ):
-    os.mkfifo(root / ".gitignore")
     generator = edits(project, root)
-    async with checkpointed(generator, include_directories=(str(root),)) as running:
+    environ = failing_in(root, tmp_path)
+    given = {"environ": environ, "include_directories": (str(root),)}
+    async with checkpointed(generator, **given) as running:
         events, _ = await events_of(running, "go")
         (told,) = warnings(events)
         assert told.startswith(f"the files in {root} are not part of checkpoints: ")
-        assert "no regular file" in told
+        assert "failed (9)" in told
         await running.checkpoints.restore("1")
         assert contents(project) == {"p.txt": "old"}
         assert contents(root)["a.txt"] == "new"

@@ -14,7 +14,7 @@ from alhena.config.settings import CheckpointingSettings, GeneralSettings, Setti
 from alhena.errors import InputError
 from alhena.events import CheckpointEvent, RunFinishedEvent, WarningEvent
 from alhena.policy.model import ApprovalMode
-from alhena.session.errors import NoCheckpointError
+from alhena.session.checkpoints.errors import NoCheckpointError
 from tests.agent.kit import agent, conforming, events_of, turn
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
@@ -211,7 +211,7 @@ async def test_without_git_one_warning_says_so_and_the_edits_go_on(project: Path
         events, error = await events_of(running, "go")
     assert error is None
     warnings = [event.message for event in events if isinstance(event, WarningEvent)]
-    assert [each for each in warnings if "no git" in each] == warnings
+    assert [each for each in warnings if "git is not installed" in each] == warnings
     assert len(warnings) == 1
     assert (project / "b.txt").read_text() == "new"
 

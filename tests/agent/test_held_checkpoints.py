@@ -46,7 +46,7 @@ async def test_it_is_said_that_a_call_waits_and_of_each_that_it_has_no_checkpoin
         waits, missing = await keep("write_file")
         assert waits.startswith("the checkpoints of this project are in use: waiting")
         assert "no checkpoint was made before this call of write_file: another process" in missing
-        assert "go on with it or end it" in missing
+        assert "continue or end it" in missing
         (missing,) = await keep("replace")
         assert "before this call of replace" in missing
         (missing,) = await keep("replace")

@@ -1,4 +1,4 @@
-"""`kill -9` while files are kept or put back: each is old or new, and the next one carries on."""
+"""`kill -9` during snapshots and restores: each file is old or new, and repeating it completes it."""
 
 import os
 import random
@@ -9,17 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.restorer import Target
-from alhena.session.shadow import ShadowRepository
-from tests.session.shadows import restore
-from tests.session.test_places import back, keep, places
+from tests.session.repositories import back as restored
+from tests.session.repositories import saved
+from tests.session.test_roots import back, keep, roots
 
 FILES = 40
 LINES = 300
-
-
-def shadow(project: Path) -> ShadowRepository:
-    return ShadowRepository(Path(os.environ["HOME"], "history"), project, os.environ)
 
 
 def fill(project: Path, word: str) -> None:
@@ -61,11 +56,11 @@ def killed(
 def test_files_are_old_or_new_when_putting_them_back_is_killed(project: Path, seed: int):
     chance = random.Random(seed)
     fill(project, "old")
-    moment = shadow(project).snapshot()
+    snapshot = saved(project)
     seen: set[str] = set()
 
     def putting_back() -> None:
-        restore(shadow(project), Target(moment=moment))
+        restored(project, snapshot)
 
     def begun() -> bool:
         return any(path.read_text().startswith("old") for path in project.glob("*/*.txt"))
@@ -79,7 +74,7 @@ def test_files_are_old_or_new_when_putting_them_back_is_killed(project: Path, se
         found = words(project)
         seen.update(found)
         assert set(found) <= {"old", "new"}
-        restore(shadow(project), Target(moment=moment))
+        restored(project, snapshot)
         assert set(words(project)) == {"old"}
         assert not list(project.rglob("*.old"))
     assert "old" in seen
@@ -89,15 +84,15 @@ def test_files_are_old_or_new_when_putting_them_back_is_killed(project: Path, se
 def test_a_snapshot_that_is_killed_spoils_none_before_or_after_it(project: Path, seed: int):
     chance = random.Random(100 + seed)
     fill(project, "first")
-    moment = shadow(project).snapshot()
+    snapshot = saved(project)
     for count in range(4):
         fill(project, f"{count}")
-        killed(lambda: shadow(project).snapshot(), chance.uniform(0, 0.12))
-        later = shadow(project).snapshot()
+        killed(lambda: saved(project), chance.uniform(0, 0.12))
+        later = saved(project)
         fill(project, "other")
-        restore(shadow(project), Target(moment=later))
+        restored(project, later)
         assert set(words(project)) == {f"{count}"}
-    restore(shadow(project), Target(moment=moment))
+    restored(project, snapshot)
     assert set(words(project)) == {"first"}
 
 
@@ -106,19 +101,19 @@ def test_files_of_every_root_are_old_or_new_and_going_back_is_finished_by_saying
     project: Path, tmp_path: Path, seed: int
 ):
     chance = random.Random(200 + seed)
-    roots = (project, tmp_path / "one", tmp_path / "two")
-    for root in roots:
+    every = (project, tmp_path / "one", tmp_path / "two")
+    for root in every:
         root.mkdir(exist_ok=True)
         fill(root, "old")
-    moment = keep(places(*roots)).places
+    snapshot = keep(roots(*every)).snapshots
     for _ in range(2):
-        for root in roots:
+        for root in every:
             fill(root, "new")
-        killed(lambda: keep(places(*roots)), chance.uniform(0, 0.2))
-        killed(lambda: back(places(*roots), moment), chance.uniform(0.02, 0.4))
-        for root in roots:
+        killed(lambda: keep(roots(*every)), chance.uniform(0, 0.2))
+        killed(lambda: back(roots(*every), snapshot), chance.uniform(0.02, 0.4))
+        for root in every:
             assert set(words(root)) <= {"old", "new"}
-        back(places(*roots), moment)
-        for root in roots:
+        back(roots(*every), snapshot)
+        for root in every:
             assert set(words(root)) == {"old"}
             assert not list(root.rglob("*.old"))

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
 
 
 def files(directory: Path, *names: str) -> CheckpointFiles:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.home import project_checkpoints, project_temp
-from alhena.session.shadow_files import content_name
+from alhena.session.checkpoints.git import content_name
 from alhena.session.store import open_store
 from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, sse, text
@@ -162,7 +162,7 @@ def test_a_file_that_had_to_be_left_is_named_and_the_exit_code_says_so(
     assert not (project / "b.txt").exists()
     kept = alhena("sessions", "checkpoints", "--json").json["checkpoints"][-1]["name"]
     assert kept.endswith("-restore")
-    why = "what it was is damaged in the checkpoint"
+    why = "its content in the checkpoint is damaged"
     if form:
         assert restored.json["left"] == {"a.txt": why}
         assert restored.json["kept"] == kept

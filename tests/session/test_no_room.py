@@ -4,14 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.session.shadows import put
+from tests.session.repositories import put
 
 NO_ROOM = """
 import os, resource, sys
 from pathlib import Path
-from alhena.session.restorer import Target
-from alhena.session.restoring import Step, go_back
-from alhena.session.shadow import ShadowRepository
+from alhena.session.checkpoints.records import RootSnapshot
+from alhena.session.checkpoints.repository import Repository
+from alhena.session.checkpoints.restore import Goal, Step, restore
 
 project, large = Path(sys.argv[1]), os.urandom(20_000)
 
@@ -24,8 +24,9 @@ put("changed", large)
 put("gone/private", large, 0o600)
 put("was-file", large)
 put("small", b"old")
-repository = ShadowRepository(Path(sys.argv[2]), project, os.environ)
-moment = repository.snapshot()
+repository = Repository(Path(sys.argv[2]), project, os.environ)
+with repository.locked():
+    snapshot = repository.snapshot()
 put("changed", b"new")
 (project / "gone/private").unlink()
 (project / "gone").rmdir()
@@ -37,7 +38,7 @@ put("extra", b"new")
 def no_room(_plans):
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-((_, done),) = go_back((Step(repository, Target(moment=moment)),), no_room)
+((_, done),) = restore((Step(repository, Goal(RootSnapshot(tree=snapshot.tree, notes=snapshot.notes))),), no_room)
 print(done.written, done.removed, sorted((path, "EFBIG" in why) for path, why in done.left))
 """
 

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from alhena.config.home import claimed_project_temp
-from alhena.session.checkpoints import CheckpointFiles
-from alhena.session.errors import CheckpointError, SessionError
+from alhena.session.checkpoints.errors import CheckpointError
+from alhena.session.checkpoints.records import CheckpointFiles
+from alhena.session.errors import SessionError
 from alhena.session.records import Prompted, line_of
 from alhena.session.store import SessionStore, project_store
 from alhena.wire.content import USER

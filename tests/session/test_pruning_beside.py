@@ -8,7 +8,7 @@ from alhena.agent.recording import Recording
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.config.settings import GeneralSettings, SessionRetention, Settings
 from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
-from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
 from alhena.session.records import new_session_id
 from alhena.session.store import open_store, pruned_beside
 from tests.agent.kit import agent

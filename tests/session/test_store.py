@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from alhena.config.errors import ConfigError
-from alhena.session.checkpoints import Checkpoint, CheckpointFiles
+from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
 from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
 from alhena.session.journal import Journal
 from alhena.session.records import VERSION, Header, Prompted, new_session_id

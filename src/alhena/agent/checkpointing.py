@@ -23,27 +23,26 @@ from alhena.config.home import (
 from alhena.errors import AlhenaError
 from alhena.events import CheckpointEvent, Event, WarningEvent
 from alhena.session.adopting import Ownership
-from alhena.session.checkpoints import (
-    Checkpoint,
-    CheckpointFiles,
-    EditingTurn,
-    KeptPlace,
-    ToolCall,
-    checkpoint_name,
-    last_turn,
-    named_later,
-)
-from alhena.session.errors import (
+from alhena.session.checkpoints.errors import (
     CheckpointError,
-    HeldShadowError,
+    HeldRepositoryError,
     NoCheckpointError,
     NoGitError,
     TooMuchError,
 )
-from alhena.session.places import PATIENCE_S, Goal, Kept, Places
+from alhena.session.checkpoints.records import (
+    Checkpoint,
+    CheckpointFiles,
+    RootSnapshot,
+    ToolCall,
+    checkpoint_name,
+    trouble,
+)
+from alhena.session.checkpoints.repository import Limits
+from alhena.session.checkpoints.restore import Goal, Restoration
+from alhena.session.checkpoints.roots import PATIENCE_S, Roots, Saved
+from alhena.session.checkpoints.undo import EditingTurn, last_turn, named_later
 from alhena.session.replay import Replay, conversation_at
-from alhena.session.restorer import Restoration
-from alhena.session.shadow_files import Limits, shown, trouble
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
 from alhena.tools.threads import in_daemon_thread
@@ -137,14 +136,14 @@ class Checkpoints:
         self._loop = asyncio.get_running_loop()
         try:
             async with self._at_work:
-                made = partial(self._kept, checkpoint, named, stop)
-                name, kept = await in_daemon_thread(made)
+                made = partial(self._saved, checkpoint, named, stop)
+                name, saved = await in_daemon_thread(made)
         except asyncio.CancelledError:
             stop.set()
             raise
-        except HeldShadowError as error:
+        except HeldRepositoryError as error:
             self._held = True
-            self._places.patience_s = min(HELD_S, self.patience_s)
+            self._roots.patience_s = min(HELD_S, self.patience_s)
             message = f"no checkpoint was made before this call of {request.name}: {error}"
             self._emit(WarningEvent(message=message))
             return None
@@ -152,18 +151,17 @@ class Checkpoints:
             self._warn(error)
             return None
         self._held = False
-        self._places.patience_s = self.patience_s
-        for root, error in kept.problems:
+        self._roots.patience_s = self.patience_s
+        for root, error in saved.problems:
             self._tell(f"the files in {printable(root)} are not part of checkpoints: {error}")
-        for place in kept.places:
-            for path in set(map(shown, place.paths)).intersection(place.left_out):
-                self._tell(f"what {path} was cannot be kept: nothing will bring that back")
+        for warning in saved.warnings:
+            self._tell(warning)
         self._first = self._first or name
         self._named.update(named)
         self._emit(
             CheckpointEvent(
                 name=name,
-                tree=next((each.tree for each in kept.places if not each.root), ""),
+                tree=next((each.tree for each in saved.snapshots if not each.root), ""),
                 call_id=request.call_id,
                 parent_call_id=request.parent_call_id,
             )
@@ -225,12 +223,12 @@ class Checkpoints:
         self, name: str, checkpoint: Checkpoint, before: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
         """As `restore`, with what the checkpoint made first is to say, in this thread."""
-        if not checkpoint.places:
+        if not checkpoint.snapshots:
             raise CheckpointError("this checkpoint has no files.")
         found = self.all()
         names = [each for each, _ in found]
         after = found[names.index(name) + 1 :] if name in names else ()
-        goals = [Goal(each, named_later(after, each)) for each in checkpoint.places]
+        goals = [Goal(each, named_later(after, each)) for each in checkpoint.snapshots]
         return self._back(goals, before, stop)
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
@@ -266,7 +264,7 @@ class Checkpoints:
 
     def _undone(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
         before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
-        goals = [Goal(each.start, each.later, each.end) for each in turn.places]
+        goals = [Goal(each.start, each.later, each.end) for each in turn.roots]
         return self._back(goals, before, stop)
 
     def _back(
@@ -278,10 +276,10 @@ class Checkpoints:
         names: list[str] = []
         begun = msgspec.structs.replace(before, under_way=True)
 
-        def keep(present: tuple[KeptPlace, ...]) -> None:
+        def keep(present: tuple[RootSnapshot, ...]) -> None:
             names.append(self._write(begun, present, checkpoint_name("restore", ())))
 
-        done = self._places.go_back(goals, stop, keep)
+        done = self._roots.restore(goals, stop, keep)
         # Where that cannot be noted it is said again to no effect, as if it had been broken off.
         with suppress(CheckpointError, NoCheckpointError):
             self.files.note_done(names[0])
@@ -301,7 +299,7 @@ class Checkpoints:
                 stop.set()
                 await asyncio.wait({carrying})
                 raise
-        self._emit(CheckpointEvent(name=name, tree=done.before.tree))
+        self._emit(CheckpointEvent(name=name, tree=done.before))
         return name, done
 
     def _settle(self) -> None:
@@ -313,11 +311,11 @@ class Checkpoints:
             raise trouble(error, self._temp) from error
         if temp != self._temp:
             self._be_in(temp)
-            self.__dict__.pop("_places", None)
+            self.__dict__.pop("_roots", None)
 
     @cached_property
-    def _places(self) -> Places:
-        found = Places(self.project, self._history, self._environ, self.roots, self._limits)
+    def _roots(self) -> Roots:
+        found = Roots(self.project, self._history, self._environ, self.roots, self._limits)
         found.patience_s, found.waits = self.patience_s, self._waits
         return found
 
@@ -331,24 +329,24 @@ class Checkpoints:
                 self._loop.call_soon_threadsafe(self._emit, WarningEvent(message=message))
 
     def _ended(self, first: str, named: tuple[Path, ...], stop: threading.Event) -> None:
-        with self._places.ends(named, stop) as trees:
+        with self._roots.ends(named, stop) as trees:
             self.files.note_end(first, trees)
 
-    def _kept(
+    def _saved(
         self, checkpoint: Checkpoint, named: tuple[Path, ...], stop: threading.Event
-    ) -> tuple[str, Kept]:
+    ) -> tuple[str, Saved]:
         self._settle()
         tool = "" if checkpoint.tool_call is None else checkpoint.tool_call.name
-        with self._places.kept(named, stop) as kept:
-            paths = [path for place in kept.places for path in place.paths]
-            name = self._write(checkpoint, kept.places, checkpoint_name(tool, paths))
-        return name, kept
+        with self._roots.saved(named, stop) as saved:
+            paths = [path for each in saved.snapshots for path in each.paths]
+            name = self._write(checkpoint, saved.snapshots, checkpoint_name(tool, paths))
+        return name, saved
 
-    def _write(self, checkpoint: Checkpoint, places: Sequence[KeptPlace], name: str) -> str:
+    def _write(self, checkpoint: Checkpoint, snapshots: Sequence[RootSnapshot], name: str) -> str:
         whole = msgspec.structs.replace(
             checkpoint, client_history=self._conversation(), project=scrub(str(self._cwd))
         )
-        return self.files.write(name, whole.having(places))
+        return self.files.write(name, whole.having(snapshots))
 
     def _conversation(self) -> tuple[msgspec.Raw, ...] | None:
         """The conversation for a file, where no journal has it."""
@@ -389,4 +387,4 @@ class Checkpoints:
         # Whatever keeps it from being done now is tried again by the next session.
         with suppress(AlhenaError):
             self.files.prune(time.time())
-            self._places.tidy(self.files.all, self._closing)
+            self._roots.tidy(self.files.all, self._closing)

@@ -23,10 +23,10 @@ from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
-from alhena.session.checkpoints import Checkpoint
+from alhena.session.checkpoints.records import Checkpoint
+from alhena.session.checkpoints.restore import Restoration
 from alhena.session.errors import NoSessionError, SessionError
 from alhena.session.records import Answered, Contents, Happened, Undone, new_session_id, now
-from alhena.session.restorer import Restoration
 from alhena.session.store import Resumed, project_store
 from alhena.session.tags import Tag, Tags, project_tags, tag_name
 from alhena.tools.contract import ToolErrorType
@@ -127,7 +127,7 @@ async def restore_session(session: Session, name: str) -> Restored:
     found, checkpoint = checkpoints.chosen(name)
     remembered = await checkpoints.remembered(found, checkpoint)
     kept, files = "", None
-    if checkpoint.places:
+    if checkpoint.snapshots:
         with _stoppable(session) as stop:
             kept, files = await checkpoints.restore(found, checkpoint, stop)
     session.proposal = None
@@ -138,7 +138,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         name=found,
         kept=kept,
         files=files,
-        problem="" if checkpoint.places else "the checkpoint has no files",
+        problem="" if checkpoint.snapshots else "the checkpoint has no files",
         conversation=remembered is not None,
         forgotten=remembered is None,
         proposed=_names(session.proposal),
@@ -385,7 +385,7 @@ def _record(
 ) -> None:
     """Has the journal say that the conversation is what it was, every call in it answered."""
     journal = resumed.journal
-    made = CheckpointEvent(name=kept, tree=files.before.tree)
+    made = CheckpointEvent(name=kept, tree=files.before)
     journal.append(Happened(at=now(), event=msgspec.Raw(encode_value(made))))
     journal.append(undone_record(name, open_calls(remembered)))
     ends = remembered.replay.unanswered(UNDONE)

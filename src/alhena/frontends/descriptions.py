@@ -8,8 +8,7 @@ from alhena.display_text import one_line
 from alhena.events import CompressedEvent, LoopDetectedEvent, OutputsMaskedEvent
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import ServerReport
-from alhena.session.checkpoints import Checkpoint
-from alhena.session.shadow_files import shown
+from alhena.session.checkpoints.records import Checkpoint, shown
 
 MAX_PATHS = 20
 

@@ -30,7 +30,7 @@ from alhena.system.files import open_regular
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
-    from alhena.session.checkpoints import Checkpoint
+    from alhena.session.checkpoints.records import Checkpoint
 
 _KEPT = ("sessions", "checkpoints", "memory", "tags", "chats")
 _REMEDY = (

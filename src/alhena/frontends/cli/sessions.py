@@ -12,9 +12,7 @@ from alhena.display_text import escaped, one_line
 from alhena.frontends.descriptions import checkpoint_words, listed, restored_words
 from alhena.frontends.streams import is_terminal, write_json, write_stdout
 from alhena.session.adopting import Ownership
-from alhena.session.checkpoints import Checkpoint, CheckpointFiles
-from alhena.session.places import named
-from alhena.session.shadow_files import shown
+from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, shown
 from alhena.session.store import project_store
 from alhena.system.workspace import current_directory
 
@@ -275,7 +273,7 @@ def _checkpoint_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "sessionId": checkpoint.session_id,
         "callId": checkpoint.call_id,
         "toolCall": None if call is None else {"name": call.name, "args": call.args},
-        "paths": [shown(path) for path in named(checkpoint)],
+        "paths": [shown(path) for path in checkpoint.named],
     }
 
 

@@ -8,33 +8,39 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.checkpoints import Checkpoint, CheckpointFiles, KeptPlace, directory_of
-from alhena.session.errors import CheckpointError
-from alhena.session.places import Goal, Kept, Places
-from tests.session.shadows import git, put
-from tests.session.test_shadow_faults import REAL, environ, fake
+from alhena.session.checkpoints.errors import CheckpointError
+from alhena.session.checkpoints.records import (
+    Checkpoint,
+    CheckpointFiles,
+    RootSnapshot,
+    directory_of,
+)
+from alhena.session.checkpoints.restore import Goal
+from alhena.session.checkpoints.roots import Roots, Saved
+from tests.session.repositories import git, put
+from tests.session.test_repository_faults import REAL, environ, fake
 
 
-def places(project: Path, *roots: Path, found: dict[str, str] | None = None) -> Places:
+def roots(project: Path, *others: Path, found: dict[str, str] | None = None) -> Roots:
     history = Path(os.environ["HOME"], ".gemini", "history", "p")
-    return Places(project, history, found or dict(os.environ), roots)
+    return Roots(project, history, found or dict(os.environ), others)
 
 
-def keep(of: Places, *named: Path) -> Kept:
-    with of.kept(named, threading.Event()) as kept:
-        return kept
+def keep(of: Roots, *named: Path) -> Saved:
+    with of.saved(named, threading.Event()) as saved:
+        return saved
 
 
-def back(of: Places, moment: Iterable[KeptPlace], stop: threading.Event | None = None):
-    told: list[tuple[KeptPlace, ...]] = []
-    goals = [Goal(each, {}) for each in moment]
-    done = of.go_back(goals, stop or threading.Event(), told.append)
+def back(of: Roots, snapshot: Iterable[RootSnapshot], stop: threading.Event | None = None):
+    told: list[tuple[RootSnapshot, ...]] = []
+    goals = [Goal(each, {}) for each in snapshot]
+    done = of.restore(goals, stop or threading.Event(), told.append)
     return done, told[0]
 
 
-def own(kept: Kept) -> list[Path]:
+def own(saved: Saved) -> list[Path]:
     """The roots that are kept for themselves."""
-    return [directory_of(each.root) for each in kept.places if each.root]
+    return [directory_of(each.root) for each in saved.snapshots if each.root]
 
 
 @pytest.fixture
@@ -45,13 +51,13 @@ def root(tmp_path: Path) -> Path:
 def test_files_of_a_root_come_back_with_those_of_the_project(project: Path, root: Path):
     put(project / "p.txt", "old\n")
     put(root / "gone/b.txt", "old\n")
-    of = places(project, root)
-    moment = keep(of)
+    of = roots(project, root)
+    snapshot = keep(of)
     put(project / "p.txt", "new\n")
     put(root / "a.txt", "new\n")
     shutil.rmtree(root / "gone")
     put(root / "fresh.txt")
-    done, before = back(of, moment.places)
+    done, before = back(of, snapshot.snapshots)
     assert (project / "p.txt").read_text() == "old\n"
     assert {path.name: path.read_text() for path in root.rglob("*.txt")} == {
         "a.txt": "old\n",
@@ -72,12 +78,12 @@ def test_what_a_root_ignores_stays_unless_a_call_has_named_it(project: Path, roo
     put(root / ".git/info/exclude", "*.key\n")
     for name in ("my.env", "other.env", "data/x", "a.key"):
         put(root / name, "old\n")
-    of = places(project, root)
-    moment = keep(of, root / "my.env")
+    of = roots(project, root)
+    snapshot = keep(of, root / "my.env")
     for name in ("my.env", "other.env", "data/x", "a.key"):
         put(root / name, "new\n")
     put(root / ".gitignore", "")
-    back(of, moment.places)
+    back(of, snapshot.snapshots)
     assert (root / "my.env").read_text() == "old\n"
     for name in ("other.env", "data/x", "a.key"):
         assert (root / name).read_text() == "new\n"
@@ -92,10 +98,10 @@ def test_a_hostile_repository_at_a_root_has_no_say(project: Path, root: Path, tm
     git(root, "config", "core.worktree", "/")
     put(root / "a.txt", "$Id$\nold\n")
     inside = {each: each.read_bytes() for each in root.glob(".git/**/*") if each.is_file()}
-    of = places(project, root)
-    moment = keep(of)
+    of = roots(project, root)
+    snapshot = keep(of)
     put(root / "a.txt", "new\r\n")
-    back(of, moment.places)
+    back(of, snapshot.snapshots)
     assert (root / "a.txt").read_bytes() == b"$Id$\nold\n"
     assert not (tmp_path / "ran").exists()
     assert inside == {each: each.read_bytes() for each in root.glob(".git/**/*") if each.is_file()}
@@ -108,20 +114,20 @@ def test_no_program_of_any_place_is_taken_for_git(project: Path, root: Path, tmp
     for inside in (project / "bin", root / "bin", tmp_path / "mono/bin"):
         fake(inside, f"touch {mark}")
     path = f"{project}/bin:{root}/bin:{tmp_path}/mono/bin:{os.environ['PATH']}"
-    kept = keep(places(project, root, part, found={**os.environ, "PATH": path}))
-    assert own(kept) == [root, part]
+    saved = keep(roots(project, root, part, found={**os.environ, "PATH": path}))
+    assert own(saved) == [root, part]
     assert not mark.exists()
 
 
 def test_a_root_within_the_project_is_kept_once(project: Path):
     inner = put(project / "lib/a.txt", "old\n").parent
     deep = put(inner / "deep/b.txt", "old\n").parent
-    of = places(project, deep, inner)
-    moment = keep(of, deep / "b.txt")
-    assert own(moment) == []
-    assert moment.places[0].paths == ("lib/deep/b.txt",)
+    of = roots(project, deep, inner)
+    snapshot = keep(of, deep / "b.txt")
+    assert own(snapshot) == []
+    assert snapshot.snapshots[0].paths == ("lib/deep/b.txt",)
     put(deep / "b.txt", "new\n")
-    done, _ = back(of, moment.places)
+    done, _ = back(of, snapshot.snapshots)
     assert done.written == ("lib/deep/b.txt",)
 
 
@@ -131,15 +137,15 @@ def test_a_root_that_the_project_leaves_out_is_kept_for_itself(project: Path, ru
     put(project / "p.txt", "old\n")
     inner = put(project / "vendor/own/a.txt", "old\n").parent
     other = put(project / "vendor/other/a.txt", "old\n")
-    of = places(project, inner)
-    moment = keep(of)
-    assert own(moment) == [inner]
+    of = roots(project, inner)
+    snapshot = keep(of)
+    assert own(snapshot) == [inner]
     for path in (project / "p.txt", inner / "a.txt", other):
         put(path, "new\n")
     put(project / rules, "")  # now the project has it, too
     later = keep(of)
     assert own(later) == []
-    done, before = back(of, moment.places)
+    done, before = back(of, snapshot.snapshots)
     assert {each.root for each in before} == {"", inner.as_uri()}
     assert (inner / "a.txt").read_text() == "old\n"
     assert other.read_text() == "new\n"
@@ -157,14 +163,14 @@ def test_a_root_around_the_project_leaves_the_project_to_itself(tmp_path: Path, 
         git(root, "init", "-q")
     put(root / ".gitignore", "!*\n")
     put(root / "a.txt", "old\n")
-    of = places(project, root)
-    moment = keep(of, project / "p.txt", root / "a.txt")
-    assert own(moment) == [root]
-    assert [each.paths for each in moment.places] == [("p.txt",), ("a.txt",)]
+    of = roots(project, root)
+    snapshot = keep(of, project / "p.txt", root / "a.txt")
+    assert own(snapshot) == [root]
+    assert [each.paths for each in snapshot.snapshots] == [("p.txt",), ("a.txt",)]
     put(project / "p.txt", "new\n")
     put(project / "q.txt", "new\n")
     put(root / "a.txt", "new\n")
-    done, before = back(of, moment.places)
+    done, before = back(of, snapshot.snapshots)
     assert (done.written, done.removed) == (("p.txt", str(root / "a.txt")), ("q.txt",))
     assert done.left == ()
     back(of, before)
@@ -173,10 +179,10 @@ def test_a_root_around_the_project_leaves_the_project_to_itself(tmp_path: Path, 
 
 
 def test_a_root_that_was_removed_is_made_again(project: Path, root: Path):
-    of = places(project, root)
-    moment = keep(of)
+    of = roots(project, root)
+    snapshot = keep(of)
     shutil.rmtree(root)
-    done, before = back(of, moment.places)
+    done, before = back(of, snapshot.snapshots)
     assert (root / "a.txt").read_text() == "old\n"
     assert done.written == (str(root / "a.txt"),)
     back(of, before)
@@ -189,8 +195,8 @@ def test_a_root_that_cannot_be_had_is_left_and_the_rest_put_back(
 ):
     root = put(tmp_path / "disk/other/a.txt", "old\n").parent
     put(project / "p.txt", "old\n")
-    of = places(project, root)
-    moment = keep(of)
+    of = roots(project, root)
+    snapshot = keep(of)
     shutil.rmtree(root.parent)
     put(project / "p.txt", "new\n")
     if became != "far away":
@@ -200,7 +206,7 @@ def test_a_root_that_cannot_be_had_is_left_and_the_rest_put_back(
         root.symlink_to(tmp_path / "theirs")
     elif became == "file":
         put(root, "theirs\n")
-    done, _ = back(of, moment.places)
+    done, _ = back(of, snapshot.snapshots)
     assert (project / "p.txt").read_text() == "old\n"
     (left,) = done.left
     assert left[0] == str(root)
@@ -213,83 +219,75 @@ def test_a_root_that_cannot_be_had_is_left_and_the_rest_put_back(
 
 def test_a_root_that_is_gone_keeps_nothing_from_being_kept(project: Path, root: Path):
     put(project / "p.txt", "old\n")
-    of = places(project, root)
+    of = roots(project, root)
     shutil.rmtree(root)
-    moment = keep(of)
-    assert own(moment) == []
-    ((which, error),) = moment.problems
+    snapshot = keep(of)
+    assert own(snapshot) == []
+    ((which, error),) = snapshot.problems
     assert (which, error.message) == (root, "it is no directory any more.")
     put(root / "made.txt")
-    back(of, moment.places)
+    back(of, snapshot.snapshots)
     assert (root / "made.txt").exists()  # what was not kept is not judged
 
 
 def test_what_is_too_much_is_given_up_and_the_rest_kept(project: Path):
     home = Path(os.environ["HOME"]).resolve()
     put(project / "p.txt", "old\n")
-    of = places(project, home)
-    moment = keep(of)
-    ((which, error),) = moment.problems
+    of = roots(project, home)
+    snapshot = keep(of)
+    ((which, error),) = snapshot.problems
     assert which == home
-    assert error.message.endswith("holds the checkpoints themselves: it is too much to keep.")
+    assert error.message.endswith("contains the checkpoints themselves.")
     again = keep(of)
     assert again.problems == ()
-    assert len(again.places) == 1
+    assert len(again.snapshots) == 1
 
 
 def test_a_root_in_one_that_cannot_be_kept_is_kept_for_itself(project: Path):
     home = Path(os.environ["HOME"]).resolve()
     work = put(home / "work/a.txt", "old\n").parent
     deep = put(work / "deep/b.txt", "old\n").parent
-    of = places(project, deep, work, home)
+    of = roots(project, deep, work, home)
     for told in (1, 0):
-        moment = keep(of, work / "a.txt", deep / "b.txt")
-        assert len(moment.problems) == told
-        assert own(moment) == [work]
-        assert moment.places[1].paths == ("a.txt", "deep/b.txt")
+        snapshot = keep(of, work / "a.txt", deep / "b.txt")
+        assert len(snapshot.problems) == told
+        assert own(snapshot) == [work]
+        assert snapshot.snapshots[1].paths == ("a.txt", "deep/b.txt")
     put(deep / "b.txt", "new\n")
-    back(of, moment.places)
+    back(of, snapshot.snapshots)
     assert (deep / "b.txt").read_text() == "old\n"
-
-
-def test_a_fifo_in_the_place_of_a_roots_rules_keeps_nothing_else(project: Path, root: Path):
-    os.mkfifo(root / ".gitignore")
-    moment = keep(places(project, root))
-    assert [each.root for each in moment.places] == [""]
-    ((_, error),) = moment.problems
-    assert "no regular file" in error.message
 
 
 def test_two_projects_that_share_a_root_do_not_share_what_is_kept(
     project: Path, root: Path, tmp_path: Path
 ):
     other = put(tmp_path / "other/q.txt").parent
-    theirs = Places(other, tmp_path / "history", dict(os.environ), (root,))
-    mine = places(project, root)
-    moment = keep(mine)
+    theirs = Roots(other, tmp_path / "history", dict(os.environ), (root,))
+    mine = roots(project, root)
+    snapshot = keep(mine)
     put(root / "a.txt", "between\n")
     second = keep(theirs)
     put(root / "a.txt", "new\n")
     theirs.tidy(tuple, threading.Event())
-    back(mine, moment.places)
+    back(mine, snapshot.snapshots)
     assert (root / "a.txt").read_text() == "old\n"
-    done, _ = back(theirs, second.places)
+    done, _ = back(theirs, second.snapshots)
     ((which, why),) = done.left
     assert which == str(root)
-    assert "are not kept any more" in why
+    assert "are not saved any more" in why
 
 
 def test_what_no_checkpoint_needs_of_a_root_is_let_go(project: Path, root: Path):
-    of = places(project, root)
+    of = roots(project, root)
     stop = threading.Event()
     first = keep(of)
     put(root / "a.txt", "new\n")
     second = keep(of)
-    found = [("two", Checkpoint().having(second.places))]
+    found = [("two", Checkpoint().having(second.snapshots))]
     of.tidy(lambda: found, stop)
     repository = of.repository(root.as_uri(), stop)
-    assert repository.held == {second.places[1].tree}
-    assert first.places[1].tree != second.places[1].tree
+    assert repository.held() == {second.snapshots[1].tree}
+    assert first.snapshots[1].tree != second.snapshots[1].tree
     found.clear()
     of.tidy(lambda: found, stop)
     assert list((repository.directory.parent).iterdir()) == []
@@ -298,30 +296,30 @@ def test_what_no_checkpoint_needs_of_a_root_is_let_go(project: Path, root: Path)
 
 def test_a_root_whose_moment_is_lost_is_left_and_named(project: Path, root: Path):
     put(project / "p.txt", "old\n")
-    of = places(project, root)
-    moment = keep(of)
+    of = roots(project, root)
+    snapshot = keep(of)
     put(project / "p.txt", "new\n")
     put(root / "a.txt", "new\n")
     shutil.rmtree(of.repository(root.as_uri(), threading.Event()).directory)
-    done, _ = back(of, moment.places)
+    done, _ = back(of, snapshot.snapshots)
     assert (project / "p.txt").read_text() == "old\n"
     assert (root / "a.txt").read_text() == "new\n"
     ((which, why),) = done.left
     assert which == str(root)
-    assert "are not kept any more" in why
+    assert "are not saved any more" in why
 
 
 def test_an_interruption_before_anything_has_changed_changes_nothing(project: Path, root: Path):
     put(project / "p.txt", "old\n")
-    of = places(project, root)
-    moment = keep(of)
+    of = roots(project, root)
+    snapshot = keep(of)
     put(project / "p.txt", "new\n")
     put(root / "a.txt", "new\n")
     stop = threading.Event()
     told: list[object] = []
     stop.set()
     with pytest.raises(CheckpointError, match="interrupted"):
-        of.go_back([Goal(each, {}) for each in moment.places], stop, told.append)
+        of.restore([Goal(each, {}) for each in snapshot.snapshots], stop, told.append)
     assert told == []
     assert (project / "p.txt").read_text() == (root / "a.txt").read_text() == "new\n"
 
@@ -332,13 +330,13 @@ def test_git_that_hangs_over_a_root_can_be_interrupted(project: Path, root: Path
         f'case "$GIT_WORK_TREE" in {root}*) touch {tmp_path}/started; exec sleep 300;; esac\n'
         f'exec {REAL} "$@"'
     )
-    of = places(project, root, found=environ(fake(tmp_path / "bin", script)))
+    of = roots(project, root, found=environ(fake(tmp_path / "bin", script)))
     stop = threading.Event()
     failures: list[CheckpointError] = []
 
     def work() -> None:
         try:
-            with of.kept((), stop):
+            with of.saved((), stop):
                 pass
         except CheckpointError as error:
             failures.append(error)
@@ -349,7 +347,7 @@ def test_git_that_hangs_over_a_root_can_be_interrupted(project: Path, root: Path
         thread.join(0.01)
     stop.set()
     thread.join()
-    assert failures[0].message == "it was interrupted."
+    assert failures[0].message == "interrupted; no file has changed."
 
 
 def test_without_other_roots_git_is_asked_no_more_than_for_the_project(
@@ -357,17 +355,17 @@ def test_without_other_roots_git_is_asked_no_more_than_for_the_project(
 ):
     script = f'echo "$GIT_WORK_TREE" >> {tmp_path}/asked; exec {REAL} "$@"'
     found = environ(fake(tmp_path / "bin", script))
-    keep(places(project, root, found=found))
+    keep(roots(project, root, found=found))
 
-    def asked(*roots: Path) -> list[str]:
+    def asked(*others: Path) -> list[str]:
         put(tmp_path / "asked", "")
-        keep(places(project, *roots, found=found))
+        keep(roots(project, *others, found=found))
         return (tmp_path / "asked").read_text().splitlines()
 
     alone = asked()
     assert set(alone) == {str(project)}
     inner = put(project / "inner/b.txt").parent
-    keep(places(project))
+    keep(roots(project))
     assert asked(inner) == alone
     assert sorted(asked(root)) == sorted([*alone, *(str(root) for _ in alone)])
 
@@ -375,11 +373,11 @@ def test_without_other_roots_git_is_asked_no_more_than_for_the_project(
 def test_names_of_all_kinds_can_be_roots(project: Path, tmp_path: Path):
     root = tmp_path / os.fsdecode(b"odd\xff %41#?\n")
     put(root / "a.txt", "old\n")
-    of = places(project, root)
-    moment = keep(of)
+    of = roots(project, root)
+    snapshot = keep(of)
     put(root / "a.txt", "new\n")
-    assert directory_of(moment.places[1].root) == root
-    back(of, moment.places)
+    assert directory_of(snapshot.snapshots[1].root) == root
+    back(of, snapshot.snapshots)
     assert (root / "a.txt").read_text() == "old\n"
     for bad in ("relative", "file://relative", "file:///a/../b", "https:///x", "file:///a/"):
         with pytest.raises(CheckpointError):
@@ -388,6 +386,6 @@ def test_names_of_all_kinds_can_be_roots(project: Path, tmp_path: Path):
 
 def test_a_checkpoint_of_a_root_that_can_be_none_is_none(tmp_path: Path):
     files = CheckpointFiles(tmp_path / "checkpoints")
-    files.write("good", Checkpoint(roots=(KeptPlace(root=tmp_path.as_uri()),)))
-    files.write("bad", Checkpoint(roots=(KeptPlace(root="file:///a/../b"),)))
+    files.write("good", Checkpoint(roots=(RootSnapshot(root=tmp_path.as_uri()),)))
+    files.write("bad", Checkpoint(roots=(RootSnapshot(root="file:///a/../b"),)))
     assert [name for name, _ in files.all()] == ["good"]

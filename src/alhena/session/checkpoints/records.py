@@ -16,8 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from alhena.session.errors import CheckpointError, NoCheckpointError
-from alhena.session.shadow_files import NO_NAMES, trouble
+from alhena.session.checkpoints.errors import CheckpointError, NoCheckpointError
 from alhena.system.errors import printable
 from alhena.system.files import CREATE, synchronise
 from alhena.wire.encoded import encode_value, mend
@@ -53,31 +52,26 @@ class ToolCall(msgspec.Struct, frozen=True):
     args: dict[str, Any] = {}
 
 
-class KeptPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Snapshot of one root in a checkpoint: a workspace root beside the project (`root`, a URI) or
-    the project itself (""). `tree` names the snapshot, "" if it failed; the other fields are as in
-    a `Checkpoint`, with paths relative to the root."""
+class RootSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Snapshot of one root in a checkpoint: of a workspace root beside the project (`root`, a URI)
+    or of the project itself (""). `tree` and `notes` as in `Snapshot`, "" without a snapshot;
+    `paths`, relative to the root, are those that the call names; `after` is the tree at the end of
+    the turn, on its first checkpoint."""
 
     root: str = ""
     tree: str = ""
+    notes: str = ""
     paths: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    private: tuple[str, ...] = ()
-    ignored: str = ""
-    bare: str = ""
     after: str = ""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A checkpoint as its file has it, of the project in the folder `project`. `client_history` is
-    the conversation, where the journal of `session_id` does not have it. `paths`, relative to the
-    project, are those of the call; the files lack `left_out`, and of them only their owner may read
-    `private`; `ignored` and `bare` name lists, as in a `Snapshot`. On the first of a prompt,
-    `after` is the tree of the files when that was over. `roots` is the same of other workspace
-    roots. One of the kind `restore` was made before files were put back to the checkpoint
-    `back_to`, or the edits of the prompt `undoes` were taken back; that is `under_way` until it has
-    come to its end. Each has a greater `number` than those that were there when it was made; one
-    without (0) is older than those."""
+    the conversation, where the journal of `session_id` does not have it. `commit_hash` (the tree),
+    `notes`, `paths` and `after` are the project's, as in `RootSnapshot`; `roots` the other
+    workspace roots. The kind `restore` is made before restoring the checkpoint `back_to` or undoing
+    the turn `undoes`, and is `under_way` until that is complete. Each has a greater `number` than
+    the older ones; 0 if written by another program."""
 
     commit_hash: str = ""
     tool_call: ToolCall | None = None
@@ -88,56 +82,52 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     project: str = ""
     call_id: str = ""
     prompt_id: str = ""
+    notes: str = ""
     paths: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    private: tuple[str, ...] = ()
-    ignored: str = ""
-    bare: str = ""
     after: str = ""
     kind: Literal["call", "restore"] = "call"
     undoes: str = ""
     back_to: str = ""
     under_way: bool = False
-    roots: tuple[KeptPlace, ...] = ()
+    roots: tuple[RootSnapshot, ...] = ()
     number: Number = 0
 
     @property
-    def everywhere(self) -> tuple[KeptPlace, ...]:
-        """The snapshots of the project and of each other root."""
-        project = KeptPlace(
-            tree=self.commit_hash,
-            paths=self.paths,
-            left_out=self.left_out,
-            private=self.private,
-            ignored=self.ignored,
-            bare=self.bare,
-            after=self.after,
+    def all_roots(self) -> tuple[RootSnapshot, ...]:
+        """The project and the other roots, also those without a snapshot."""
+        project = RootSnapshot(
+            tree=self.commit_hash, notes=self.notes, paths=self.paths, after=self.after
         )
         return (project, *self.roots)
 
     @property
-    def places(self) -> tuple[KeptPlace, ...]:
-        """The places whose files it has."""
-        return tuple(each for each in self.everywhere if each.tree)
+    def snapshots(self) -> tuple[RootSnapshot, ...]:
+        """The roots with a snapshot."""
+        return tuple(each for each in self.all_roots if each.tree)
 
-    def having(self, places: Sequence[KeptPlace]) -> "Checkpoint":
-        """The same with the files of these places."""
-        others = tuple(each for each in places if each.root)
-        project = next((each for each in places if not each.root), KeptPlace())
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The paths that the call names; absolute ones in other roots than the project."""
+        return tuple(
+            str(directory_of(each.root) / path) if each.root else path
+            for each in self.all_roots
+            for path in each.paths
+        )
+
+    def having(self, snapshots: Sequence[RootSnapshot]) -> "Checkpoint":
+        """The same with these snapshots."""
+        project = next((each for each in snapshots if not each.root), RootSnapshot())
         return msgspec.structs.replace(
             self,
             commit_hash=project.tree,
+            notes=project.notes,
             paths=project.paths,
-            left_out=project.left_out,
-            private=project.private,
-            ignored=project.ignored,
-            bare=project.bare,
-            roots=others,
+            roots=tuple(each for each in snapshots if each.root),
         )
 
     def ended(self, root: str) -> str:
-        """The tree of a place when the prompt was over, "" when it is not known."""
-        return next((each.after for each in self.everywhere if each.root == root), "")
+        """The tree of a root at the end of the turn, "" if unknown."""
+        return next((each.after for each in self.all_roots if each.root == root), "")
 
 
 class CheckpointFiles:
@@ -248,7 +238,7 @@ class CheckpointFiles:
         for root in trees:
             if root:
                 known[root] = msgspec.structs.replace(
-                    known.get(root, KeptPlace(root=root)), after=trees[root]
+                    known.get(root, RootSnapshot(root=root)), after=trees[root]
                 )
         self._rewrite(
             name,
@@ -368,110 +358,29 @@ def directory_of(root: str) -> Path:
     return path
 
 
-def moments(checkpoints: Iterable[tuple[str, Checkpoint]], root: str = "") -> frozenset[str]:
-    """Names of all snapshots that the checkpoints use in the shadow repository of a root."""
+def objects_of(checkpoints: Iterable[tuple[str, Checkpoint]], root: str = "") -> frozenset[str]:
+    """Names of all objects that the checkpoints need in the repository of a root."""
     return frozenset(
         name
         for _, checkpoint in checkpoints
-        for place in checkpoint.everywhere
-        if place.root == root
-        for name in (place.tree, place.after, place.ignored, place.bare)
-        if name not in ("", NO_NAMES)
+        for snapshot in checkpoint.all_roots
+        if snapshot.root == root
+        for name in (snapshot.tree, snapshot.notes, snapshot.after)
+        if name
     )
 
 
-Named = tuple[str, Checkpoint]
+def shown(path: str) -> str:
+    """A path as text: bytes that are not UTF-8 as escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-class EditedPlace(msgspec.Struct, frozen=True):
-    """Changes of a prompt in one root: from its first checkpoint, `start`, to the tree `end` ("":
-    unknown, compare with the current files). `later`: for paths that later calls named, the tree of
-    the first checkpoint that names them."""
-
-    start: KeptPlace
-    end: str
-    later: dict[str, str]
-
-
-class EditingTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a prompt since its `first` checkpoint, called `name`."""
-
-    name: str
-    first: Checkpoint
-    places: tuple[EditedPlace, ...]
-
-
-def last_turn(found: Sequence[Named], session_id: str) -> EditingTurn | None:
-    """The last turn of a session that has changed files and is not undone, of the checkpoints of
-    its project, the oldest first. Where the files went back to a checkpoint, those turns stand that
-    stood when it was made."""
-    stands: dict[str, str] = {}
-    before: dict[str, dict[str, str]] = {}
-    for name, checkpoint in found:
-        if checkpoint.session_id != session_id:
-            continue
-        prompt = checkpoint.prompt_id
-        before[name] = dict(stands)
-        if checkpoint.kind == "call":
-            if prompt in stands:  # whoever goes back to here is in the middle of it
-                before[name][prompt] = name
-            stands[prompt] = ""
-        elif checkpoint.under_way:  # it was broken off: it can be said again
-            continue
-        elif checkpoint.undoes in stands:
-            del stands[checkpoint.undoes]
-        elif checkpoint.back_to in before:
-            stands = dict(before[checkpoint.back_to])
-    for prompt, cut in reversed(stands.items()):
-        turn = _turn(found, prompt, cut)
-        if turn is not None and any(each.end != each.start.tree for each in turn.places):
-            return turn
-    return None
-
-
-def named_later(found: Iterable[Named], start: KeptPlace) -> dict[str, str]:
-    """The tree of the first of these checkpoints to name a path in a place, of those paths that it
-    has not named at `start`."""
-    later: dict[str, str] = {}
-    for _, checkpoint in found:
-        for place in checkpoint.places:
-            if place.root == start.root:
-                for path in place.paths:
-                    if path not in start.paths:
-                        later.setdefault(path, place.tree)
-    return later
-
-
-def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
-    """Changes of a prompt, up to the checkpoint `cut` in its roots if files were restored to
-    that."""
-    of_it = [
-        number
-        for number, (_, each) in enumerate(found)
-        if each.kind == "call" and each.prompt_id == prompt
-    ]
-    if not of_it:
-        return None
-    name, first = found[of_it[0]]
-    starts: dict[str, tuple[int, KeptPlace]] = {}
-    for count, number in enumerate(of_it, start=1):
-        for place in found[number][1].places:
-            starts.setdefault(place.root, (count, place))
-    behind = found[of_it[-1] + 1 :]
-    ends = {each.root: each.tree for at, one in found if at == cut for each in one.places}
-    places = tuple(
-        EditedPlace(
-            start,
-            ends.get(root) or first.ended(root) or _next_tree(behind, root),
-            named_later((found[number] for number in of_it[count:]), start),
-        )
-        for root, (count, start) in starts.items()
+def trouble(error: OSError, path: Path) -> CheckpointError:
+    """Converts an OSError about checkpoint storage or project files."""
+    place = Path(os.fsdecode(error.filename or path))
+    if isinstance(error, NotADirectoryError):  # a parent is the file
+        place = next((each for each in (place, *place.parents) if each.is_file()), place)
+    return CheckpointError(
+        f"{printable(place)}: {error.strerror or error}.",
+        remedy="Checkpoints need this path: move away what is there, or free disk space.",
     )
-    return EditingTurn(name=name, first=first, places=places)
-
-
-def _next_tree(found: Iterable[Named], root: str) -> str:
-    """The root's tree at the next checkpoint, "" if there is none. The prompt of a killed process
-    was over by then at the latest."""
-    trees = (place.tree for _, each in found for place in each.places if place.root == root)
-    return next(trees, "")

@@ -3,9 +3,18 @@
 import os
 from pathlib import Path
 
-from alhena.session.restorer import Target
-from alhena.session.shadow_files import Limits, Snapshot
-from tests.session.shadows import back, git, kept, put, restore, shadow, state
+from alhena.session.checkpoints.repository import Limits, Snapshot
+from tests.session.repositories import (
+    back,
+    git,
+    goal,
+    paths,
+    put,
+    repository,
+    restore,
+    saved,
+    state,
+)
 
 
 def test_files_come_back_as_they_were_whatever_became_of_them(project: Path):
@@ -21,7 +30,7 @@ def test_files_come_back_as_they_were_whatever_became_of_them(project: Path):
     put(project / ":(glob)*", "magic\n")
     put(project / "crlf.txt", b"a\r\nb\n")
     before = state(project)
-    moment = kept(project)
+    snapshot = saved(project)
     put(project / "changed.txt", "new\n")
     (project / "gone/deep/er.txt").unlink()
     (project / "gone/deep").rmdir()
@@ -39,11 +48,11 @@ def test_files_come_back_as_they_were_whatever_became_of_them(project: Path):
     put(project / "made/new.txt")
     put(project / "crlf.txt", b"a\nb\n")
     after = state(project)
-    done = back(project, moment)
+    done = back(project, snapshot)
     assert done.left == ()
     assert state(project) == before
     assert not (project / "made").exists()
-    assert back(project, done.before).left == ()
+    assert back(project, Snapshot(done.before)).left == ()
     assert state(project) == after
 
 
@@ -55,8 +64,8 @@ def test_ignored_files_are_left_out_and_stay(project: Path):
     put(project / ".geminiignore", "/secrets\n")
     for name in ("a.log", "build/x", "private/x", "a.swp", "secrets", "sub/secrets", "a.py"):
         put(project / name, "old\n")
-    moment = kept(project)
-    assert shadow(project).paths(moment.tree) == (
+    snapshot = saved(project)
+    assert paths(project, snapshot.tree) == (
         ".geminiignore",
         ".gitignore",
         "a.py",
@@ -64,7 +73,7 @@ def test_ignored_files_are_left_out_and_stay(project: Path):
     )
     for name in ("a.log", "build/x", "private/x", "a.swp", "secrets", "a.py", "build/y"):
         put(project / name, "new\n")
-    back(project, moment)
+    back(project, snapshot)
     assert (project / "a.py").read_text() == "old\n"
     for name in ("a.log", "build/x", "private/x", "a.swp", "secrets", "build/y"):
         assert (project / name).read_text() == "new\n"
@@ -73,10 +82,10 @@ def test_ignored_files_are_left_out_and_stay(project: Path):
 def test_what_is_ignored_no_more_is_not_taken_for_new(project: Path):
     put(project / ".gitignore", "data/\n")
     put(project / "data/precious", "old\n")
-    moment = kept(project)
+    snapshot = saved(project)
     put(project / ".gitignore", "")
     put(project / "fresh.txt")
-    done = back(project, moment)
+    done = back(project, snapshot)
     assert (project / "data/precious").read_text() == "old\n"
     assert not (project / "fresh.txt").exists()
     assert [path for path, _ in done.left] == ["data/precious"]
@@ -85,10 +94,10 @@ def test_what_is_ignored_no_more_is_not_taken_for_new(project: Path):
 def test_an_ignored_file_that_a_call_names_is_kept_and_comes_back(project: Path):
     put(project / ".gitignore", "*.env\n")
     put(project / "my.env", "KEY=1\n")
-    moment = kept(project, "my.env", "new.env", ".git/config", "behind/../x")
+    snapshot = saved(project, "my.env", "new.env", ".git/config", "behind/../x")
     put(project / "my.env", "KEY=2\n")
     put(project / "new.env")
-    back(project, moment, "my.env", "new.env")
+    back(project, snapshot, "my.env", "new.env")
     assert (project / "my.env").read_text() == "KEY=1\n"
     assert not (project / "new.env").exists()
 
@@ -96,18 +105,18 @@ def test_an_ignored_file_that_a_call_names_is_kept_and_comes_back(project: Path)
 def test_a_file_that_has_grown_large_is_not_lost_when_its_old_content_comes_back(project: Path):
     limits = Limits(file_bytes=1_000)
     put(project / "a.bin", b"small")
-    moment = shadow(project, limits).snapshot()
+    snapshot = saved(project, limits=limits)
     put(project / "a.bin", b"x" * 5_000)
-    done = restore(shadow(project, limits), Target(moment=moment))
+    done = restore(repository(project, limits), goal(snapshot))
     assert (project / "a.bin").read_bytes() == b"small"
-    restore(shadow(project, limits), Target(moment=done.before))
+    restore(repository(project, limits), goal(Snapshot(done.before)))
     assert (project / "a.bin").read_bytes() == b"x" * 5_000
 
 
 def test_a_file_that_changes_while_files_are_put_back_is_left_alone(project: Path):
     put(project / "a.txt", "old\n")
     put(project / "b.txt", "old\n")
-    moment = kept(project)
+    snapshot = saved(project)
     put(project / "a.txt", "new\n")
     put(project / "b.txt", "new\n")
     put(project / "c.txt", "new\n")
@@ -116,7 +125,7 @@ def test_a_file_that_changes_while_files_are_put_back_is_left_alone(project: Pat
         put(project / "b.txt", "newer\n")
         put(project / "c.txt", "newer\n")
 
-    done = restore(shadow(project), Target(moment=moment), kept=change)
+    done = restore(repository(project), goal(snapshot), record=change)
     assert (project / "a.txt").read_text() == "old\n"
     assert (project / "b.txt").read_text() == "newer\n"
     assert (project / "c.txt").read_text() == "newer\n"
@@ -127,11 +136,11 @@ def test_nothing_is_written_through_a_symlink_out_of_the_project(project: Path, 
     outside = tmp_path / "outside"
     put(outside / "a.txt", "theirs\n")
     put(project / "dir/a.txt", "old\n")
-    moment = kept(project)
+    snapshot = saved(project)
     (project / "dir/a.txt").unlink()
     (project / "dir").rmdir()
     (project / "dir").symlink_to(outside)
-    done = back(project, moment)
+    done = back(project, snapshot)
     assert done.left == ()
     assert (outside / "a.txt").read_text() == "theirs\n"
     assert (project / "dir/a.txt").read_text() == "old\n"
@@ -140,13 +149,13 @@ def test_nothing_is_written_through_a_symlink_out_of_the_project(project: Path, 
 def test_a_file_that_only_its_owner_may_read_comes_back_as_one(project: Path):
     put(project / "key.pem", "secret\n").chmod(0o600)
     put(project / "a.txt", "old\n")
-    kept(project)
+    saved(project)
     put(project / "a.txt", "new\n")
-    moment = kept(project)
+    snapshot = saved(project)
     (project / "key.pem").unlink()
     (project / "a.txt").unlink()
-    kept(project)
-    done = back(project, moment)
+    saved(project)
+    done = back(project, snapshot)
     assert done.left == ()
     assert (project / "key.pem").read_text() == "secret\n"
     assert (project / "key.pem").stat().st_mode & 0o777 == 0o600

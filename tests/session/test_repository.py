@@ -1,4 +1,4 @@
-"""The shadow repository: what it keeps of a project's files, and what has no say in that."""
+"""Snapshots of a project's files in its private repository."""
 
 import os
 import threading
@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.errors import CheckpointError, NoGitError
-from alhena.session.restorer import Target
-from alhena.session.shadow import ShadowRepository
-from alhena.session.shadow_files import Limits, Snapshot
-from tests.session.shadows import back, git, kept, put, restore, shadow
+from alhena.session.checkpoints.errors import CheckpointError, LostSnapshotError, NoGitError
+from alhena.session.checkpoints.repository import EMPTY, Limits, Repository, Snapshot
+from tests.session.repositories import (
+    back,
+    git,
+    goal,
+    paths,
+    put,
+    repository,
+    restore,
+    saved,
+    taken,
+)
 
 
 def test_a_projects_own_repository_is_neither_read_nor_written(project: Path):
@@ -24,9 +32,9 @@ def test_a_projects_own_repository_is_neither_read_nor_written(project: Path):
     hook.chmod(0o755)
     git(project, "-c", "core.fsmonitor=false", "-c", "filter.bad.clean=cat", "add", "a.txt")
     own = {path: path.read_bytes() for path in project.glob(".git/**/*") if path.is_file()}
-    moment = kept(project)
+    snapshot = saved(project)
     put(project / "a.txt", "new\r\n")
-    back(project, moment)
+    back(project, snapshot)
     assert (project / "a.txt").read_bytes() == b"$Id$\nold\n"
     assert {path: path.read_bytes() for path in project.glob(".git/**/*") if path.is_file()} == own
     assert sorted(path.name for path in project.iterdir()) == [".git", ".gitattributes", "a.txt"]
@@ -48,11 +56,11 @@ def test_variables_and_configuration_of_the_user_have_no_say(project: Path, tmp_
         "GIT_CONFIG_VALUE_0": "true",
     }
     put(project / "a.txt", b"one\r\n")
-    repository = ShadowRepository(tmp_path / "history", project, environ)
-    moment = repository.snapshot()
-    assert repository.paths(moment.tree) == ("a.txt",)
+    private = Repository(tmp_path / "history", project, environ)
+    snapshot = taken(private)
+    assert tuple(private.changes(EMPTY, snapshot.tree)) == ("a.txt",)
     put(project / "a.txt", b"two\n")
-    restore(repository, Target(moment=moment))
+    restore(private, goal(snapshot))
     assert (project / "a.txt").read_bytes() == b"one\r\n"
     assert not other.exists()
 
@@ -61,11 +69,11 @@ def test_large_and_unreadable_things_are_left_out_and_said(project: Path):
     put(project / "large.bin", b"x" * 2_000)
     put(project / "small.txt")
     os.mkfifo(project / "pipe")
-    taken = shadow(project, Limits(file_bytes=1_000)).snapshot()
-    assert taken.left_out == ("large.bin",)
-    assert shadow(project).paths(taken.tree) == ("small.txt",)
+    snapshot = saved(project, limits=Limits(file_bytes=1_000))
+    assert snapshot.left_out == {"large.bin"}
+    assert paths(project, snapshot.tree) == ("small.txt",)
     put(project / "large.bin", "small now\n")
-    done = back(project, taken)
+    done = back(project, snapshot)
     assert (project / "large.bin").read_text() == "small now\n"
     assert done.left == (("large.bin", "the checkpoint leaves it out"),)
 
@@ -74,16 +82,16 @@ def test_too_much_is_refused_before_it_is_copied(project: Path):
     for number in range(5):
         put(project / f"{number}.txt", b"x" * 100)
     with pytest.raises(CheckpointError, match="5 new or changed files"):
-        shadow(project, Limits(files=4)).snapshot()
+        saved(project, limits=Limits(files=4))
     with pytest.raises(CheckpointError, match="MB of new"):
-        shadow(project, Limits(bytes=499)).snapshot()
+        saved(project, limits=Limits(bytes=499))
     assert not list(Path(os.environ["HOME"], ".gemini/history/p/.git/objects").glob("pack/*.pack"))
 
 
 def test_a_home_directory_that_would_hold_its_own_checkpoints_is_refused(project: Path):
     home = Path(os.environ["HOME"]).resolve()
-    with pytest.raises(CheckpointError, match="holds the checkpoints themselves"):
-        ShadowRepository(home / ".gemini/history/h", home, os.environ).snapshot()
+    with pytest.raises(CheckpointError, match="contains the checkpoints themselves"):
+        taken(Repository(home / ".gemini/history/h", home, os.environ))
 
 
 def test_repositories_within_the_project_are_kept_as_files_and_never_harmed(project: Path):
@@ -101,8 +109,8 @@ def test_repositories_within_the_project_are_kept_as_files_and_never_harmed(proj
     git(project, "init", "-q")
     git(project, "submodule", "add", "-q", str(inner), "module")
     head = git(inner, "rev-parse", "HEAD")
-    moment = kept(project)
-    assert set(shadow(project).paths(moment.tree)) == {
+    snapshot = saved(project)
+    assert set(paths(project, snapshot.tree)) == {
         ".gitmodules",
         "empty/new.txt",
         "lib/inner/.gitignore",
@@ -113,8 +121,8 @@ def test_repositories_within_the_project_are_kept_as_files_and_never_harmed(proj
     put(inner / "code.py", "new\n")
     put(inner / "more.py")
     put(project / "module/code.py", "new\n")
-    kept(project)
-    back(project, moment)
+    saved(project)
+    back(project, snapshot)
     assert (inner / "code.py").read_text() == "old\n"
     assert (project / "module/code.py").read_text() == "old\n"
     assert not (inner / "more.py").exists()
@@ -133,10 +141,10 @@ def test_a_worktree_is_a_project_like_any_other(project: Path, tmp_path: Path):
     tree = tmp_path / "tree"
     git(project, "worktree", "add", "-q", str(tree))
     put(tree / "x.tmp")
-    moment = kept(tree)
-    assert shadow(tree).paths(moment.tree) == ("a.txt",)
+    snapshot = saved(tree)
+    assert paths(tree, snapshot.tree) == ("a.txt",)
     put(tree / "a.txt", "new\n")
-    back(tree, moment)
+    back(tree, snapshot)
     assert (tree / "a.txt").read_text() == "old\n"
     assert (tree / ".git").is_file()
 
@@ -149,37 +157,37 @@ def test_a_part_of_a_repository_keeps_to_its_rules_and_to_itself(project: Path):
     for name in ("node_modules/m.js", "dist/d.js", "a.key", "only-here", "sub/only-here", "a.js"):
         put(part / name, "old\n")
     put(project / "packages/b/b.js", "old\n")
-    moment = kept(part)
-    assert shadow(part).paths(moment.tree) == (".geminiignore", "a.js", "sub/only-here")
+    snapshot = saved(part)
+    assert paths(part, snapshot.tree) == (".geminiignore", "a.js", "sub/only-here")
     put(part / "a.js", "new\n")
     put(project / "packages/b/b.js", "new\n")
-    back(part, moment)
+    back(part, snapshot)
     assert (part / "a.js").read_text() == "old\n"
     assert (project / "packages/b/b.js").read_text() == "new\n"
     (part / "a.js").unlink()
     (part / "sub/only-here").unlink()
     (part / ".geminiignore").unlink()
-    back(part, kept(part))
+    back(part, saved(part))
 
 
 def test_a_project_that_the_repository_around_it_ignores_stands_alone(project: Path):
     git(project, "init", "-q")
     put(project / ".gitignore", "*\n")
     put(project / "work/a.txt", "old\n")
-    assert shadow(project / "work").paths(kept(project / "work").tree) == ("a.txt",)
+    assert paths(project / "work", saved(project / "work").tree) == ("a.txt",)
 
 
 def test_what_a_killed_process_has_left_is_cleared(project: Path):
     put(project / "a.txt", "one\n")
-    kept(project)
+    saved(project)
     index = Path(os.environ["HOME"], ".gemini/history/p/.git/alhena-index")
     put(Path(f"{index}.lock"), b"half")
     put(project / "a.txt", "two\n")
-    moment = kept(project)
+    snapshot = saved(project)
     put(index, b"")  # as a machine that stopped may leave it
     put(project / "a.txt", "three\n")
-    kept(project)
-    back(project, moment)
+    saved(project)
+    back(project, snapshot)
     assert (project / "a.txt").read_text() == "two\n"
 
 
@@ -189,11 +197,11 @@ def test_two_at_once_wait_for_each_other(project: Path):
     def work(number: int) -> None:
         for count in range(5):
             put(project / f"{number}.txt", f"{count}\n")
-            kept(project)
+            saved(project)
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [None] * 4
-    assert len(shadow(project).paths(kept(project).tree)) == 5
+    assert len(paths(project, saved(project).tree)) == 5
 
 
 def test_one_that_is_interrupted_stops_and_the_next_goes_on(project: Path):
@@ -202,32 +210,33 @@ def test_one_that_is_interrupted_stops_and_the_next_goes_on(project: Path):
     stop.set()
     directory = Path(os.environ["HOME"], ".gemini/history/p")
     with pytest.raises(CheckpointError):
-        ShadowRepository(directory, project, os.environ, cancellation=stop).snapshot()
-    assert shadow(project).paths(kept(project).tree) == ("a.txt",)
+        taken(Repository(directory, project, os.environ, cancellation=stop))
+    assert paths(project, saved(project).tree) == ("a.txt",)
 
 
 def test_moments_that_nobody_needs_go_and_the_others_stay_whole(project: Path):
-    moments: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     for number in range(5):
         put(project / "a.txt", f"{number}\n")
-        moments.append(kept(project))
-    repository = shadow(project)
-    assert repository.keep_only(lambda: [each.tree for each in moments[3:]]) == 3
-    repository.collect()
-    git_dir = repository.git.place.git_dir
+        snapshots.append(saved(project))
+    private = repository(project)
+    assert private.keep_only(lambda: [each.tree for each in snapshots[3:]]) == 3
+    private.collect()
+    git_dir = private.git.git_dir
     git(git_dir, "--git-dir", str(git_dir), "prune", "--expire=now")
-    assert [repository.known(moment.tree) for moment in moments] == [False] * 3 + [True] * 2
-    back(project, moments[3])
+    back(project, snapshots[3])
     assert (project / "a.txt").read_text() == "3\n"
-    with pytest.raises(CheckpointError, match="not kept any more"):
-        back(project, moments[0])
-    kept(project)
+    for gone in snapshots[:3]:
+        with pytest.raises(LostSnapshotError, match="not saved any more"):
+            back(project, gone)
+    assert private.warning == ""
+    saved(project)
 
 
 def test_where_there_is_no_git_that_is_what_is_said(project: Path, tmp_path: Path):
     environ = {**os.environ, "PATH": str(tmp_path)}
-    with pytest.raises(NoGitError, match="no git"):
-        ShadowRepository(tmp_path / "history", project, environ).snapshot()
+    with pytest.raises(NoGitError, match="git is not installed"):
+        taken(Repository(tmp_path / "history", project, environ))
 
 
 def test_a_full_disk_is_said_in_gits_words(project: Path, tmp_path: Path):
@@ -237,4 +246,4 @@ def test_a_full_disk_is_said_in_gits_words(project: Path, tmp_path: Path):
     fake.chmod(0o755)
     environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     with pytest.raises(CheckpointError, match="No space left on device"):
-        ShadowRepository(tmp_path / "history", project, environ).snapshot()
+        taken(Repository(tmp_path / "history", project, environ))

@@ -1,0 +1,1 @@
+"""Checkpoints: snapshots of a project's files in a private git repository, and restoring them."""

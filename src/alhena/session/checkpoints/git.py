@@ -1,0 +1,278 @@
+"""Runs git on a private repository, without the configuration of the user or the project.
+
+git gets no environment but the search path. Hooks, filters, attributes and file system monitors of
+the project never run, and nothing converts content.
+"""
+
+import os
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha1
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import msgspec
+
+from alhena.session.checkpoints.errors import (
+    CheckpointError,
+    GitFailedError,
+    NoGitError,
+    TooMuchError,
+)
+from alhena.session.checkpoints.records import trouble
+from alhena.system.environment import shield_memory
+from alhena.system.errors import ProcessStartError, printable
+
+PATIENCE_S = 60.0
+"""Time limit of one git command."""
+
+ATTRIBUTES = "* -text -ident -filter -working-tree-encoding !eol\n"
+"""For `info/attributes`, which overrides the .gitattributes of the project."""
+
+CONFIGURATION = (
+    "core.bare=false",
+    "core.autocrlf=false",
+    "core.safecrlf=false",
+    "core.fileMode=true",
+    "core.symlinks=true",
+    "core.ignoreCase=false",
+    "core.precomposeUnicode=false",
+    "core.protectNTFS=false",
+    "core.protectHFS=false",
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.attributesFile=/dev/null",
+    "core.looseCompression=1",
+    "core.fsync=loose-object,pack,pack-metadata,reference",
+    "core.fsyncMethod=batch",
+    "gc.auto=5000",
+    "gc.autoDetach=false",
+    "gc.packRefs=false",
+    "maintenance.auto=false",
+    "index.version=2",
+    "init.defaultBranch=main",
+)
+"""Options of every command; they override configuration files."""
+
+IN_ONE_PACK = ("-c", "core.bigFileThreshold=1", "-c", "core.compression=1")
+"""Before `update-index` with many files: writes one pack, synced once."""
+
+_STEP_S = 0.1
+_WORDS = 500
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Exit code, output and error output of a git command."""
+
+    code: int
+    output: bytes
+    complaints: bytes
+
+    @property
+    def reason(self) -> str:
+        """The error output in one line."""
+        return printable(" ".join(self.complaints.decode("utf-8", "replace").split())[:_WORDS])
+
+
+class Git:
+    """Git commands on the repository `git_dir` with the index file `index` for the files of
+    `work_tree`. `lock`: a descriptor that running commands inherit, so that a lock on it outlives
+    this process until the last of them ends."""
+
+    def __init__(
+        self,
+        git_dir: Path,
+        work_tree: Path,
+        path: str,
+        excludes: Path | None,
+        cancellation: threading.Event,
+    ) -> None:
+        self.git_dir = git_dir
+        self.index = git_dir / "alhena-index"
+        self.work_tree = work_tree
+        self.lock: int | None = None
+        self._path = path
+        self._excludes = "/dev/null" if excludes is None else str(excludes)
+        self._cancellation = cancellation
+
+    def run(self, *arguments: str, given: bytes = b"") -> bytes:
+        """Runs a command with `given` as input and returns its output. Raises CheckpointError."""
+        outcome = self.attempt(arguments, given)
+        if outcome.code != 0:
+            raise GitFailedError(
+                f"git {_name(arguments)} failed ({outcome.code}): {outcome.reason}"
+            )
+        return outcome.output
+
+    def object_name(self, *arguments: str, given: bytes = b"") -> str:
+        """The name of the object that a command writes. Raises CheckpointError."""
+        name = self.run(*arguments, given=given).decode("ascii", "replace").strip()
+        if not is_object_name(name):
+            raise GitFailedError(
+                f"git {arguments[0]} printed no object name: {name[:60]!r}.",
+                remedy="Check `git --version`; PATH decides which git runs.",
+            )
+        return name
+
+    def attempt(
+        self,
+        arguments: Sequence[str],
+        given: bytes = b"",
+        *,
+        nested: Path | None = None,
+        output: IO[bytes] | int = subprocess.PIPE,
+    ) -> Outcome:
+        """Like `run`, whatever the exit code. `nested`: lists the files of this directory with an
+        empty index instead. Raises CheckpointError."""
+        with TemporaryFile() as file:
+            file.write(given)
+            file.seek(0)
+            with self._start(arguments, self._environment(nested), file, output) as process:
+                try:
+                    written, complaints = self._communicate(process, _name(arguments))
+                except BaseException:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    raise
+        return Outcome(process.returncode, written or b"", complaints)
+
+    def _communicate(
+        self, process: "subprocess.Popen[bytes]", command: str
+    ) -> tuple[bytes | None, bytes]:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            if self._cancellation.is_set():
+                raise CheckpointError("interrupted; no file has changed.")
+            with suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=_STEP_S)
+            if time.monotonic() > deadline:
+                raise TooMuchError(f"git {command} takes longer than {PATIENCE_S:.0f} s.")
+
+    def _start(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        given: IO[bytes],
+        output: IO[bytes] | int,
+    ) -> "subprocess.Popen[bytes]":
+        options = (*CONFIGURATION, f"core.excludesFile={self._excludes}")
+        configuration = (word for option in options for word in ("-c", option))
+        try:
+            shield_memory()
+            return subprocess.Popen(
+                ["git", *configuration, "--literal-pathspecs", *arguments],
+                cwd=environment["GIT_WORK_TREE"],
+                env=environment,
+                stdin=given,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                pass_fds=() if self.lock is None else (self.lock,),
+                start_new_session=True,
+            )
+        except ProcessStartError as error:
+            raise CheckpointError(error.message) from error
+        except FileNotFoundError as error:
+            if error.filename != "git":
+                raise trouble(error, self.work_tree) from error
+            raise NoGitError(
+                "git is not installed, so there are no checkpoints.",
+                remedy="Install git, or turn general.checkpointing.enabled off.",
+            ) from error
+        except OSError as error:
+            raise CheckpointError(f"git cannot be started: {error.strerror or error}.") from error
+
+    def _environment(self, nested: Path | None) -> dict[str, str]:
+        return {
+            "PATH": self._path,
+            "HOME": str(self.git_dir),
+            "XDG_CONFIG_HOME": str(self.git_dir),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_SYSTEM": "/dev/null",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_DIR": str(self.git_dir),
+            "GIT_INDEX_FILE": str(self.git_dir / "alhena-no-index" if nested else self.index),
+            "GIT_WORK_TREE": str(nested or self.work_tree),
+        }
+
+
+class Contents:
+    """Contents of blobs by name, in a temporary `file`. Each was compared with its name; unreadable
+    ones are missing."""
+
+    def __init__(self, git: Git, names: Iterable[str], file: IO[bytes]) -> None:
+        self._file = file
+        self._places: dict[str, tuple[int, int]] = {}
+        rest = sorted(names)
+        while rest:
+            start = file.seek(0, os.SEEK_END)
+            given = "".join(f"{name}\n" for name in rest).encode()
+            git.attempt(("cat-file", "--batch"), given, output=file)
+            # git ends at a damaged object; continue after it
+            rest = rest[self._read(start, rest) + 1 :]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    def __getitem__(self, name: str) -> bytes:
+        start, size = self._places[name]
+        self._file.seek(start)
+        return self._file.read(size)
+
+    def _read(self, start: int, names: Sequence[str]) -> int:
+        """Reads the answers for these names from `start`; returns the number of whole answers."""
+        self._file.seek(start)
+        for done, name in enumerate(names):
+            head = self._file.readline()
+            if not head.endswith(b"\n"):
+                return done
+            fields = head.split()
+            if fields[1] == b"missing":
+                continue
+            place, size = self._file.tell(), int(fields[2])
+            data = self._file.read(size)
+            if self._file.read(1) != b"\n":
+                return done
+            if content_name(data) == name:
+                self._places[name] = (place, size)
+        return len(names)
+
+
+def _name(arguments: Sequence[str]) -> str:
+    """The name of a git command."""
+    return next(word for word in arguments if word not in IN_ONE_PACK)
+
+
+def content_name(data: bytes) -> str:
+    """The name of the blob with this content."""
+    return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def is_object_name(text: str) -> bool:
+    """True for a full object name, never a revision or an option."""
+    return len(text) == 40 and all(char in "0123456789abcdef" for char in text)
+
+
+def search_path(environ: Mapping[str, str], excluded: Iterable[Path]) -> str:
+    """The PATH that finds git: without relative entries, entries in the `excluded` directories (a
+    project's own `bin` does not decide what git is), and entries that everybody can write."""
+    directories = tuple(excluded)
+    kept: list[str] = []
+    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
+        real = Path(os.path.realpath(entry))
+        with suppress(OSError):  # missing or not accessible
+            own = not real.stat().st_mode & stat.S_IWOTH
+            if own and os.path.isabs(entry) and not any(map(real.is_relative_to, directories)):
+                kept.append(entry)
+    return os.pathsep.join(kept)
