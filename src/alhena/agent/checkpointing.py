@@ -1,4 +1,4 @@
-"""Checkpoints of a session: made before calls that may change something."""
+"""Makes a session's checkpoints before calls that may change files, and restores them."""
 
 import asyncio
 import os
@@ -53,24 +53,23 @@ from alhena.wire.encoded import EncodedContent
 from alhena.wire.json_values import scrub
 
 HELD_S = 2.0
-"""So long a process is waited for that was waited for in vain."""
+"""Seconds to wait for a process that was waited for in vain before."""
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class Remembered(Value, frozen=True):
-    """A conversation as a checkpoint has it. `replay` knows of the calls that end it, where a
-    journal had it."""
+    """The conversation at a checkpoint. `replay` has the calls that end it, if it comes from a
+    journal."""
 
     contents: tuple[EncodedContent, ...]
     replay: Replay
 
 
 class Checkpoints:
-    """The checkpoints of the project of one session. `emit` hears of each, and a warning, once for
-    each reason, when there can be none; the session goes on. `roots` are the session's, besides the
-    project, and another process is waited for `patience_s`: to be set before the first
-    checkpoint."""
+    """The checkpoints of the project of one session. `emit` gets an event for each, and once each
+    reason why there is none. Set before the first checkpoint: `roots`, the session's besides the
+    project, and `patience_s`, seconds to wait for another process."""
 
     def __init__(
         self,
@@ -107,18 +106,18 @@ class Checkpoints:
         self.files = CheckpointFiles(project_checkpoints(temp))
 
     def attach(self, chat: Chat, recording: Recording | None) -> None:
-        """The conversation that checkpoints belong to."""
+        """Sets the conversation that checkpoints belong to."""
         self._chat = chat
         self._recording = recording
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """Cancels work in the background."""
         self._closing.set()
 
     async def keep(
         self, request: ToolCallRequestInfo, places: tuple[ToolLocation, ...]
     ) -> str | None:
-        """Makes a checkpoint before a call; its name, None when it could not be made."""
+        """Makes a checkpoint before a call; returns its name, None if it could not be made."""
         if self._off:
             return None
         named = self._paths(places)
@@ -170,7 +169,7 @@ class Checkpoints:
         return name
 
     async def turn_over(self) -> None:
-        """Notes what the files are at the end of a prompt, if there is a checkpoint of it."""
+        """Adds the files at the end of a turn to its first checkpoint, if it has one."""
         first, named = self._first, tuple(sorted(self._named, key=os.fsencode))
         self._turn = self._first = ""
         self._named.clear()
@@ -189,40 +188,39 @@ class Checkpoints:
             )
 
     def chosen(self, name: str) -> tuple[str, Checkpoint]:
-        """The checkpoint that `CheckpointFiles.find` means among those of the project. Raises
-        NoCheckpointError, CheckpointError, and ForeignError for one that is another project's."""
+        """Finds a checkpoint of the project like `CheckpointFiles.find`. Raises
+        NoCheckpointError, CheckpointError, and ForeignError for one of another project."""
         found = self.files.find(name, self.all)
         checkpoint = self.files.read(found)
         self._owner.require(self._owner.said(checkpoint), f"the checkpoint {found}")
         return found, checkpoint
 
     def all(self) -> tuple[tuple[str, Checkpoint], ...]:
-        """The checkpoints of the project that can be read, with their names, the oldest first.
-        Raises CheckpointError."""
+        """The readable checkpoints of the project with their names, oldest first. Raises
+        CheckpointError."""
         return self._owner.parted(self.files.all())[0]
 
     async def restore(
         self, name: str, checkpoint: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
-        """Puts the files back to a checkpoint; one of what they were, whose name is returned, is
-        made first. `stop` ends it as long as no file has changed, and when git has come to a halt.
-        Raises CheckpointError."""
+        """Restores the files to a checkpoint, and first makes one of the present files, whose name
+        is returned. `stop` cancels it until the first file changes. Raises CheckpointError."""
         before = Checkpoint(kind="restore", session_id=self.session_id, back_to=name)
         return await self._carried(partial(self.put_back, name, checkpoint, before, stop), stop)
 
     async def undo(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
-        """As `restore`, for what a turn has changed, file by file."""
+        """Like `restore`, for the files that a turn changed."""
         return await self._carried(partial(self._undone, turn, stop), stop)
 
     async def remembered(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
-        """The conversation at a checkpoint; None when nothing has it any more. Raises
-        SessionError, CheckpointError."""
+        """The conversation at a checkpoint; None if it is no longer saved. Raises SessionError,
+        CheckpointError."""
         return await in_daemon_thread(partial(self.conversation, name, checkpoint))
 
     def put_back(
         self, name: str, checkpoint: Checkpoint, before: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
-        """As `restore`, with what the checkpoint made first is to say, in this thread."""
+        """Like `restore`, in this thread; `before` is the checkpoint made first."""
         if not checkpoint.snapshots:
             raise CheckpointError("this checkpoint has no files.")
         found = self.all()
@@ -232,7 +230,7 @@ class Checkpoints:
         return self._back(goals, before, stop)
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
-        """As `remembered`, in this thread."""
+        """Like `remembered`, in this thread."""
         if checkpoint.client_history is not None:
             try:
                 contents = tuple(
@@ -270,8 +268,7 @@ class Checkpoints:
     def _back(
         self, goals: Sequence[Goal], before: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
-        """Carries out what is wanted of each place; the checkpoint that is made first, and what
-        has come of it."""
+        """Carries out the goals; returns the checkpoint made first and the result."""
         self._settle()
         names: list[str] = []
         begun = msgspec.structs.replace(before, under_way=True)
@@ -288,8 +285,8 @@ class Checkpoints:
     async def _carried(
         self, work: Callable[[], tuple[str, Restoration]], stop: threading.Event
     ) -> tuple[str, Restoration]:
-        """Carries out what changes files. Once they change it is carried to its end: half of it is
-        of no use to anybody."""
+        """Runs work that changes files; once the first has changed, it is completed even if it is
+        cancelled."""
         self._loop = asyncio.get_running_loop()
         async with self._at_work:
             carrying = asyncio.ensure_future(in_daemon_thread(work))
@@ -303,8 +300,8 @@ class Checkpoints:
         return name, done
 
     def _settle(self) -> None:
-        """Makes the directory the project's, or goes to the one that it has come to have since.
-        Raises CheckpointError."""
+        """Claims the project's directory, or changes to the one it has now. Raises
+        CheckpointError."""
         try:
             temp = claimed_project_temp(self._environ, self._cwd)
         except OSError as error:
@@ -320,7 +317,7 @@ class Checkpoints:
         return found
 
     def _waits(self) -> None:
-        """Says, from another thread, that a call does not hang but waits."""
+        """Warns, from another thread, that a call waits for another process."""
         message = (
             "the checkpoints of this project are in use: waiting for whoever is at work on them"
         )
@@ -349,14 +346,14 @@ class Checkpoints:
         return self.files.write(name, whole.having(snapshots))
 
     def _conversation(self) -> tuple[msgspec.Raw, ...] | None:
-        """The conversation for a file, where no journal has it."""
+        """The conversation for a checkpoint file, None if a journal has it."""
         recorded = self._recording is not None and self._recording.at_work
         if recorded or self._chat is None:
             return None
         return tuple(entry.raw for entry in self._chat.history.contents)
 
     def _paths(self, places: Sequence[ToolLocation]) -> tuple[Path, ...]:
-        """The files that are meant, by their directories' real paths."""
+        """The paths of locations, with the real paths of their directories."""
         found: list[Path] = []
         for place in places:
             with suppress(OSError, ValueError):  # it is no path, so nothing is there to be kept
@@ -366,8 +363,8 @@ class Checkpoints:
         return tuple(dict.fromkeys(found))
 
     def _warn(self, error: AlhenaError) -> None:
-        """Says why there is no checkpoint. What would be no other the next time is not tried again
-        in this session."""
+        """Warns that there is no checkpoint; turns checkpoints off if a new attempt would fail
+        too."""
         self._off = isinstance(error, NoGitError | TooMuchError)
         what = "no checkpoints are made in this session" if self._off else "no checkpoint was made"
         self._tell(f"{what}: {error}")
@@ -378,7 +375,7 @@ class Checkpoints:
             self._emit(WarningEvent(message=warning))
 
     def _tidy(self) -> None:
-        """Lets go of old checkpoints, once in a session, beside what goes on."""
+        """Removes old checkpoints in the background, once in a session."""
         if not self._tidied:
             self._tidied = True
             threading.Thread(target=self._tidy_up, name="alhena-checkpoints", daemon=True).start()

@@ -1,8 +1,8 @@
-"""The checkpoints of a project: each ties a moment of its files to a call and a conversation.
+"""The checkpoint files of a project: each names a snapshot, a tool call and a conversation.
 
-A checkpoint is a file `TIME-FILE-TOOL.json`, as the reference has them, and is read with or without
-what this program adds: `sessionId`, `callId`, `promptId`, `paths`, `kind`, `number`, … Where a
-session is recorded, its journal has the conversation and the file needs none.
+A checkpoint is a file `TIME-FILE-TOOL.json` in Gemini CLI's format with further, optional fields:
+`sessionId`, `callId`, `promptId`, `paths`, `kind`, `number`, … The conversation is missing if the
+journal of the session has it.
 """
 
 import os
@@ -24,7 +24,7 @@ from alhena.wire.errors import EncodeError
 
 SUFFIX = ".json"
 KEEP = 200
-"""So many checkpoints of a project are kept, the newest."""
+"""The number of checkpoints kept for a project."""
 
 MAX_AGE_S = 30 * 86_400.0
 _NAME = 60
@@ -46,7 +46,7 @@ class _OfSession(msgspec.Struct, rename="camel"):
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call that was about to run."""
+    """The call that a checkpoint precedes."""
 
     name: str
     args: dict[str, Any] = {}
@@ -131,7 +131,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class CheckpointFiles:
-    """The checkpoints in `directory`, which need not exist, by their names."""
+    """The checkpoint files in `directory`, which need not exist."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -142,7 +142,8 @@ class CheckpointFiles:
         return tuple(name for _, _, name in self._ordered())
 
     def _ordered(self) -> list[tuple[int, int, str]]:
-        """Number, time and name of each, in order: clocks go back, and copies have new times."""
+        """Number, time and name of each, sorted. Times alone fail when a clock is set back or files
+        are copied."""
         return sorted(
             (self._number(name, status), status.st_mtime_ns, name)
             for name, status in self._listed()
@@ -164,8 +165,7 @@ class CheckpointFiles:
         return found
 
     def _number(self, name: str, status: os.stat_result) -> int:
-        """The number of a checkpoint, for which each file is read once; 0 for one that has none or
-        cannot be read."""
+        """The number of a checkpoint, cached; 0 if it has none or cannot be read."""
         state = (status.st_ino, status.st_mtime_ns, status.st_size)
         known = self._numbers.get(name)
         if known is None or known[0] != state:
@@ -177,9 +177,8 @@ class CheckpointFiles:
         return known[1]
 
     def find(self, name: str, among: Callable[[], Sequence[tuple[str, Checkpoint]]]) -> str:
-        """The checkpoint that is meant: by its name, with or without `.json`, by its number from 1
-        in what is `among`, or `latest` for the last of that. Raises NoCheckpointError,
-        CheckpointError."""
+        """Finds a checkpoint by name, with or without `.json`, by its position from 1 in `among`,
+        or `latest` for the last of that. Raises NoCheckpointError, CheckpointError."""
         wanted = name.removesuffix(SUFFIX)
         if wanted in self.names():
             return wanted
@@ -194,7 +193,7 @@ class CheckpointFiles:
         )
 
     def read(self, name: str) -> Checkpoint:
-        """A checkpoint by its whole name. Raises CheckpointError, NoCheckpointError."""
+        """Reads a checkpoint by its full name. Raises CheckpointError, NoCheckpointError."""
         path = self._path(name)
         try:
             found = msgspec.json.decode(path.read_bytes(), type=Checkpoint)
@@ -209,8 +208,7 @@ class CheckpointFiles:
         return found
 
     def all(self) -> tuple[tuple[str, Checkpoint], ...]:
-        """The checkpoints that can be read, with their names, the oldest first. Raises
-        CheckpointError."""
+        """The readable checkpoints with their names, oldest first. Raises CheckpointError."""
         found: list[tuple[str, Checkpoint]] = []
         for name in self.names():
             with suppress(CheckpointError, NoCheckpointError):
@@ -218,9 +216,8 @@ class CheckpointFiles:
         return tuple(found)
 
     def write(self, name: str, checkpoint: Checkpoint) -> str:
-        """Keeps a checkpoint, as the newest; returns its name, which is `name` with a number behind
-        it when there is one of that name. Nobody else writes one meanwhile. Raises
-        CheckpointError."""
+        """Writes a checkpoint as the newest; returns its name: `name`, with a number appended if
+        that is taken. Other processes are excluded meanwhile. Raises CheckpointError."""
         last = max((number for number, _, _ in self._ordered()), default=0)
         data = _json(msgspec.structs.replace(checkpoint, number=min(last + 1, _MAX_NUMBER)))
         try:
@@ -230,8 +227,7 @@ class CheckpointFiles:
             raise trouble(error, self.directory) from error
 
     def note_end(self, name: str, trees: Mapping[str, str]) -> None:
-        """Notes on a checkpoint what the files were at the end of its prompt, the tree of each
-        place by its root; its place among the others stays. Raises CheckpointError,
+        """Adds the trees at the end of the turn to a checkpoint, by root. Raises CheckpointError,
         NoCheckpointError."""
         checkpoint = self.read(name)
         known = {each.root: each for each in checkpoint.roots}
@@ -248,33 +244,25 @@ class CheckpointFiles:
         )
 
     def note_done(self, name: str) -> None:
-        """Notes that what a checkpoint was made ahead of is not `under_way` any more. As
-        `note_end`."""
+        """Marks a restore as complete. Raises CheckpointError, NoCheckpointError."""
         self._rewrite(name, msgspec.structs.replace(self.read(name), under_way=False))
 
     def _rewrite(self, name: str, checkpoint: Checkpoint) -> None:
-        path, data = self._path(name), _json(checkpoint)
+        data = _json(checkpoint)
         try:
-            when = path.stat()
-            fresh = self._fresh(data)
-            try:
-                os.utime(fresh, ns=(when.st_atime_ns, when.st_mtime_ns))
-                os.rename(fresh, path)
-            except BaseException:
-                fresh.unlink(missing_ok=True)
-                raise
+            self._fresh(data).rename(self._path(name))
         except OSError as error:
             raise trouble(error, self.directory) from error
 
     def remove(self, name: str) -> None:
-        """Takes a checkpoint away, if it is there. Raises CheckpointError."""
+        """Removes a checkpoint if it exists. Raises CheckpointError."""
         try:
             self._path(name).unlink(missing_ok=True)
         except OSError as error:
             raise trouble(error, self.directory) from error
 
     def prune(self, now: float, *, keep: int = KEEP, max_age_s: float = MAX_AGE_S) -> int:
-        """Removes checkpoints that are too old, and the oldest of too many; of how many. Raises
+        """Removes old checkpoints and the oldest above `keep`; returns how many. Raises
         CheckpointError."""
         names = self.names()
         gone = set(names[: max(0, len(names) - keep)])
@@ -287,8 +275,7 @@ class CheckpointFiles:
         return len(gone)
 
     def remove_sessions(self, session_ids: Collection[str]) -> None:
-        """Removes the checkpoints of sessions, for which each file is read once. Raises
-        CheckpointError."""
+        """Removes the checkpoints of sessions. Raises CheckpointError."""
         for name, _ in self._listed():
             with suppress(OSError, *_UNREADABLE):
                 data = self._path(name).read_bytes()
@@ -314,7 +301,7 @@ class CheckpointFiles:
             fresh.unlink()
 
     def _fresh(self, data: bytes) -> Path:
-        """A new file with this content, on the disk, under a name that is no checkpoint's."""
+        """A new synced file with this content under a temporary name."""
         fresh = self.directory / f".{os.urandom(8).hex()}.new"
         descriptor = os.open(fresh, CREATE, 0o600)
         try:
@@ -329,7 +316,7 @@ class CheckpointFiles:
 
 
 def checkpoint_name(tool: str, paths: Sequence[str], at_ns: int | None = None) -> str:
-    """The name of a checkpoint that is made now, before a call of `tool` on these paths."""
+    """The name of a checkpoint made now, before a call of `tool` on these paths."""
     seconds, nanoseconds = divmod(time.time_ns() if at_ns is None else at_ns, 1_000_000_000)
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime(seconds))
     words = [os.path.basename(path) for path in paths[:1]] + [tool]
@@ -338,7 +325,7 @@ def checkpoint_name(tool: str, paths: Sequence[str], at_ns: int | None = None) -
 
 
 def _json(checkpoint: Checkpoint) -> bytes:
-    """A checkpoint as JSON, whatever a call of the program's own holds. Raises CheckpointError."""
+    """Encodes a checkpoint; repairs invalid Unicode in its call. Raises CheckpointError."""
     try:
         try:
             return encode_value(checkpoint)
@@ -350,7 +337,7 @@ def _json(checkpoint: Checkpoint) -> bytes:
 
 
 def directory_of(root: str) -> Path:
-    """The directory of a root as a checkpoint names it. Raises CheckpointError."""
+    """The directory of a root's URI. Raises CheckpointError."""
     path = Path(os.fsdecode(unquote_to_bytes(root.removeprefix(_URI))))
     plain = path.is_absolute() and os.path.normpath(path) == str(path)
     if not root.startswith(_URI) or not plain or path.as_uri() != root:

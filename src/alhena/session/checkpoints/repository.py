@@ -49,6 +49,8 @@ REFS = "refs/alhena/"
 
 _MANY = 200
 _MAX_NESTED = 200
+_NEW_INDEX = 2
+_ATTEMPTS = 4
 _NOTICE_S = 3.0
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
@@ -172,19 +174,18 @@ class Repository:
 
     def snapshot(self, named: Collection[str] = ()) -> Snapshot:
         """Saves the files as they are; `named` paths even if they are ignored or large."""
-        try:
-            return self._take(named)
-        except GitFailedError as error:
-            if self.cancellation.is_set() or any(each in error.message for each in _FULL):
-                raise
-        # files changed meanwhile, or a crash damaged the index
-        self.git.index.unlink(missing_ok=True)
-        try:
-            return self._take(named)
-        except GitFailedError as error:
-            if not self._set_aside():
-                raise
-            self.warning = f"{self.warning} ({error.message})"
+        for attempt in range(1, _ATTEMPTS):  # the first failure may come of files that change
+            try:
+                return self._take(named)
+            except GitFailedError as error:
+                if self.cancellation.is_set() or any(each in error.message for each in _FULL):
+                    raise
+                if attempt == _NEW_INDEX:  # a crash may have damaged it
+                    self.git.index.unlink(missing_ok=True)
+                elif attempt > _NEW_INDEX:
+                    if not self._set_aside():
+                        raise
+                    self.warning = f"{self.warning} ({error.message})"
         return self._take(named)
 
     def changes(self, old: str, new: str) -> dict[str, Change]:

@@ -27,6 +27,7 @@ from alhena.session.checkpoints.repository import (
     EMPTY,
     Limits,
     Repository,
+    Snapshot,
     Surroundings,
 )
 from alhena.session.checkpoints.restore import (
@@ -105,9 +106,7 @@ class Roots:
                     if isinstance(error, TooMuchError | NoGitError):
                         self._given_up[root] = error
                     continue
-                found[root] = RootSnapshot(
-                    root=self._uri(root), tree=snapshot.tree, notes=snapshot.notes, paths=wanted
-                )
+                found[root] = self._root_snapshot(root, snapshot, wanted)
                 warnings += [repository.warning] if repository.warning else []
                 lost = snapshot.left_out.intersection(map(shown, wanted))
                 warnings += (f"{path} cannot be saved, so it cannot be restored" for path in lost)
@@ -133,14 +132,7 @@ class Roots:
         """Carries out the goals; `record` gets the snapshots made before the first change."""
 
         def tell(plans: Sequence[Plan]) -> None:
-            record(
-                tuple(
-                    RootSnapshot(
-                        root=self._uri(plan.project), tree=plan.before.tree, notes=plan.before.notes
-                    )
-                    for plan in plans
-                )
-            )
+            record(tuple(self._root_snapshot(plan.project, plan.before) for plan in plans))
 
         steps = [
             Step(self.repository(goal.start.root, stop, self.waits), goal, bool(goal.start.root))
@@ -160,6 +152,14 @@ class Roots:
         self, found: Callable[[], Sequence[tuple[str, Checkpoint]]], stop: threading.Event
     ) -> None:
         """Deletes what none of the checkpoints needs, which are read while the lock is held."""
+        try:
+            self._tidy(found, stop)
+        except OSError as error:
+            raise trouble(error, self._history) from error
+
+    def _tidy(
+        self, found: Callable[[], Sequence[tuple[str, Checkpoint]]], stop: threading.Event
+    ) -> None:
         roots = {_key(each.root): each.root for _, one in found() for each in one.roots}
         for root in ("", *roots.values()):
             if not root or is_real_directory(directory_of(root)):
@@ -169,8 +169,8 @@ class Roots:
         directory = self._history / "roots"
         if directory.is_dir() and set(os.listdir(directory)) - roots.keys():
             with self.repository("", stop).locked():  # excludes saving in any root
-                roots = {_key(each.root) for _, one in found() for each in one.roots}
-                for name in set(os.listdir(directory)) - roots:
+                needed = {_key(each.root) for _, one in found() for each in one.roots}
+                for name in set(os.listdir(directory)) - needed:
                     shutil.rmtree(directory / name)
 
     def repository(
@@ -191,8 +191,11 @@ class Roots:
         except OSError as error:
             raise trouble(error, place) from error
 
-    def _uri(self, root: Path) -> str:
-        return "" if root == self.project else root.as_uri()
+    def _root_snapshot(
+        self, root: Path, snapshot: Snapshot, named: tuple[str, ...] = ()
+    ) -> RootSnapshot:
+        uri = "" if root == self.project else root.as_uri()
+        return RootSnapshot(root=uri, tree=snapshot.tree, notes=snapshot.notes, paths=named)
 
     def _outermost(self, failed: Collection[Path]) -> list[Path]:
         """The roots that no other one saves, without the `failed`."""
