@@ -46,10 +46,10 @@ def nothing() -> Response:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (spoiled_metadata(issuer="https://evil.example"), "calls itself https://evil.example"),
+        (spoiled_metadata(issuer="https://evil.example"), "issuer mismatch: https://evil.example"),
         (
             lambda world: world.resource.update(resource="https://other.example/mcp"),
-            "about another server",
+            "https://other.example/mcp does not match",
         ),
         (
             lambda world: world.resource.update(authorization_servers=["http://evil.example"]),
@@ -61,7 +61,7 @@ def nothing() -> Response:
         (spoiled_metadata(registration_endpoint=None), "does not take clients"),
         (
             lambda world: world.answers(PRM, lambda: Response(status_code=503)),
-            "cannot say now",
+            "metadata request failed: HTTP 503",
         ),
         (
             lambda world: world.answers(ASM, lambda: Response(status_code=500)),
