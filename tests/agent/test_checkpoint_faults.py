@@ -19,7 +19,6 @@ from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointFiles,
     ToolCall,
-    checkpoint_name,
     objects_of,
 )
 from alhena.session.checkpoints.repository import Repository
@@ -180,31 +179,6 @@ async def test_an_interruption_does_not_leave_files_half_put_back(project: Path)
         assert len(found) == 1
         await running.checkpoints.restore("1")
     assert {path.read_text() for path in project.glob("*.txt")} == {"old"}
-
-
-def test_old_checkpoints_go_the_oldest_first(tmp_path: Path):
-    files = CheckpointFiles(tmp_path / "checkpoints")
-    for number in range(6):
-        name = files.write(checkpoint_name("write_file", ("a.txt",), number), Checkpoint())
-        when = 1_000 * (number + 1)
-        os.utime(files.directory / f"{name}.json", (when, when))
-    names = files.names()
-    assert files.prune(6_000, keep=4, max_age_s=3_500) == 2
-    assert files.names() == names[-4:]
-    assert files.prune(6_000, keep=4, max_age_s=2_500) == 1
-    assert files.names() == names[-3:]
-    assert len(set(names)) == 6
-
-
-def test_two_checkpoints_of_one_moment_have_two_names(tmp_path: Path):
-    files = CheckpointFiles(tmp_path)
-    name = checkpoint_name("write_file", ("some/odd name\n?.txt",), 0)
-    assert name == "1970-01-01T00-00-00_000Z-odd_name_.txt-write_file"
-    assert files.write(name, Checkpoint()) == name
-    assert files.write(name, Checkpoint()) == f"{name}-2"
-    long = checkpoint_name("write_file", ("長" * 80,))
-    assert files.write(long, Checkpoint()) == long
-    assert files.write(checkpoint_name("t" * 300, ("x" * 250,)), Checkpoint())
 
 
 def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path):

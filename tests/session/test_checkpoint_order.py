@@ -1,79 +1,80 @@
-"""The order of checkpoints: that in which they were made, whatever the clock or a copy says."""
+"""The order of checkpoints: the order in which they were made, whatever the clock or a copy says."""
 
 import os
 import shutil
+import time
 from pathlib import Path
 
-from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
+import pytest
+
+from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, checkpoint_label
+
+REFERENCE = "2025-06-22T10-00-00_000Z-a.txt-write_file"
 
 
-def files(directory: Path, *names: str) -> CheckpointFiles:
+def files(directory: Path, *labels: str) -> tuple[CheckpointFiles, list[str]]:
     found = CheckpointFiles(directory)
-    for name in names:
-        found.write(name, Checkpoint(message_id=name))
-    return found
+    return found, [found.write(label, Checkpoint()) for label in labels]
 
 
-def since(found: CheckpointFiles, name: str, seconds: float) -> None:
-    os.utime(found.directory / f"{name}.json", (seconds, seconds))
+def test_a_name_has_the_time_the_file_and_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time, "time_ns", lambda: 1_500_000_000_123_456_789)
+    label = checkpoint_label("write_file", ("some/odd name\n?.txt",))
+    _, (name,) = files(tmp_path, label)
+    assert name == "2017-07-14T02-40-00_123Z-odd_name_.txt-write_file"
 
 
-def test_a_clock_that_goes_back_changes_nothing(tmp_path: Path):
-    found = files(tmp_path, "z", "y")
-    since(found, "y", 1_000)
-    files(tmp_path, "x")
-    since(found, "x", 500)
-    assert found.names() == ("z", "y", "x")
-    assert [name for name, _ in CheckpointFiles(tmp_path).all()] == ["z", "y", "x"]
-    assert found.find("latest", found.all) == "x"
-    assert found.find("2", found.all) == "y"
+def test_long_names_of_files_and_tools_are_cut(tmp_path: Path):
+    for tool, path in (("write_file", "長" * 80), ("t" * 300, "x" * 250)):
+        found, (name,) = files(tmp_path, checkpoint_label(tool, (path,)))
+        assert name in found.names()
+
+
+def test_a_clock_that_goes_back_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    times = iter([5_000_000_000, 5_000_000_000, 1_000_000_000, 9_000_000_000])
+    monkeypatch.setattr(time, "time_ns", lambda: next(times))
+    found, names = files(tmp_path, "z", "y", "x", "w")
+    assert names == [
+        "1970-01-01T00-00-05_000Z-z",
+        "1970-01-01T00-00-05_001Z-y",
+        "1970-01-01T00-00-05_002Z-x",
+        "1970-01-01T00-00-09_000Z-w",
+    ]
+    assert found.names() == tuple(names)
+    assert found.find("latest", found.all) == names[-1]
+    assert found.find("2", found.all) == names[1]
 
 
 def test_neither_does_a_copy_without_times(tmp_path: Path):
-    found = files(tmp_path / "old", "c", "b", "a")
+    found, names = files(tmp_path / "old", "c", "b", "a")
     (tmp_path / "new").mkdir()
-    for name in ("a", "c", "b"):
+    for name in (names[2], names[0], names[1]):
         shutil.copyfile(found.directory / f"{name}.json", tmp_path / "new" / f"{name}.json")
-    assert CheckpointFiles(tmp_path / "new").names() == ("c", "b", "a")
+    assert CheckpointFiles(tmp_path / "new").names() == tuple(names)
 
 
-def test_those_without_a_number_come_before_by_their_times(tmp_path: Path):
-    for name in ("old", "older"):
+def test_one_of_the_reference_is_ordered_by_its_time_and_a_name_without_time_comes_first(
+    tmp_path: Path,
+):
+    for name in (REFERENCE, "zzz", "2025-99-99T10-00-00_000Z-odd"):
         (tmp_path / f"{name}.json").write_text("{}", encoding="utf-8")
-    found = files(tmp_path, "new")
-    since(found, "old", 5e9)
-    since(found, "older", 4e9)
-    assert found.names() == ("older", "old", "new")
-
-
-def test_a_number_that_can_be_none_is_none(tmp_path: Path):
-    for name, number in (("a", "-1"), ("b", "1e99"), ("c", '"7"'), ("d", f"{1 << 60}")):
-        (tmp_path / f"{name}.json").write_text(f'{{"number": {number}}}', encoding="utf-8")
-    (tmp_path / "e.json").write_text("{", encoding="utf-8")
-    (tmp_path / "f.json").write_text(f'{{"number": {1 << 53}}}', encoding="utf-8")
-    found = files(tmp_path, "new")
-    assert found.names()[-2:] == ("f", "new")
-    assert [name for name, _ in found.all()] == ["f", "new"]
+    found, (name,) = files(tmp_path, "new")
+    assert found.names() == ("2025-99-99T10-00-00_000Z-odd", "zzz", REFERENCE, name)
 
 
 def test_noting_an_end_leaves_it_where_it_is(tmp_path: Path):
-    found = files(tmp_path, "b", "a")
-    found.note_end("b", {"": "t"})
-    assert found.names() == ("b", "a")
-    assert CheckpointFiles(tmp_path).names() == ("b", "a")
+    found, names = files(tmp_path, "b", "a")
+    found.note_end(names[0], {"": "t"})
+    assert found.names() == tuple(names)
+    assert found.read(names[0]).after == "t"
 
 
-def test_what_is_written_over_is_read_again(tmp_path: Path):
-    found = files(tmp_path, "a", "b")
-    assert found.names() == ("a", "b")
-    (tmp_path / "a.json").unlink()
-    files(tmp_path, "a")
-    assert found.names() == ("b", "a")
-
-
-def test_the_oldest_of_too_many_go_whatever_the_clock_said(tmp_path: Path):
-    found = files(tmp_path, "a", "b", "c")
-    for name, when in (("a", 30), ("b", 20), ("c", 10)):
-        since(found, name, when)
-    assert found.prune(30, keep=1) == 2
-    assert found.names() == ("c",)
+def test_the_oldest_of_too_many_and_those_that_are_too_old_go(tmp_path: Path):
+    found, names = files(tmp_path, *"abcdef")
+    for number, name in enumerate(names):
+        when = 1_000 * (number + 1)
+        os.utime(found.directory / f"{name}.json", (when, when))
+    assert found.prune(6_000, keep=4, max_age_s=3_500) == 2
+    assert found.names() == tuple(names[-4:])
+    assert found.prune(6_000, keep=4, max_age_s=2_500) == 1
+    assert found.names() == tuple(names[-3:])

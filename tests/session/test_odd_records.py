@@ -98,7 +98,7 @@ def test_a_line_that_is_nested_too_deeply_is_refused_and_left(store: SessionStor
     assert alhena("sessions", "list").code == 0
 
 
-@pytest.mark.parametrize("data", [b'{"sessionId":"\xff"}', b"[" * DEEP, b'{"number":"\xff"}'])
+@pytest.mark.parametrize("data", [b'{"sessionId":"\xff"}', b"[" * DEEP])
 def test_a_checkpoint_that_cannot_be_read_stops_no_other(store: SessionStore, data: bytes):
     files = CheckpointFiles(store.directory.parent / "checkpoints")
     files.directory.mkdir()

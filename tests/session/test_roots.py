@@ -386,6 +386,6 @@ def test_names_of_all_kinds_can_be_roots(project: Path, tmp_path: Path):
 
 def test_a_checkpoint_of_a_root_that_can_be_none_is_none(tmp_path: Path):
     files = CheckpointFiles(tmp_path / "checkpoints")
-    files.write("good", Checkpoint(roots=(RootSnapshot(root=tmp_path.as_uri()),)))
+    good = files.write("good", Checkpoint(roots=(RootSnapshot(root=tmp_path.as_uri()),)))
     files.write("bad", Checkpoint(roots=(RootSnapshot(root="file:///a/../b"),)))
-    assert [name for name, _ in files.all()] == ["good"]
+    assert [name for name, _ in files.all()] == [good]

@@ -35,7 +35,7 @@ from alhena.session.checkpoints.records import (
     CheckpointFiles,
     RootSnapshot,
     ToolCall,
-    checkpoint_name,
+    checkpoint_label,
     trouble,
 )
 from alhena.session.checkpoints.repository import Limits
@@ -274,7 +274,7 @@ class Checkpoints:
         begun = msgspec.structs.replace(before, under_way=True)
 
         def keep(present: tuple[RootSnapshot, ...]) -> None:
-            names.append(self._write(begun, present, checkpoint_name("restore", ())))
+            names.append(self._write(begun, present, checkpoint_label("restore", ())))
 
         done = self._roots.restore(goals, stop, keep)
         # Where that cannot be noted it is said again to no effect, as if it had been broken off.
@@ -336,7 +336,7 @@ class Checkpoints:
         tool = "" if checkpoint.tool_call is None else checkpoint.tool_call.name
         with self._roots.saved(named, stop) as saved:
             paths = [path for each in saved.snapshots for path in each.paths]
-            name = self._write(checkpoint, saved.snapshots, checkpoint_name(tool, paths))
+            name = self._write(checkpoint, saved.snapshots, checkpoint_label(tool, paths))
         return name, saved
 
     def _write(self, checkpoint: Checkpoint, snapshots: Sequence[RootSnapshot], name: str) -> str:

@@ -1,17 +1,18 @@
 """The checkpoint files of a project: each names a snapshot, a tool call and a conversation.
 
 A checkpoint is a file `TIME-FILE-TOOL.json` in Gemini CLI's format with further, optional fields:
-`sessionId`, `callId`, `promptId`, `paths`, `kind`, `number`, … The conversation is missing if the
+`sessionId`, `callId`, `promptId`, `paths`, `kind`, … The conversation is missing if the
 journal of the session has it.
 """
 
 import os
 import re
 import time
+from calendar import timegm
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -28,17 +29,11 @@ KEEP = 200
 
 MAX_AGE_S = 30 * 86_400.0
 _NAME = 60
-_MAX_NUMBER = 1 << 53
 _UNWELCOME = re.compile(r"[^\w.+@-]+", re.ASCII)
+_TIME = "%Y-%m-%dT%H-%M-%S"
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)_(\d{3})Z", re.ASCII)
 _URI = "file://"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-Number = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER)]
-
-
-class _Numbered(msgspec.Struct):
-    number: Number = 0
 
 
 class _OfSession(msgspec.Struct, rename="camel"):
@@ -70,8 +65,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     the conversation, where the journal of `session_id` does not have it. `commit_hash` (the tree),
     `notes`, `paths` and `after` are the project's, as in `RootSnapshot`; `roots` the other
     workspace roots. The kind `restore` is made before restoring the checkpoint `back_to` or undoing
-    the turn `undoes`, and is `under_way` until that is complete. Each has a greater `number` than
-    the older ones; 0 if written by another program."""
+    the turn `undoes`, and is `under_way` until that is complete."""
 
     commit_hash: str = ""
     tool_call: ToolCall | None = None
@@ -90,7 +84,6 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     back_to: str = ""
     under_way: bool = False
     roots: tuple[RootSnapshot, ...] = ()
-    number: Number = 0
 
     @property
     def all_roots(self) -> tuple[RootSnapshot, ...]:
@@ -135,46 +128,21 @@ class CheckpointFiles:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._numbers: dict[str, tuple[tuple[int, int, int], int]] = {}
 
     def names(self) -> tuple[str, ...]:
-        """The names, the oldest first. Raises CheckpointError."""
-        return tuple(name for _, _, name in self._ordered())
-
-    def _ordered(self) -> list[tuple[int, int, str]]:
-        """Number, time and name of each, sorted. Times alone fail when a clock is set back or files
-        are copied."""
-        return sorted(
-            (self._number(name, status), status.st_mtime_ns, name)
-            for name, status in self._listed()
-        )
-
-    def _listed(self) -> list[tuple[str, os.stat_result]]:
-        found: list[tuple[str, os.stat_result]] = []
+        """The names, oldest first. Raises CheckpointError."""
         try:
             with os.scandir(self.directory) as entries:
-                for entry in entries:
-                    if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-                        with suppress(FileNotFoundError):
-                            status = entry.stat(follow_symlinks=False)
-                            found.append((entry.name.removesuffix(SUFFIX), status))
+                found = [
+                    entry.name.removesuffix(SUFFIX)
+                    for entry in entries
+                    if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False)
+                ]
         except FileNotFoundError:
-            return []
+            return ()
         except OSError as error:
             raise trouble(error, self.directory) from error
-        return found
-
-    def _number(self, name: str, status: os.stat_result) -> int:
-        """The number of a checkpoint, cached; 0 if it has none or cannot be read."""
-        state = (status.st_ino, status.st_mtime_ns, status.st_size)
-        known = self._numbers.get(name)
-        if known is None or known[0] != state:
-            number = 0
-            with suppress(OSError, *_UNREADABLE):
-                data = self._path(name).read_bytes()
-                number = msgspec.json.decode(data, type=_Numbered).number
-            known = self._numbers[name] = (state, number)
-        return known[1]
+        return tuple(sorted(found, key=lambda name: (_made_ms(name), name)))
 
     def find(self, name: str, among: Callable[[], Sequence[tuple[str, Checkpoint]]]) -> str:
         """Finds a checkpoint by name, with or without `.json`, by its position from 1 in `among`,
@@ -215,16 +183,15 @@ class CheckpointFiles:
                 found.append((name, self.read(name)))
         return tuple(found)
 
-    def write(self, name: str, checkpoint: Checkpoint) -> str:
-        """Writes a checkpoint as the newest; returns its name: `name`, with a number appended if
-        that is taken. Other processes are excluded meanwhile. Raises CheckpointError."""
-        last = max((number for number, _, _ in self._ordered()), default=0)
-        data = _json(msgspec.structs.replace(checkpoint, number=min(last + 1, _MAX_NUMBER)))
-        try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return self._write(name, data)
-        except OSError as error:
-            raise trouble(error, self.directory) from error
+    def write(self, label: str, checkpoint: Checkpoint) -> str:
+        """Writes a checkpoint and returns its name, `TIME-LABEL`. The time is that of the newest
+        one or later, even if the clock was set back. Other processes are excluded meanwhile. Raises
+        CheckpointError."""
+        newest = max(map(_made_ms, self.names()), default=0)
+        seconds, rest = divmod(max(newest + 1, time.time_ns() // 1_000_000), 1_000)
+        name = f"{time.strftime(_TIME, time.gmtime(seconds))}_{rest:03d}Z-{label}"
+        self._put(name, checkpoint)
+        return name
 
     def note_end(self, name: str, trees: Mapping[str, str]) -> None:
         """Adds the trees at the end of the turn to a checkpoint, by root. Raises CheckpointError,
@@ -236,7 +203,7 @@ class CheckpointFiles:
                 known[root] = msgspec.structs.replace(
                     known.get(root, RootSnapshot(root=root)), after=trees[root]
                 )
-        self._rewrite(
+        self._put(
             name,
             msgspec.structs.replace(
                 checkpoint, after=trees.get("", checkpoint.after), roots=tuple(known.values())
@@ -245,12 +212,23 @@ class CheckpointFiles:
 
     def note_done(self, name: str) -> None:
         """Marks a restore as complete. Raises CheckpointError, NoCheckpointError."""
-        self._rewrite(name, msgspec.structs.replace(self.read(name), under_way=False))
+        self._put(name, msgspec.structs.replace(self.read(name), under_way=False))
 
-    def _rewrite(self, name: str, checkpoint: Checkpoint) -> None:
+    def _put(self, name: str, checkpoint: Checkpoint) -> None:
+        """Writes a checkpoint file atomically and synced."""
         data = _json(checkpoint)
         try:
-            self._fresh(data).rename(self._path(name))
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh = self.directory / f".{os.urandom(8).hex()}.new"
+            try:
+                with open(os.open(fresh, CREATE, 0o600), "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    synchronise(file.fileno())
+                fresh.rename(self._path(name))
+            except BaseException:
+                fresh.unlink(missing_ok=True)
+                raise
         except OSError as error:
             raise trouble(error, self.directory) from error
 
@@ -276,7 +254,7 @@ class CheckpointFiles:
 
     def remove_sessions(self, session_ids: Collection[str]) -> None:
         """Removes the checkpoints of sessions. Raises CheckpointError."""
-        for name, _ in self._listed():
+        for name in self.names():
             with suppress(OSError, *_UNREADABLE):
                 data = self._path(name).read_bytes()
                 if msgspec.json.decode(data, type=_OfSession).session_id in session_ids:
@@ -285,43 +263,22 @@ class CheckpointFiles:
     def _path(self, name: str) -> Path:
         return self.directory / f"{name}{SUFFIX}"
 
-    def _write(self, name: str, data: bytes) -> str:
-        fresh = self._fresh(data)
-        try:
-            number = 1
-            while True:
-                chosen = name if number == 1 else f"{name}-{number}"
-                try:
-                    os.link(fresh, self._path(chosen))
-                except FileExistsError:
-                    number += 1
-                else:
-                    return chosen
-        finally:
-            fresh.unlink()
 
-    def _fresh(self, data: bytes) -> Path:
-        """A new synced file with this content under a temporary name."""
-        fresh = self.directory / f".{os.urandom(8).hex()}.new"
-        descriptor = os.open(fresh, CREATE, 0o600)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                synchronise(file.fileno())
-        except BaseException:
-            fresh.unlink()
-            raise
-        return fresh
-
-
-def checkpoint_name(tool: str, paths: Sequence[str], at_ns: int | None = None) -> str:
-    """The name of a checkpoint made now, before a call of `tool` on these paths."""
-    seconds, nanoseconds = divmod(time.time_ns() if at_ns is None else at_ns, 1_000_000_000)
-    stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime(seconds))
+def checkpoint_label(tool: str, paths: Sequence[str]) -> str:
+    """The part of a checkpoint's name for a call of `tool` on these paths."""
     words = [os.path.basename(path) for path in paths[:1]] + [tool]
-    said = "-".join(_UNWELCOME.sub("_", word)[:_NAME] for word in words if word)
-    return f"{stamp}_{nanoseconds // 1_000_000:03d}Z-{said}"
+    return "-".join(_UNWELCOME.sub("_", word)[:_NAME] for word in words if word)
+
+
+def _made_ms(name: str) -> int:
+    """The time in a name, in milliseconds; 0 if it has none."""
+    found = _STAMP.match(name)
+    if found is None:
+        return 0
+    try:
+        return timegm(time.strptime(found[1], _TIME)) * 1_000 + int(found[2])
+    except ValueError:
+        return 0
 
 
 def _json(checkpoint: Checkpoint) -> bytes:
