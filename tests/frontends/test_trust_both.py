@@ -9,7 +9,8 @@ from alhena.config.mcp_servers import McpServer, Transport
 from alhena.config.pinned_entries import bound_entries
 from alhena.config.settings import EnvironmentRedaction
 from alhena.frontends.pinned_entry_text import entry_lines
-from alhena.mcp.shown import server_more, server_words, source_of
+from alhena.mcp.pins import source_of
+from alhena.mcp.redaction import server_more, server_words
 from tests.config.places import workspace, write
 from tests.support.command import alhena
 

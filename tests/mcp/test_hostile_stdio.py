@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from alhena.mcp.message_guard import NO_ANSWER
-from alhena.mcp.prompts import prompt_commands
-from alhena.mcp.resources import find
+from alhena.mcp.resources import find, prompt_commands
 from alhena.mcp.server import ServerState
 from tests.mcp.beside import beside, hostile
 from tests.mcp.kit import odd, rigged

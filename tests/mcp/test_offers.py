@@ -19,7 +19,7 @@ from alhena.mcp.listing import (
     taken_tools,
     valid_name,
 )
-from alhena.mcp.prompts import prompt_arguments, prompt_parts
+from alhena.mcp.resources import prompt_arguments, prompt_parts
 from alhena.mcp.tool import MAX_ALL, framed_instructions
 from alhena.tools.names import is_declarable
 from tests.mcp.kit import tool

@@ -8,8 +8,7 @@ import pytest
 
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import ListedTool
-from alhena.mcp.pins import CHANGED, FILE, NEW, OTHER, UNREADABLE, Pins
-from alhena.mcp.shown import source_of
+from alhena.mcp.pins import CHANGED, FILE, NEW, OTHER, UNREADABLE, Pins, source_of
 from alhena.system.private_files import PrivateFiles
 
 PAY = ListedTool(name="pay", description="Pays.", schema={"type": "object", "properties": {}})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from alhena.agent.toolset.mcp import stored_access
-from alhena.mcp.scopes import MAX_SCOPES, scope_remedy, wanted_scopes
+from alhena.mcp.connection import MAX_SCOPES, scope_remedy, wanted_scopes
 from alhena.mcp.server import ServerState
 from tests.mcp.kit import called, rigged
 from tests.mcp.oauth_kit import entry, environ, kept, server_of, sign

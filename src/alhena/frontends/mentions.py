@@ -13,7 +13,7 @@ from alhena.wire.content import Part
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.workbench import Workbench
-    from alhena.mcp.prompts import PromptCommand
+    from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
 
 HEAD = "\n--- Content from referenced files ---\n"
@@ -131,7 +131,7 @@ def server_prompts(bench: "Workbench", own: Container[str] = ()) -> "dict[str, P
     if bench.servers is None:
         return {}
     from alhena.agent.toolset.mcp import refuses_server
-    from alhena.mcp.prompts import prompt_commands
+    from alhena.mcp.resources import prompt_commands
 
     servers = [
         each for each in bench.servers.servers.values() if not refuses_server(bench, each.name)
@@ -142,7 +142,7 @@ def server_prompts(bench: "Workbench", own: Container[str] = ()) -> "dict[str, P
 async def filled_prompt(command: "PromptCommand", rest: str) -> tuple[str, tuple[Part, ...]]:
     """The text of a prompt with the arguments in `rest`, and what goes with it. Raises InputError
     and McpError."""
-    from alhena.mcp.prompts import filled_in
+    from alhena.mcp.resources import filled_in
 
     parts = await filled_in(command, rest)
     text = "\n\n".join(part.text for part in parts if part.text)

@@ -9,8 +9,8 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from alhena.mcp.connection import refusal_body, scope_words, wanted_scopes
 from alhena.mcp.message_guard import MAX_MESSAGE, readable
-from alhena.mcp.scopes import refusal_body, scope_words, wanted_scopes
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -19,8 +19,9 @@ from alhena.mcp.connection import (
     ServerEvents,
     SessionFacts,
     root_cause,
+    scope_words,
+    wanted_scopes,
 )
-from alhena.mcp.scopes import scope_words, wanted_scopes
 from alhena.system.environment import child_environment
 from alhena.system.processes import Command, ProcessGroups
 from alhena.tools.threads import Boundary, one_line

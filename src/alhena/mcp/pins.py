@@ -5,15 +5,18 @@ changed tool is confirmed again, with a diff. So is a tool of a different progra
 approved server name, and an approved tool without a stored pin.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
+from alhena.config.environment import has_secret_name, has_secret_value
+from alhena.config.mcp_servers import McpServer
 from alhena.display_text import one_line
 from alhena.mcp.connection import ListedTool
-from alhena.mcp.shown import UNKNOWN, Source
+from alhena.mcp.redaction import server_more, server_words
 from alhena.system.errors import (
     DamagedFileError,
     DirectoryTargetError,
@@ -34,6 +37,67 @@ MAX_PROPERTY = 100
 MAX_NAMED = 20
 _SHORT = 16
 """Digits of the hash of a part: it locates a change but does not prove equality."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A hash that identifies a server, and a redacted description."""
+
+    hash: str = ""
+    words: str = ""
+
+
+UNKNOWN = Source()
+
+
+def source_of(server: McpServer, directory: str) -> Source:
+    """Identifies a server started in `directory`. For a workspace's server the directory is
+    included: the same command (`python -m server`, `make serve`) runs another program elsewhere.
+    For a user's server it is included if the command has relative paths. Secret variables and
+    headers count by name only, because their values are rotated."""
+    from hashlib import sha256
+
+    parts = (
+        server.transport,
+        server.address,
+        server.command,
+        server.args,
+        server.cwd,
+        _home(server, directory),
+        _harmless({name: str(value) for name, value in server.env.items()}),
+        _harmless(server.headers),
+    )
+    data = msgspec.json.encode(parts, order="deterministic")
+    more = server_more(server)
+    words = server_words(server) + (f" ({', '.join(more)})" if more else "")
+    return Source(hash=sha256(data).hexdigest(), words=words)
+
+
+def _home(server: McpServer, directory: str) -> str:
+    """The directory that is part of a server's identity; "" if it does not matter."""
+    if server.of_workspace:
+        return directory
+    place = os.path.join(directory, server.cwd or "")
+    return place if server.address is None and any(_files(server, place)) else ""
+
+
+def _files(server: McpServer, place: str) -> Iterator[str]:
+    """The words of a command line that are files relative to its directory."""
+    if server.cwd is not None and not os.path.isabs(server.cwd):
+        yield server.cwd
+    command = server.command or ""
+    if os.sep in command and not os.path.isabs(command):
+        yield command
+    for word in server.args:
+        value = word.partition("=")[2] if word.startswith("-") else word
+        if value and not os.path.isabs(value) and os.path.isfile(os.path.join(place, value)):
+            yield word
+
+
+def _harmless(values: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (name, "" if has_secret_name(name) or has_secret_value(value) else value)
+        for name, value in sorted(values.items())
+    ]
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

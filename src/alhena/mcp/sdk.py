@@ -50,9 +50,9 @@ from alhena.mcp.connection import (
     ServerEvents,
     SessionFacts,
     Subject,
+    refused_scopes,
 )
 from alhena.mcp.message_guard import NO_ANSWER
-from alhena.mcp.scopes import refused_scopes
 from alhena.version import __version__
 
 if TYPE_CHECKING:

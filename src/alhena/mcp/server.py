@@ -27,10 +27,10 @@ from alhena.mcp.connection import (
     ServerEvents,
     Subject,
     root_cause,
+    scope_remedy,
 )
 from alhena.mcp.listing import taken_prompts, taken_resources, taken_tools
 from alhena.mcp.opening import Open
-from alhena.mcp.scopes import scope_remedy
 from alhena.tools.threads import Boundary, one_line
 
 CLOSING_S = 2.0

@@ -1,14 +1,14 @@
 """The servers of a session, and their tools in its registry."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from alhena.config.mcp_servers import ConfiguredServers, McpServer
 from alhena.config.pinned_entries import printable_path
 from alhena.display_text import escaped, one_line
-from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool
+from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, scope_remedy
 from alhena.mcp.listing import (
     Key,
     Names,
@@ -18,11 +18,10 @@ from alhena.mcp.listing import (
     valid_name,
 )
 from alhena.mcp.opening import Open
-from alhena.mcp.pins import UNKNOWN_THEN, Pins, tools_hash
+from alhena.mcp.pins import UNKNOWN_THEN, Pins, Source, source_of, tools_hash
+from alhena.mcp.redaction import Named, harmless_of, shown_server
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource
-from alhena.mcp.scopes import scope_remedy
-from alhena.mcp.server import CLOSED, Pace, Server, ServerState, late
-from alhena.mcp.shown import Named, Source, harmless_of, offer_lines, shown_server, some, source_of
+from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
 from alhena.mcp.tool import McpTool
 from alhena.tools.names import ALIASES, BUILT_IN
 from alhena.tools.registry import Origin, ToolRegistry
@@ -39,6 +38,10 @@ MAX_TOLD = 640
 MAX_SHOWN = 200
 """Number of questions whose tools are remembered; an answer to an older one covers only its
 call."""
+
+
+MAX_NAMED = 3
+"""Maximum number of tools named in one line, and of lines on one subject."""
 
 
 class ServerReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -305,7 +308,7 @@ class Servers:
                 return
 
     def _tell_offer(self, server: Server) -> None:
-        for line in offer_lines(server.offer):
+        for line in _offer_lines(server.offer):
             self._warn(f"MCP server '{server.name}': {line}")
 
     def _sync(self) -> None:
@@ -326,7 +329,7 @@ class Servers:
             if key not in self._registered:
                 odd.setdefault(key[0], []).extend(self._register(key, name, *listed[key]))
         for server, lines in odd.items():
-            for line in some(lines, "of its tools that are left out or called otherwise"):
+            for line in _some(lines, "of its tools that are left out or called otherwise"):
                 self._warn(f"MCP server '{server}': {line}")
         self._offer_resources()
         if self._begun:
@@ -381,3 +384,32 @@ def _pace(config: McpServer, pace: Pace | None) -> Pace:
     if config.timeout is None:
         return pace
     return msgspec.structs.replace(pace, connect=config.timeout / 1000)
+
+
+def _offer_lines(offer: Offer) -> Iterator[str]:
+    """The problems of a server's lists, one line each."""
+    if offer.is_empty and not offer.left_out and not offer.problems:
+        yield "No prompts, tools, or resources found on the server."
+    yield from _some(tuple(_left_out(offer.left_out)), "reasons to leave out tools")
+    for problem in offer.problems:
+        yield f"{problem}."
+
+
+def _some(lines: Sequence[str], what: str) -> Iterator[str]:
+    """The first of these lines, and the number of further `what`."""
+    yield from lines[:MAX_NAMED]
+    if len(lines) > MAX_NAMED:
+        yield f"there are {len(lines) - MAX_NAMED:,} more {what}."
+
+
+def _left_out(left_out: Mapping[str, str]) -> Iterator[str]:
+    """One line for each reason."""
+    tools: dict[str, list[str]] = {}
+    for tool, reason in left_out.items():
+        tools.setdefault(reason, []).append(f"'{escaped(tool[:100])}'")
+    for reason, names in tools.items():
+        more = len(names) - MAX_NAMED
+        named = ", ".join(names[:MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        subject = "the tool" if len(names) == 1 else "the tools"
+        verb = "is" if len(names) == 1 else "are"
+        yield f"{subject} {named} {verb} left out: {reason}."

@@ -33,10 +33,10 @@ from alhena.mcp.listing import claimed_names
 from alhena.mcp.oauth.tokens import TokenFile
 from alhena.mcp.opening import Auth, Surroundings, opener
 from alhena.mcp.pins import Pins
+from alhena.mcp.redaction import harmless_arguments, harmless_url
 from alhena.mcp.resources import find
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import Outlets, ServerReport, Servers
-from alhena.mcp.shown import harmless_arguments, harmless_url
 from alhena.mcp.tool import McpTool, framed_instructions
 from alhena.policy.conditions import names_tool
 from alhena.policy.decide import strictness

@@ -17,8 +17,8 @@ from alhena.frontends.descriptions import MARKS, state_words
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
+from alhena.mcp.redaction import Named, shown_server
 from alhena.mcp.servers import Outlets, ServerReport, Servers
-from alhena.mcp.shown import Named, shown_server
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import ToolRegistry

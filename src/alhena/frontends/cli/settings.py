@@ -183,7 +183,7 @@ def _public(path: tuple[str, ...], value: Any) -> Any:
         case list() | tuple():
             items = cast("list[Any]", value)
             if path[-1] == _ARGUMENTS and all(isinstance(item, str) for item in items):
-                from alhena.mcp.shown import harmless_words
+                from alhena.mcp.redaction import harmless_words
 
                 items = list(harmless_words(items))
             return [_public(path, item) for item in items]

@@ -12,6 +12,7 @@ import httpx2
 import msgspec
 
 from alhena.config.mcp_servers import McpOAuth, McpServer
+from alhena.mcp.connection import joined, wanted_scopes
 from alhena.mcp.oauth.requests import opened, origin, read_grant, refresh_request, require_safe
 from alhena.mcp.oauth.tokens import (
     RefusedError,
@@ -20,7 +21,6 @@ from alhena.mcp.oauth.tokens import (
     TokenFile,
     TokenFileError,
 )
-from alhena.mcp.scopes import joined, wanted_scopes
 from alhena.system.errors import FileError
 
 T = TypeVar("T")

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from alhena.config.mcp_servers import McpOAuth, McpServer, Transport
 from alhena.display_text import one_line
+from alhena.mcp.connection import joined
 from alhena.mcp.oauth.requests import (
     BASIC,
     Grant,
@@ -42,7 +43,6 @@ from alhena.mcp.oauth.requests import (
     shown,
 )
 from alhena.mcp.oauth.tokens import SignInError, StoredToken, TokenFile
-from alhena.mcp.scopes import joined
 from alhena.version import __version__
 
 CLIENT_NAME = "alhena"
