@@ -78,6 +78,13 @@ def test_large_and_unreadable_things_are_left_out_and_said(project: Path):
     assert done.left == (("large.bin", "the checkpoint leaves it out"),)
 
 
+def test_more_names_than_a_pipe_holds_are_saved(project: Path):
+    names = {f"{number:04}{'x' * 150}" for number in range(600)}
+    for name in names:
+        put(project / name, name)
+    assert set(paths(project, saved(project).tree)) == names
+
+
 def test_too_much_is_refused_before_it_is_copied(project: Path):
     for number in range(5):
         put(project / f"{number}.txt", b"x" * 100)
