@@ -13,7 +13,6 @@ from alhena.mcp.pins import (
     FILE,
     MAX_FILE,
     MAX_SERVER,
-    MAX_TEXTS,
     NEW,
     UNKNOWN_THEN,
     UNREADABLE,
@@ -107,26 +106,13 @@ def test_a_server_with_many_long_descriptions_takes_no_pin_from_anybody(project:
     tools = listed(400, "x" * 9_900)
     said: list[str] = []
     pins(project, said).approve("big", tools, every=True)
-    assert (project / FILE).stat().st_size < MAX_TEXTS + 400 * 400
-    pins(project, said).approve("other", [PAY], every=False)
-    later = pins(project, said)
-    assert [later.objection("big", tool) for tool in tools] == [""] * 400
-    assert later.objection("good", MEANER) == later.objection("other", MEANER) == CHANGED
-    assert said == []
-
-
-def test_what_is_kept_without_its_texts_is_compared_all_the_same(project: Path) -> None:
-    tools = listed(400, "x" * 9_900)
-    pins(project).approve("big", tools, every=True)
+    assert (project / FILE).stat().st_size < MAX_SERVER * 1.1
+    assert "too many tools" in said[0]
+    pins(project).approve("other", [PAY], every=False)
     later = pins(project)
-    first, last = (
-        msgspec.structs.replace(tool, description=tool.description + "!")
-        for tool in (tools[0], tools[-1])
-    )
-    assert later.objection("big", first) == later.objection("big", last) == CHANGED
-    assert f"+{'x' * 9_900}!" in later.changes("big", first)
-    told = later.changes("big", last)
-    assert told == "! its description is another, and what it was is not kept; now it has 9,901"
+    assert {later.objection("big", tool) for tool in tools} == {"", NEW}
+    assert later.objection("big", tools[0]) == ""
+    assert later.objection("good", MEANER) == later.objection("other", MEANER) == CHANGED
 
 
 def test_more_tools_than_are_kept_are_asked_about_later_and_not_now(project: Path) -> None:

@@ -8,13 +8,12 @@ approved server name, and an approved tool without a stored pin.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from alhena.config.environment import has_secret_name, has_secret_value
 from alhena.config.mcp_servers import McpServer
-from alhena.display_text import one_line
 from alhena.mcp.connection import ListedTool
 from alhena.mcp.redaction import server_more, server_words
 from alhena.system.errors import (
@@ -29,14 +28,7 @@ from alhena.system.private_files import PrivateFiles
 
 MAX_KEPT = 20_000
 """Maximum characters of a description or schema stored for the diff; the hash covers all of it."""
-MAX_DIFFERENCE = 2 * MAX_KEPT
-"""Maximum characters of a description or schema that are compared for the diff."""
 MAX_WORDS = 1_000
-MAX_PROPERTIES = 500
-MAX_PROPERTY = 100
-MAX_NAMED = 20
-_SHORT = 16
-"""Digits of the hash of a part: it locates a change but does not prove equality."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,37 +93,29 @@ def _harmless(values: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as approved. `parts` has the hashes of title, description and schema, `properties`
-    those of the schema's properties; `source` identifies the server. Each text is limited to `kept`
-    characters, 0 for none."""
+    """A tool as approved. `source` identifies the server. Each text is limited to MAX_KEPT
+    characters."""
 
     hash: str
     source: Source = UNKNOWN
-    parts: dict[str, str] = {}
-    properties: dict[str, str] = {}
     title: str = ""
     description: str = ""
     schema: str = ""
-    kept: int = MAX_KEPT
 
-    def without_texts(self) -> "Pin":
-        """A minimal copy: it detects a change but cannot show it."""
-        return msgspec.structs.replace(
-            self, kept=0, title="", description="", schema="", properties={}
-        )
+    @property
+    def is_cut(self) -> bool:
+        """True when a text may be longer than what is stored."""
+        return MAX_KEPT in map(len, (self.title, self.description, self.schema))
 
 
-def pin_of(tool: ListedTool, source: Source, most: int = MAX_KEPT) -> Pin:
-    """Builds the pin of a tool from `source`, with up to `most` characters of each text."""
-    parts = {"title": tool.title, "description": tool.description, "schema": tool.schema}
+def pin_of(tool: ListedTool, source: Source) -> Pin:
+    """Builds the pin of a tool from `source`."""
     return Pin(
         hash=tool_hash(tool),
         source=msgspec.structs.replace(source, words=source.words[:MAX_WORDS]),
-        title=tool.title[:most],
-        description=tool.description[:most],
-        schema=_pretty(tool.schema)[:most],
-        parts={name: _digest(part)[:_SHORT] for name, part in parts.items()},
-        properties=_properties(tool.schema),
+        title=tool.title[:MAX_KEPT],
+        description=tool.description[:MAX_KEPT],
+        schema=_pretty(tool.schema)[:MAX_KEPT],
     )
 
 
@@ -154,71 +138,24 @@ def difference(pin: Pin, tool: ListedTool, source: Source) -> str:
 
     # The description of the same server may have changed its format.
     same = pin.source.hash == source.hash
-    now = pin_of(tool, pin.source if same else source, MAX_DIFFERENCE)
-    before, after = _lines(pin, pin), _lines(now, pin)
+    now = pin_of(tool, pin.source if same else source)
+    with_server = bool(pin.source.words or now.source.words)
+    before, after = (_lines(each, with_server=with_server) for each in (pin, now))
     told = [*unified_diff(before, after, "approved", "now", lineterm="", n=2)]
-    told += _unseen(pin, tool, now)
+    if pin.hash != now.hash and (pin.is_cut or now.is_cut):
+        told.append(
+            f"! only the first {MAX_KEPT:,} characters of each text are compared: the rest may "
+            "have changed too"
+        )
     if not same and pin.source.words == now.source.words:
         told.append("! the server has other variables, headers, files or another directory")
     return "\n".join(told)
 
 
-def _lines(pin: Pin, old: Pin) -> list[str]:
-    """The lines of a pin, limited to the length stored at approval."""
-    told = [f"server: {pin.source.words}"] if pin.source.words or old.source.words else []
-    if old.kept:
-        told.append(f"title: {pin.title}")
-        pairs = ((pin.description, old.description), (pin.schema, old.schema))
-        told += (text[: old.kept] if len(was) >= old.kept else text for text, was in pairs)
+def _lines(pin: Pin, *, with_server: bool) -> list[str]:
+    told = [f"server: {pin.source.words}"] if with_server else []
+    told += (f"title: {pin.title}", pin.description, pin.schema)
     return [line for each in told for line in each.split("\n")]
-
-
-def _unseen(pin: Pin, tool: ListedTool, now: Pin) -> Iterator[str]:
-    """Notes on changes beyond the stored or compared text. Numbers count characters."""
-    lengths = {
-        "title": len(tool.title),
-        "description": len(tool.description),
-        "schema": len(_pretty(tool.schema)),
-    }
-    were = {"title": pin.title, "description": pin.description, "schema": pin.schema}
-    for part, length in lengths.items():
-        if pin.parts.get(part) == now.parts[part]:
-            continue
-        if not pin.kept:
-            yield f"! its {part} is another, and what it was is not kept; now it has {length:,}"
-            continue
-        cut = len(were[part]) >= pin.kept
-        if not cut and length <= MAX_DIFFERENCE:
-            continue
-        seen = pin.kept if cut else MAX_DIFFERENCE
-        yield (
-            f"! its {part} is another, and may differ behind the first {seen:,} characters, which "
-            f"are all that is compared here; now it has {length:,}"
-        )
-        if part == "schema":
-            yield from _other_properties(pin.properties, now.properties)
-
-
-def _other_properties(before: dict[str, str], now: dict[str, str]) -> Iterator[str]:
-    found = {
-        "are new": [name for name in now if name not in before],
-        "are gone": [name for name in before if name not in now],
-        "are not as they were": [name for name in now if before.get(name, now[name]) != now[name]],
-    }
-    for what, names in found.items():
-        if names:
-            more = len(names) - MAX_NAMED
-            named = ", ".join(one_line(name, 60) for name in names[:MAX_NAMED])
-            yield f"! properties that {what}: {named}" + (f" and {more} more" if more > 0 else "")
-
-
-def _properties(schema: dict[str, Any]) -> dict[str, str]:
-    """Hashes of a schema's properties, up to a maximum number."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return {}
-    named = sorted(cast("dict[str, Any]", properties).items())
-    return {name[:MAX_PROPERTY]: _digest(each)[:_SHORT] for name, each in named[:MAX_PROPERTIES]}
 
 
 def _digest(value: Any) -> str:
@@ -237,8 +174,6 @@ VERSION = 1
 MAX_FILE = 32 * 1024 * 1024
 MAX_SERVER = 2 * 1024 * 1024
 """Maximum bytes of pins per server, so that one server cannot displace the others."""
-MAX_TEXTS = 512 * 1024
-"""Maximum bytes of those pins that include texts for the diff; the others have only hashes."""
 PATIENCE_S = 2.0
 """Seconds to wait for another process to write the file, which takes milliseconds."""
 
@@ -319,24 +254,15 @@ class PinFile:
 
 
 def _bounded(pins: ServerPins) -> ServerPins:
-    """The pins that fit, latest first; texts are dropped before pins."""
-    left, texts = MAX_SERVER, MAX_TEXTS
+    """The pins that fit, latest first."""
+    left = MAX_SERVER
     kept: list[tuple[str, Pin]] = []
     for name, pin in reversed(pins.tools.items()):
-        fitting, size = pin, _size(name, pin)
-        if pin.kept and size > texts:
-            fitting = pin.without_texts()
-            size = _size(name, fitting)
-        elif pin.kept:
-            texts -= size
+        size = len(msgspec.json.encode({name: pin}))
         if size <= left:
             left -= size
-            kept.append((name, fitting))
+            kept.append((name, pin))
     return ServerPins(every=pins.every, tools=dict(reversed(kept)))
-
-
-def _size(name: str, pin: Pin) -> int:
-    return len(msgspec.json.encode({name: pin}))
 
 
 NEW = "is new since the server was approved"

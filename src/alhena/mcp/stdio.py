@@ -6,19 +6,13 @@ tail of its stderr is kept.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.config.environment import (
-    MIN_CREDENTIAL,
-    REDACTED,
-    has_secret_name,
-    has_secret_value,
-    without_secrets,
-)
+from alhena.config.environment import without_secrets
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.message_guard import MAX_MESSAGE, understood
 from alhena.system.errors import ProcessStartError
@@ -197,8 +191,7 @@ class _Talk:
     ) -> None:
         self._lines = Lines()
         self._errors = Tail()
-        self._told = harmless
-        self._secrets = sorted(_secrets(command.env), key=len, reverse=True)
+        self._harmless = harmless
         self._news = asyncio.Event()
         try:
             self.child = start_served(command, groups, self._arrived, self._errors.feed)
@@ -232,7 +225,7 @@ class _Talk:
         """The reason why there are no more lines; `closed` names the closed stream."""
         if self._lines.problem:
             return self._lines.problem
-        text = self._harmless(self._errors.text)[-MAX_SAID:]
+        text = without_secrets(self._harmless(self._errors.text))[-MAX_SAID:]
         said = f"; it said: {text}" if text else ""
         code = self.child.reap()
         if code is None:
@@ -240,25 +233,11 @@ class _Talk:
         how = f"signal {-code} ended it" if code < 0 else f"it ended with exit code {code}"
         return f"{how}{said}"
 
-    def _harmless(self, text: str) -> str:
-        """A child's output with its known secrets and likely secrets redacted."""
-        for secret in self._secrets:
-            text = text.replace(secret, REDACTED)
-        return without_secrets(self._told(text))
-
     def _arrived(self, data: bytes) -> None:
         self._lines.feed(data)
         if self._lines.held > HELD or self._lines.problem:
             self.child.pause()
         self._news.set()
-
-
-def _secrets(variables: Mapping[str, str]) -> set[str]:
-    return {
-        value
-        for name, value in variables.items()
-        if len(value) >= MIN_CREDENTIAL and (has_secret_name(name) or has_secret_value(value))
-    }
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":

@@ -14,7 +14,6 @@ TokenFileError            exit 41   the token file is unusable
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from socket import SOCK_STREAM
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -24,6 +23,7 @@ import msgspec
 from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
 from alhena.mcp.oauth.tokens import RefusedError, SignInError, StoredToken
+from alhena.system.web.fetch import system_resolver
 from alhena.system.web.url import address_problem, host_problem, literal_address
 from alhena.wire.json_values import is_token
 
@@ -38,14 +38,6 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Resolves the addresses of a host. Raises OSError when there are none."""
-
-
-async def _resolve(host: str, port: int) -> Sequence[str]:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
-    except UnicodeError as error:
-        raise OSError(str(error)) from error
-    return tuple(dict.fromkeys(str(each[4][0]) for each in found))
 
 
 class OAuthHttp:
@@ -63,14 +55,14 @@ class OAuthHttp:
         given: Collection[str] = (),
         *,
         direct: httpx2.AsyncClient | None = None,
-        resolve: Resolve = _resolve,
+        resolve: Resolve = system_resolver,
     ) -> None:
         self._client = client
         self._direct = direct or client
         self._resolve = resolve
         self._server_url = server_url
         self._given = {origin(url) for url in (server_url, *given) if url}
-        self._near: bool | None = None
+        self._is_near = host_problem(origin(server_url)[1]) is not None
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
         """Returns the answer with its body. Follows redirects of GET requests within an origin.
@@ -96,13 +88,13 @@ class OAuthHttp:
     def reached(self, address: str) -> None:
         """Records the server's address: it alone now decides if the server is on the public
         internet."""
-        self._near = address_problem(address) is not None
+        self._is_near = address_problem(address) is not None
 
     async def _approved(self, url: str) -> Sequence[str]:
         """The allowed addresses of a URL; none if it may be requested by name. Raises
         SignInError."""
         require_safe(url, self._server_url)
-        if origin(url) in self._given or await self._server_is_near():
+        if origin(url) in self._given or self._is_near:
             return ()
         _, host, _ = origin(url)
         addresses: Sequence[str] = ()
@@ -123,28 +115,11 @@ class OAuthHttp:
         _, host, port = origin(url)
         try:
             found = await self._resolve(host, port)
-        except OSError as error:
-            if is_proxied(url):
-                return ()  # the proxy resolves names
-            raise SignInError(f"{shown(url)} cannot be reached (its name is not known)") from error
-        if not found and not is_proxied(url):
+        except (OSError, UnicodeError):
+            found = ()
+        if not found and not is_proxied(url):  # a proxy resolves names
             raise SignInError(f"{shown(url)} cannot be reached (its name is not known)")
         return found
-
-    async def _server_is_near(self) -> bool:
-        if self._near is None:
-            self._near = await self._is_near()
-        return self._near
-
-    async def _is_near(self) -> bool:
-        _, host, port = origin(self._server_url)
-        if literal_address(host) is not None or host_problem(host) is not None:
-            return host_problem(host) is not None
-        try:
-            found = await self._resolve(host, port)
-        except OSError:
-            return False
-        return any(map(address_problem, found))
 
     async def _answered(self, request: httpx2.Request) -> httpx2.Response:
         for _ in range(MAX_REDIRECTS):
