@@ -9,23 +9,50 @@ from alhena.version import __version__
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
+    from alhena import events
+    from alhena.agent.final_answer import OutputError
+    from alhena.agent.limits.errors import BusyError, LimitError
+    from alhena.agent.limits.turns import Usage
+    from alhena.config.errors import ConfigError
     from alhena.errors import AlhenaError
     from alhena.library.agent import Agent
-    from alhena.library.options import AgentOptions, Limits
+    from alhena.library.options import AgentOptions, Hook, Limits
+    from alhena.library.result import DeniedCall, Result, Run
+    from alhena.models.generator import ContentGenerator as Model
     from alhena.policy.model import ApprovalMode
-    from alhena.tools.confirmation import ToolConfirmationOutcome
-    from alhena.tools.contract import ToolResult
+    from alhena.policy.model import PolicyRule as Rule
+    from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest
+    from alhena.tools.contract import Kind, Tool, ToolResult
     from alhena.tools.function import tool
+    from alhena.wire.content import Content, Part
 
 __all__ = [
     "Agent",
     "AgentOptions",
     "AlhenaError",
+    "Answer",
     "ApprovalMode",
+    "Approver",
+    "BusyError",
+    "ConfigError",
+    "ConfirmationRequest",
+    "Content",
+    "DeniedCall",
+    "Hook",
+    "Kind",
+    "LimitError",
     "Limits",
-    "ToolConfirmationOutcome",
+    "Model",
+    "OutputError",
+    "Part",
+    "Result",
+    "Rule",
+    "Run",
+    "Tool",
     "ToolResult",
+    "Usage",
     "__version__",
+    "events",
     "tool",
 ]
 
@@ -33,18 +60,44 @@ _HOMES = {
     "Agent": "alhena.library.agent",
     "AgentOptions": "alhena.library.options",
     "AlhenaError": "alhena.errors",
+    "Answer": "alhena.scheduler.confirmation",
     "ApprovalMode": "alhena.policy.model",
+    "Approver": "alhena.scheduler.confirmation",
+    "BusyError": "alhena.agent.limits.errors",
+    "ConfigError": "alhena.config.errors",
+    "ConfirmationRequest": "alhena.scheduler.confirmation",
+    "Content": "alhena.wire.content",
+    "DeniedCall": "alhena.library.result",
+    "Hook": "alhena.library.options",
+    "Kind": "alhena.tools.contract",
+    "LimitError": "alhena.agent.limits.errors",
     "Limits": "alhena.library.options",
-    "ToolConfirmationOutcome": "alhena.tools.confirmation",
+    "Model": "alhena.models.generator",
+    "OutputError": "alhena.agent.final_answer",
+    "Part": "alhena.wire.content",
+    "Result": "alhena.library.result",
+    "Rule": "alhena.policy.model",
+    "Run": "alhena.library.result",
+    "Tool": "alhena.tools.contract",
     "ToolResult": "alhena.tools.contract",
+    "Usage": "alhena.agent.limits.turns",
     "tool": "alhena.tools.function",
 }
+_OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
+"""Names of the classes that are called otherwise where they are defined."""
+_MODULES = ("events",)
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"alhena.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'alhena' has no attribute {name!r}")
-    from importlib import import_module
+    return getattr(import_module(home), _OWN_NAMES.get(name, name))
 
-    return getattr(import_module(home), name)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,6 +7,7 @@
     │   │   ├── NoSessionError           it does not exist
     │   │   └── HeldSessionError         another process uses it
     │   └── session.checkpoints.errors.NoCheckpointError  there is no such checkpoint
+    ├── ProgramError                     exit 1    a function of the program failed
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
     │   └── DamagedError                 a file of user decisions is invalid
@@ -124,6 +125,12 @@ class InterruptedRunError(AlhenaError):
 
     exit_code = 130
     kind = "interrupted"
+
+
+class ProgramError(AlhenaError):
+    """A function that the program gave to an agent failed; `__cause__` is what it raised."""
+
+    kind = "program"
 
 
 class ModelError(AlhenaError):

@@ -10,8 +10,7 @@ from alhena.library.options import AgentOptions, Limits, session_options
 from alhena.models.generator import ContentGenerator
 
 _ARGUMENTS = frozenset(
-    {"instructions", "tools", "approve", "approval_mode", "policy", "hooks", "cwd", "resume"}
-    | {"history"}
+    {"instructions", "tools", "approval_mode", "policy", "cwd", "resume", "history"}
 )
 _LIMITS = {"max_turns": "turns", "max_tokens": "tokens", "max_seconds": "seconds"} | {
     "max_cost": "cost"

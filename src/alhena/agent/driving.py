@@ -3,6 +3,9 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from alhena.agent.limits.errors import REASONS
 from alhena.agent.loop import run_prompt
@@ -30,8 +33,17 @@ from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
 from alhena.wire.json_values import scrub
 
-Around = tuple[tuple[Part, ...], tuple[Part, ...]]
-"""Parts sent before and after the text of a prompt."""
+if TYPE_CHECKING:
+    from alhena.agent.final_answer import FinalAnswer
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt: its text, the parts sent before and after it, and the value it asks for, if any."""
+
+    text: str
+    before: tuple[Part, ...] = ()
+    attached: tuple[Part, ...] = ()
+    final: "FinalAnswer | None" = None
 
 
 class LastTurn:
@@ -57,10 +69,10 @@ class LastTurn:
 
 
 async def drive_prompt(
-    session: Session, channel: EventChannel, prompt_id: str, prompt: str, around: Around | None
+    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt | None
 ) -> None:
-    """Runs the prompt (or, without `around`, the calls proposed after a restore) and always closes
-    the event stream."""
+    """Runs the prompt (or, without one, the calls proposed after a restore) and always closes the
+    event stream."""
     emit = channel.emit
     start = time.perf_counter()
     last = LastTurn()
@@ -80,15 +92,15 @@ async def drive_prompt(
                     notices=session.take_notices(),
                 )
             )
-            if around is not None:
-                emit(UserMessageEvent(prompt_id=prompt_id, text=prompt))
+            if prompt is not None:
+                emit(UserMessageEvent(prompt_id=prompt_id, text=prompt.text))
         await session.ready()
-        if around is None:
+        if prompt is None:
             from alhena.agent.restoring import propose
 
             await propose(session, (prompt_id, session.session_id))
         else:
-            await _carry(session, channel, prompt_id, prompt, around)
+            await _carry(session, channel, prompt_id, prompt)
         if watch is not None:
             watch.stop()
         await session.bench.turn_over()
@@ -158,12 +170,13 @@ async def drive_compression(
         channel.close()
 
 
-async def _carry(
-    session: Session, channel: EventChannel, prompt_id: str, prompt: str, around: Around
-) -> None:
+async def _carry(session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt) -> None:
     """Runs a prompt to its end, with its hooks, if any."""
     chat, course = session.chat, session.course
-    course.new_prompt(prompt_id)
+    if prompt.final is not None:
+        prompt.final.by_tool = not session.chosen.speaks_gemini
+    course.new_prompt(prompt_id, prompt.final)
+    around = (prompt.before, prompt.attached)
     if session.before_first is not None:
         await session.before_first()
         session.before_first = None
@@ -179,7 +192,7 @@ async def _carry(
         return await run_prompt(chat, session.scheduler, course, parts, ids)
 
     if session.prompt_hooks is None:
-        await send((Part(text=prompt),))
+        await send((Part(text=prompt.text),))
         return
 
     def announce(text: str) -> None:
@@ -187,7 +200,7 @@ async def _carry(
         channel.emit(WarningEvent(message=said))
         channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text))
 
-    await session.prompt_hooks.carry(prompt, chat, send, announce)
+    await session.prompt_hooks.carry(prompt.text, chat, send, announce)
 
 
 async def _end(session: Session, channel: EventChannel) -> None:

@@ -19,8 +19,10 @@ from alhena.models.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part
+from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
+    from alhena.agent.final_answer import FinalAnswer
     from alhena.agent.limits.budget import Ledger, TimeWatch
     from alhena.agent.loops import LoopJudge, LoopWatch
     from alhena.agent.run import EventChannel
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from alhena.scheduler.scheduler import Scheduler
     from alhena.scheduler.states import CompletedToolCall
     from alhena.tools.builtin.ask_user import Ask
+
+
+FINAL = "final_answer"
+"""Name of the tool by which a model gives the value that a prompt asks for."""
 
 
 class Course:
@@ -49,6 +55,7 @@ class Course:
         self.step: Callable[[], Awaitable[None]] = at_once
         self.judge: LoopJudge | None = None
         self.ledger: Ledger | None = None
+        self.final: FinalAnswer | None = None
         self._limits = limits
         self._chat = chat
         self._emit = emit
@@ -58,9 +65,11 @@ class Course:
         self._prompt_id = ""
         self._watch: LoopWatch | None = None
 
-    def new_prompt(self, prompt_id: str) -> None:
-        """Resets the state for a new prompt."""
+    def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
+        """Resets the state for a new prompt, which may ask for a value."""
         self._limits.new_prompt()
+        self.final = final
+        self._chat.adapt = _same if final is None else final.adapted
         self._prompt_id = prompt_id
         self._watch = None
         self._looks = self._chat.hears_chanting = self._detects
@@ -83,6 +92,17 @@ class Course:
     def take(self) -> None:
         """Counts the start of a turn."""
         self._limits.take()
+
+    def read_finals(self, calls: Sequence[ToolCallRequestInfo]) -> dict[str, Part]:
+        """The responses, by call id, to the calls that give the value the prompt asks for."""
+        found: dict[str, Part] = {}
+        if self.final is None:
+            return found
+        for call in calls:
+            if call.name == FINAL:
+                found[call.call_id], event = self.final.read_call(call)
+                self._emit(event)
+        return found
 
     async def after_calls(self, done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
         """Parts to send after the results of a turn's calls. Raises LimitError, LoopError, and what
@@ -188,6 +208,10 @@ def within_budget(
     return kept, None if ask is None else ledger.untimed(ask), ledger
 
 
+def _same(config: GenerateContentConfig) -> GenerateContentConfig:
+    return config
+
+
 CANCELLED = "the run was interrupted"
 
 
@@ -210,9 +234,21 @@ async def run_prompt(
             parts = await course.after_chanting(error)
             continue
         if not turn.calls:
+            correction = None if course.final is None else course.final.read_text(turn.text)
+            if correction is None:
+                return turn
+            await course.begin()
+            parts = (correction,)
+            continue
+        finals = course.read_finals(turn.calls)
+        others = [call for call in turn.calls if call.call_id not in finals]
+        known = tuple(finals.values())
+        done = await run_calls(chat, scheduler(), others, known) if others else ()
+        parts = (*answers(done), *known)
+        if course.final is not None and course.final.over:
+            chat.record_responses(parts)
+            course.final.finish(chat)
             return turn
-        done = await run_calls(chat, scheduler(), turn.calls)
-        parts = answers(done)
         if any(call.response.error_type == ToolErrorType.STOP_EXECUTION for call in done):
             chat.record_responses(parts)
             return turn

@@ -29,11 +29,11 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     """Everything a session is opened with.
 
     Beside what `Agent` and `AgentOptions` describe: `environ` and `settings` are loaded for `cwd`;
-    `generator` answers instead of the one chosen by model and credentials; `interactive`: someone
-    can be asked; `servers`: connect to MCP servers; `held_servers`: blocked ones with the reason;
-    `acceptance` is asked before each other one starts; `named` replaces secret values by their
-    variables for display; `max_turns` -1: no limit; `facts` go to telemetry (output_format,
-    debug_mode), `notices` to the person with the first run.
+    `generator` answers instead of the one chosen by model and credentials; `builtin_tools`: the
+    only ones declared; `interactive`: someone can be asked; `servers`: connect to MCP servers;
+    `held_servers`: blocked ones with the reason; `acceptance` is asked before each other one
+    starts; `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
+    `facts` go to telemetry (output_format, debug_mode), `notices` to the person with the first run.
     """
 
     cwd: Path
@@ -43,6 +43,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     generator: ContentGenerator | None = None
     system_prompt: str | None = None
     tools: tuple[Tool, ...] = ()
+    builtin_tools: tuple[str, ...] | None = None
     approve: "Approver | None" = None
     ask: Ask | None = None
     edit: "Edit | None" = None

@@ -8,7 +8,7 @@ from weakref import ref
 
 import msgspec
 
-from alhena.agent.driving import Around, drive_call, drive_compression, drive_prompt
+from alhena.agent.driving import Prompt, drive_call, drive_compression, drive_prompt
 from alhena.agent.limits.errors import BusyError
 from alhena.agent.opening import open_session
 from alhena.agent.options import SessionOptions
@@ -22,6 +22,7 @@ from alhena.wire.content import Content, Part
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
+    from alhena.agent.final_answer import FinalAnswer
     from alhena.agent.restoring import AgentCheckpoints
 
 
@@ -102,7 +103,7 @@ class SessionRunner:
         """Checkpoints of the session."""
         from alhena.agent.restoring import AgentCheckpoints
 
-        drive = partial(self._drive, "", None)
+        drive = partial(self._drive, None)
         return AgentCheckpoints(self._opened, self._idle, EventStream(partial(self._start, drive)))
 
     def run(
@@ -111,19 +112,23 @@ class SessionRunner:
         *,
         before: Sequence[Part] = (),
         attached: Sequence[Part] = (),
+        final: "FinalAnswer | None" = None,
         listen: Listen | None = None,
     ) -> EventStream:
         """Carries a prompt to its answer, event by event; the last one is a RunFinishedEvent.
 
         `before` and `attached` are sent with the prompt, around its text; hooks see the text only.
+        `final` is the value the run has to end with.
         When the run fails, its ErrorEvent and RunFinishedEvent come first, then the AlhenaError is
         raised. Leaving the iteration early stops the run and its tools. `listen` is called when it
         starts and returns a function that is given each event at once. Raises InputError for what
         is no prompt, and BusyError, with the first event, while another run is at work.
         """
         require_text(prompt)
-        around = (tuple(before), tuple(attached))
-        drive = partial(self._drive, scrub(prompt), around, listen=listen)
+        given = Prompt(
+            text=scrub(prompt), before=tuple(before), attached=tuple(attached), final=final
+        )
+        drive = partial(self._drive, given, listen=listen)
         return EventStream(partial(self._start, drive))
 
     def call(self, name: str, args: Mapping[str, Any]) -> ToolRun:
@@ -251,19 +256,18 @@ class SessionRunner:
 
     async def _drive(
         self,
-        prompt: str,
-        around: Around | None,
+        prompt: Prompt | None,
         session: Session,
         *,
         listen: Listen | None = None,
     ) -> None:
-        """Runs the prompt; with no `around`, the calls that the session went back to."""
+        """Runs the prompt; without one, the calls that the session went back to."""
         self._prompts += 1
         prompt_id = session.prompt_id(self._prompts)
         channel = self._channel
         leave = None if listen is None else channel.subscribe(listen(session))
         try:
-            await drive_prompt(session, channel, prompt_id, prompt, around)
+            await drive_prompt(session, channel, prompt_id, prompt)
         finally:
             if leave is not None:
                 leave()

@@ -163,6 +163,7 @@ class Chat:
     ) -> None:
         self._history = history
         self.config = config
+        self.adapt: Callable[[GenerateContentConfig], GenerateContentConfig] = lambda same: same
         self.model = model
         self.interposer: Interposer | None = None
         self.fallback: Fallback | None = None
@@ -267,7 +268,7 @@ class Chat:
         prompt_id, session_id = ids
         recovery: Recovery | None = None
         while True:
-            contents, config = self.history.contents, self.config
+            contents, config = self.history.contents, self.adapt(self.config)
             contents = self._told(contents, recovery)
             if recovery is not None and recovery.again and self.again is not None:
                 config = config.with_settings(self.again(self.model.name))

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 import msgspec
@@ -137,6 +138,36 @@ async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundin
         stdout=bytes(out.kept),
         stderr=bytes(errors.kept),
         stdout_bytes=out.length,
+        duration_ms=round((time.perf_counter() - started) * 1000, 3),
+        problem=problem,
+    )
+
+
+async def call_hook(
+    function: Callable[[dict[str, Any]], Any], told: dict[str, Any], timeout_ms: int
+) -> HookRun:
+    """Calls a hook of a program, in a thread if it is not async; what it returns counts as the
+    output of a command."""
+    started = time.perf_counter()
+    output, problem = b"", ""
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            if iscoroutinefunction(function):
+                said = await function(told)
+            else:
+                said = await asyncio.to_thread(function, told)
+                said = await said if isawaitable(said) else said
+        if isinstance(said, dict):
+            output = msgspec.json.encode(said)
+        elif said is not None:
+            problem = f"it returned {type(said).__name__} instead of a dict or None"
+    except Exception as error:  # noqa: BLE001  a function of the program may raise anything
+        problem = f"it raised {type(error).__name__}: {error}"
+    return HookRun(
+        exit_code=None if problem else 0,
+        stdout=output,
+        stderr=b"",
+        stdout_bytes=len(output),
         duration_ms=round((time.perf_counter() - started) * 1000, 3),
         problem=problem,
     )
@@ -307,6 +338,8 @@ class Firing:
                 duration_ms=0.0,
                 problem=problem,
             )
+        if hook.function is not None:
+            return await call_hook(hook.function, told, hook.timeout_ms)
         return await run_hook(hook, document, self._around)
 
     def _changed(self, hook: HookDefinition) -> str:
@@ -330,7 +363,7 @@ class Firing:
             HookCallEvent(
                 event=self._event,
                 name=hook.label,
-                kind="command",
+                kind=hook.kind,
                 source=hook.source,
                 duration_ms=run.duration_ms,
                 success=run.exit_code == 0 and not failure,
@@ -360,7 +393,7 @@ class Firing:
             HookCallEvent(
                 event=self._event,
                 name=hook.label,
-                kind="command",
+                kind=hook.kind,
                 source=hook.source,
                 duration_ms=round((time.perf_counter() - started) * 1000, 3),
                 success=False,

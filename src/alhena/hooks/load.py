@@ -4,7 +4,7 @@ Each problem names its file and its path in the document; valid entries still ap
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -162,6 +162,9 @@ class _Reader:
         if entry is None:
             self._wrong(path, "is no object", 'Write {"type": "command", "command": "…"}.')
             return None
+        function = entry.get("function")
+        if callable(function) and self._document.source is HookSource.RUNTIME:
+            return _of_function(function, self._document.file)
         kind = entry.get("type", "command")
         if kind != "command":
             self._problem(f"{path}.type", f"{kind!r} is not known", 'Only "command" is.')
@@ -247,6 +250,18 @@ class _Reader:
                 weakens=weakens,
             )
         )
+
+
+def _of_function(function: Callable[..., Any], place: str) -> HookDefinition:
+    name = getattr(function, "__name__", type(function).__name__)
+    return HookDefinition(
+        command=f"{name} at {id(function):#x}",
+        source=HookSource.RUNTIME,
+        name=name,
+        on_failure=OnFailure.BLOCK,
+        place=place,
+        function=function,
+    )
 
 
 class _FieldError(Exception):

@@ -50,8 +50,9 @@ class OnFailure(StrEnum):
 
 
 class HookDefinition(Value, frozen=True, kw_only=True):
-    """A command to run. `place` is its location: the file and the path in its document.
-    `fingerprint` identifies its trusted form (`hooks.trust`); "" if no trust is needed."""
+    """A command to run, or a `function` of a program to call. `place` is its location: the file and
+    the path in its document. `fingerprint` identifies its trusted form (`hooks.trust`); "" if no
+    trust is needed."""
 
     command: str
     source: HookSource
@@ -63,6 +64,12 @@ class HookDefinition(Value, frozen=True, kw_only=True):
     place: str = ""
     extension: str = ""
     fingerprint: str = ""
+    function: Callable[[dict[str, Any]], Any] | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its type in settings."""
+        return "command" if self.function is None else "function"
 
     @property
     def label(self) -> str:

@@ -4,33 +4,51 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, Self
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 
 import msgspec
 
+from alhena.agent.final_answer import FinalAnswer
 from alhena.agent.limits.errors import BusyError
 from alhena.agent.limits.turns import Usage
-from alhena.agent.options import PolicySource
+from alhena.agent.options import PolicySource, SessionOptions
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
+from alhena.config.errors import ConfigError
+from alhena.errors import AlhenaError, ProgramError
 from alhena.events import Event, RunStartedEvent, WarningEvent
 from alhena.library.blocking import LoopThread, wait_for
 from alhena.library.options import (
     AgentOptions,
     Arguments,
+    Hook,
     Limits,
+    approver_of,
+    builtin_names,
     contents_of,
+    hooks_of,
     mode_of,
     require_usable,
     sequence_of,
     session_options,
+    tools_of,
 )
 from alhena.library.result import Release, Result, ResultCollector, Run
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import Approver
+from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
+from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import Tool
+from alhena.tools.value_types import schema_of, value_from_json
 from alhena.wire.content import Content, Part
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+T = TypeVar("T")
+Prompt = str | Sequence[str | Part]
 
 
 class Agent:
@@ -50,13 +68,15 @@ class Agent:
         model: str | ContentGenerator | None = None,
         *,
         instructions: str | None = None,
-        tools: Sequence[Tool] = (),
-        approve: Approver | None = None,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        builtin_tools: Sequence[str] | None = None,
+        approve: Approver | Literal["always", "never"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
-        hooks: Mapping[str, Any] | None = None,
+        hooks: Mapping[str, Hook | Sequence[Hook]] = MappingProxyType({}),
         limits: Limits | None = None,
         cwd: str | PathLike[str] | None = None,
+        isolated: bool = False,
         resume: str | None = None,
         history: Sequence[Content] | bytes = (),
         options: AgentOptions | None = None,
@@ -67,13 +87,20 @@ class Agent:
             model: a name, or a model object; None is GEMINI_MODEL, the user's setting, or the
                 default. Who makes a model object closes it.
             instructions: replaces the composed system instruction.
-            tools: functions decorated with `@tool`, or other tools, beside the built-in ones.
-            approve: called for each call that needs approval; without it such calls are denied.
+            tools: functions and tools of the program. They run without approval, unless they are
+                made by `@tool(confirm=True)`.
+            builtin_tools: the names of the only built-in tools to declare; None: all.
+            approve: called for each call that needs approval, or "always" or "never". Without it
+                such calls are denied, and tools that need it are not declared.
             approval_mode: "default", "auto_edit", "yolo" or "plan".
             policy: rules, policy files, or directories of them.
-            hooks: the program's hooks, as settings.json has them.
+            hooks: functions or commands by event ("BeforeTool", …), as docs/hooks.md describes
+                their input and output.
             limits: turns, tokens, seconds and cost.
             cwd: the workspace, by default the current directory.
+            isolated: reads and writes nothing of the person's or the project's: settings, memory,
+                policies, hooks, `.env` files, records. An administrator's policies hold, and the
+                process's environment is read for keys.
             resume: the recorded session to continue: "latest", a number, or an id.
             history: a conversation to continue: contents, or what `history_json` returned.
             options: the rest.
@@ -81,25 +108,29 @@ class Agent:
         self._given = Arguments(
             model=model,
             instructions=instructions,
-            tools=sequence_of("tools", tools),
-            approve=approve,
+            tools=tools_of(tools),
+            builtin_tools=builtin_names(builtin_tools),
+            approve=self._guarded(approver_of(approve)),
             approval_mode=mode_of(approval_mode),
             policy=sequence_of("policy", policy),
-            hooks=hooks,
+            hooks=hooks_of(hooks),
             limits=limits or Limits(),
             cwd=cwd,
+            isolated=isolated,
             resume=resume,
             history=contents_of(history),
             options=options or AgentOptions(),
         )
         require_usable(self._given)
-        self._runner = SessionRunner(lambda: session_options(self._given))
+        self._home: TemporaryDirectory[str] | None = None
+        self._runner = SessionRunner(self._options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
         self._model = ""
         self._session_id = ""
         self._history = self._given.history
         self._ran = False
+        self._fault: ProgramError | None = None
         self._earlier = Usage()
         self._warnings: list[str] = []
 
@@ -115,7 +146,13 @@ class Agent:
                 "alhena runs on asyncio; no asyncio event loop runs here.",
                 remedy="Under trio, call run_sync in a thread.",
             ) from None
-        await self._runner.__aenter__()
+        if self._given.isolated:
+            self._home = TemporaryDirectory(prefix="alhena-")
+        try:
+            await self._open()
+        except BaseException:
+            self._leave_home()
+            raise
         self._loop = loop
         self._session_id, self._model = self._runner.session_id, self._runner.model
         return self
@@ -124,15 +161,19 @@ class Agent:
         """Stops what still runs and closes connections and files."""
         self._model, self._earlier = self.model, self.usage
         options = self._given.options
+        recorded = options.record and not self._given.isolated
         if self._ran:  # the next opening goes on
             self._given = msgspec.structs.replace(
                 self._given,
-                resume=self.session_id if options.record else None,
-                history=() if options.record else self.history,
+                resume=self.session_id if recorded else None,
+                history=() if recorded else self.history,
                 options=msgspec.structs.replace(options, session_id=None),
             )
         self._history, self._loop = self.history, None
-        await self._runner.__aexit__(None, None, None)
+        try:
+            await self._runner.__aexit__(None, None, None)
+        finally:
+            self._leave_home()
 
     def __enter__(self) -> Self:
         self._thread = LoopThread()
@@ -196,15 +237,43 @@ class Agent:
         """Ends the run in good order: tools are stopped, every call gets its response."""
         self._runner.interrupt()
 
-    def run(self, prompt: str | Sequence[str | Part]) -> Run[str]:
+    if TYPE_CHECKING:
+
+        @overload
+        def run(self, prompt: Prompt) -> Run[str]: ...
+        @overload
+        def run(
+            self,
+            prompt: Prompt,
+            *,
+            output: TypeForm[T],
+            check: Callable[[T], T] | None = None,
+            corrections: int = 1,
+        ) -> Run[T]: ...
+
+    def run(
+        self, prompt: Prompt, *, output: Any = str, check: Any = None, corrections: int = 1
+    ) -> Run[Any]:
         """Starts a prompt: await the run for its Result, or iterate over its events.
 
-        `prompt` is text, or texts and `Part`s in order. Raises InputError for an empty prompt;
+        Args:
+            prompt: text, or texts and `Part`s in order.
+            output: a type: the model is asked for a value of it, which is the result's `output`.
+            check: a function of that value that returns it, or raises ValueError with what is
+                wrong with it.
+            corrections: how often the model is told what is wrong before OutputError is raised.
+
+        Raises InputError for an empty prompt and TypeError for a type that JSON cannot carry;
         awaiting and iterating raise the AlhenaError that ended the run (`LimitError` at a limit),
         and BusyError while another run is at work.
         """
         before, text, attached = parts_of(prompt)
-        collector = ResultCollector()
+        final = None
+        if output is not str:
+            if not isinstance(cast("object", corrections), int) or corrections < 0:
+                raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
+            final = FinalAnswer(*typed(output, check), corrections)
+        collector = ResultCollector(None if final is None else lambda: final.value)
 
         def listen(session: Session) -> Callable[[Event], None]:
             take = collector.start(session)
@@ -216,14 +285,30 @@ class Agent:
 
             return hear
 
-        events = self._runner.run(text, before=before, attached=attached, listen=listen)
-        return Run(events, collector, self._hold)
+        events = self._runner.run(
+            text, before=before, attached=attached, final=final, listen=listen
+        )
+        return Run(events, collector, self._hold, self._cause)
 
-    def run_sync(self, prompt: str | Sequence[str | Part]) -> Result[str]:
-        """Carries a prompt to its result, as `await run(prompt)` does."""
+    if TYPE_CHECKING:
 
-        async def whole() -> Result[str]:
-            return await self.run(prompt)
+        @overload
+        def run_sync(self, prompt: Prompt) -> Result[str]: ...
+        @overload
+        def run_sync(
+            self,
+            prompt: Prompt,
+            *,
+            output: TypeForm[T],
+            check: Callable[[T], T] | None = None,
+            corrections: int = 1,
+        ) -> Result[T]: ...
+
+    def run_sync(self, prompt: Prompt, **more: Any) -> Result[Any]:
+        """Carries a prompt to its result; arguments are those of `run`."""
+
+        async def whole() -> Result[Any]:
+            return await self.run(prompt, **more)
 
         if self._thread is not None:
             return self._thread.call(whole)
@@ -240,13 +325,86 @@ class Agent:
         finally:
             thread.close()
 
-    async def ask(self, prompt: str | Sequence[str | Part]) -> str:
-        """Carries a prompt to its answer and returns the text of the last model turn."""
-        return (await self.run(prompt)).output
+    if TYPE_CHECKING:
 
-    def ask_sync(self, prompt: str | Sequence[str | Part]) -> str:
-        """Carries a prompt to its answer, as `await ask(prompt)` does."""
-        return self.run_sync(prompt).output
+        @overload
+        async def ask(self, prompt: Prompt) -> str: ...
+        @overload
+        async def ask(
+            self,
+            prompt: Prompt,
+            *,
+            output: TypeForm[T],
+            check: Callable[[T], T] | None = None,
+            corrections: int = 1,
+        ) -> T: ...
+
+    async def ask(self, prompt: Prompt, **more: Any) -> Any:
+        """Carries a prompt to its answer and returns that; arguments are those of `run`."""
+        return (await self.run(prompt, **more)).output
+
+    if TYPE_CHECKING:
+
+        @overload
+        def ask_sync(self, prompt: Prompt) -> str: ...
+        @overload
+        def ask_sync(
+            self,
+            prompt: Prompt,
+            *,
+            output: TypeForm[T],
+            check: Callable[[T], T] | None = None,
+            corrections: int = 1,
+        ) -> T: ...
+
+    def ask_sync(self, prompt: Prompt, **more: Any) -> Any:
+        """Carries a prompt to its answer and returns that; arguments are those of `run`."""
+        return self.run_sync(prompt, **more).output
+
+    def _guarded(self, approve: Approver | None) -> Approver | None:
+        """The callback; when it fails, that ends the run."""
+        if approve is None:
+            return None
+
+        async def ask(request: ConfirmationRequest) -> Verdict:
+            try:
+                answer = cast("object", await asked(approve, request))
+            except Exception as error:  # noqa: BLE001  a function of the program may raise anything
+                return self._fail(f"approve raised {type(error).__name__}: {error}", error)
+            if isinstance(answer, bool | Answer | ToolConfirmationOutcome):
+                return answer
+            kind = type(answer).__name__
+            return self._fail(f"approve returned {kind} instead of True, False or an Answer")
+
+        return ask
+
+    def _fail(self, message: str, cause: Exception | None = None) -> Answer:
+        self._fault = ProgramError(message)
+        self._fault.__cause__ = cause
+        self._runner.interrupt()
+        return Answer.no(stop=True)
+
+    def _cause(self, error: AlhenaError) -> AlhenaError:
+        fault, self._fault = self._fault, None
+        return fault or error
+
+    def _options(self) -> SessionOptions:
+        return session_options(self._given, None if self._home is None else self._home.name)
+
+    async def _open(self) -> None:
+        await self._runner.__aenter__()
+        for tool in self._given.tools:
+            if self._runner.workbench.needs_a_person(tool):
+                await self._runner.__aexit__(None, None, None)
+                raise ConfigError(
+                    f"the tool {tool.name} needs approval, and nobody can be asked.",
+                    remedy=f'Pass approve=…, or policy=[Rule.allow("{tool.name}")].',
+                )
+
+    def _leave_home(self) -> None:
+        home, self._home = self._home, None
+        if home is not None:
+            home.cleanup()
 
     async def _hold(self) -> Release | None:
         if self._loop is None:
@@ -281,8 +439,24 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+def typed(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """The schema of a type, and what reads a value of it. Raises TypeError."""
+    try:
+        schema = schema_of(output)
+    except TypeError as error:
+        raise TypeError(f"output cannot be {output!r:.100}: {error}") from None
+    if check is not None and not callable(check):
+        raise TypeError(f"check has to be a function, not {check!r:.60}")
+
+    def read(data: Any) -> Any:
+        value = value_from_json(output, data)
+        return value if check is None else check(value)
+
+    return schema, read
+
+
 def parts_of(
-    prompt: str | Sequence[str | Part],
+    prompt: Prompt,
 ) -> tuple[tuple[Part, ...], str, tuple[Part, ...]]:
     """The parts before the first text of a prompt, that text, and what follows, as parts. Raises
     TypeError."""

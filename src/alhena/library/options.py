@@ -1,7 +1,7 @@
 """The arguments of `Agent`, checked, and the session's options made of them."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeVar, cast
 
@@ -17,6 +17,8 @@ from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import Approver, Edit
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
+from alhena.tools.function import tool
+from alhena.tools.names import BUILT_IN, declared_name
 from alhena.values import Value
 from alhena.wire.content import Content
 
@@ -62,18 +64,25 @@ class AgentOptions(Value, frozen=True, kw_only=True):
     wait_for_servers: bool = True
 
 
+Hook = Callable[[dict[str, Any]], Any] | str | Mapping[str, Any]
+"""A function of the input of a hook, async or not, that returns its output or None; a command; or a
+group with a matcher, as settings.json has it."""
+
+
 class Arguments(Value, frozen=True, kw_only=True):
     """The arguments of `Agent`."""
 
     model: str | ContentGenerator | None
     instructions: str | None
     tools: tuple[Tool, ...]
+    builtin_tools: tuple[str, ...] | None
     approve: Approver | None
     approval_mode: ApprovalMode
     policy: tuple[PolicySource, ...]
-    hooks: Mapping[str, Any] | None
+    hooks: Mapping[str, Any]
     limits: Limits
     cwd: str | PathLike[str] | None
+    isolated: bool
     resume: str | None
     history: tuple[Content, ...]
     options: AgentOptions
@@ -117,27 +126,105 @@ def mode_of(name: str) -> ApprovalMode:
         ) from None
 
 
+def tools_of(items: object) -> tuple[Tool, ...]:
+    """The tools of the program, plain functions made into tools. Raises TypeError."""
+    given: tuple[Any, ...] = sequence_of("tools", items)
+    return tuple(map(_tool, given))
+
+
+def _tool(item: Any) -> Tool:
+    if callable(getattr(item, "build", None)):
+        return item
+    if not callable(item) or isinstance(item, type):
+        raise TypeError(f"tools: {item!r:.60} is neither a tool nor a function")
+    return tool(item)
+
+
+def builtin_names(names: object) -> tuple[str, ...] | None:
+    """The declared names of built-in tools. Raises ConfigError for an unknown one, TypeError."""
+    if names is None:
+        return None
+    found: tuple[Any, ...] = sequence_of("builtin_tools", names)
+    for name in found:
+        if declared_name(str(name)) not in BUILT_IN:
+            raise ConfigError(
+                f"builtin_tools: there is no built-in tool {name!r:.60}.",
+                remedy=f"They are {', '.join(sorted(BUILT_IN))}.",
+            )
+    return tuple(map(declared_name, found))
+
+
+def hooks_of(hooks: Mapping[str, Hook | Sequence[Hook]]) -> dict[str, Any]:
+    """The hooks of the program as a settings document. Raises ConfigError, TypeError."""
+    if not isinstance(cast("object", hooks), Mapping):
+        raise TypeError(f"hooks has to be a mapping of events, not {type(hooks).__name__}")
+    document: dict[str, Any] = {
+        event: [_group(event, hook) for hook in _several(given)] for event, given in hooks.items()
+    }
+    if not document:
+        return {}
+    from alhena.hooks.load import HookDocument, load_hooks
+    from alhena.hooks.model import HookSource
+
+    whole = {"hooks": document}
+    loaded = load_hooks(HookDocument(value=whole, file="hooks", source=HookSource.RUNTIME))
+    for problem in loaded.problems:
+        raise ConfigError(f"{problem.path} {problem.message}.", remedy=problem.remedy or None)
+    return whole
+
+
+def _several(given: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", given) if isinstance(given, list | tuple) else (given,)
+
+
+def _group(event: str, hook: Any) -> Mapping[str, Any]:
+    if isinstance(hook, Mapping):
+        return cast("Mapping[str, Any]", hook)
+    if isinstance(hook, str):
+        return {"hooks": [{"type": "command", "command": hook}]}
+    if not callable(hook):
+        kind = type(hook).__name__
+        raise TypeError(f"hooks[{event!r}] has to be a function, a command or a group, not {kind}")
+    return {"hooks": [{"function": hook}]}
+
+
+def approver_of(approve: object) -> Approver | None:
+    """The callback that approves calls. Raises TypeError."""
+    if approve == "always":
+        return lambda _request: True
+    if approve == "never":
+        return lambda _request: False
+    if approve is not None and not callable(approve):
+        raise TypeError(f"approve has to be callable, 'always' or 'never', not {approve!r:.60}")
+    return cast("Approver | None", approve)
+
+
 def require_usable(given: Arguments) -> None:
     """Raises TypeError for arguments of the wrong type."""
     model = given.model
     if model is not None and not isinstance(model, str) and not hasattr(model, "stream"):
         raise TypeError(f"model has to be a name or a model, not {type(model).__name__}")
-    if given.approve is not None and not callable(given.approve):
-        raise TypeError(f"approve has to be callable, not {type(given.approve).__name__}")
-    for item in given.tools:
-        if not callable(getattr(item, "build", None)):
-            name = getattr(item, "__name__", type(item).__name__)
-            raise TypeError(f"tools: {name} is no tool; make a function one with @tool")
+    if given.isolated and given.resume is not None:
+        raise ConfigError(
+            "resume and isolated exclude each other: an isolated agent reads no records.",
+            remedy="Pass the conversation as history.",
+        )
 
 
-def session_options(given: Arguments) -> SessionOptions:
-    """The options of a session for the arguments of an `Agent`; reads the settings. Raises
-    ConfigError, InputError."""
+def session_options(given: Arguments, home: str | None = None) -> SessionOptions:
+    """The options of a session for the arguments of an `Agent`; reads the settings. `home` is the
+    empty home directory of an isolated one. Raises ConfigError, InputError."""
     more, limits = given.options, given.limits
     cwd = workspace_directory(given.cwd)
     settings, environ = more.settings, os.environ if more.environ is None else more.environ
     found: Mapping[str, Any] = {}
-    if settings is None:
+    if home is not None:
+        environ = {**environ, "GEMINI_CLI_HOME": home, "GEMINI_RESTRICTED_MODE": "true"}
+        settings = settings or open_place(cwd, environ, env_files=False).settings
+        listing = msgspec.structs.replace(settings.context, include_directory_tree=False)
+        settings = msgspec.structs.replace(settings, context=listing)
+        more = msgspec.structs.replace(more, record=False)
+    elif settings is None:
         place = open_place(cwd, environ, skip_trust=more.skip_trust, env_files=more.environ is None)
         settings, environ, found = place.settings, place.environ, of_place(place)
     model, generator = given.model, None
@@ -151,6 +238,7 @@ def session_options(given: Arguments) -> SessionOptions:
         generator=generator,
         system_prompt=given.instructions,
         tools=given.tools,
+        builtin_tools=given.builtin_tools,
         approve=given.approve,
         approval_mode=given.approval_mode,
         policy=given.policy,

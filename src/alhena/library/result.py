@@ -145,10 +145,12 @@ class Run(AsyncIterator[Event], Generic[T]):
         events: "EventStream",
         collector: ResultCollector,
         hold: Hold,
+        cause: Callable[[AlhenaError], AlhenaError],
     ) -> None:
         self._events = events
         self._collector = collector
         self._hold = hold
+        self._cause = cause
         self._started = False
         self._release: Release | None = None
         self._error: AlhenaError | None = None
@@ -163,11 +165,12 @@ class Run(AsyncIterator[Event], Generic[T]):
         try:
             return await anext(self._events)
         except BaseException as error:
-            if isinstance(error, AlhenaError):
-                self._error = error
-                error.result = self._collector.result
             await self._let_go()
-            raise
+            if not isinstance(error, AlhenaError):
+                raise
+            self._error = self._cause(error)
+            self._error.result = self._collector.result
+            raise self._error from self._error.__cause__
 
     def __await__(self) -> Generator[Any, None, Result[T]]:
         return self._awaited().__await__()

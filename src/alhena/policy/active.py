@@ -52,10 +52,11 @@ class ActiveRules:
     """`rules`, the strongest first. Which of them can speak of a command is looked up once for
     each program."""
 
-    __slots__ = ("_candidates", "_spoken", "rules")
+    __slots__ = ("_candidates", "_spoken", "rules", "with_predicates")
 
     def __init__(self, rules: list[PolicyRule]) -> None:
         self.rules = rules
+        self.with_predicates = any(rule.when is not None for rule in rules)
         self._candidates: list[Candidate] | None = None
         self._spoken: dict[frozenset[str | None], _Spoken] = {}
 

@@ -21,7 +21,7 @@ _BEFORE_COMMAND = '{"command":"'
 
 def looks_at_arguments(rule: PolicyRule) -> bool:
     """Does the rule depend on the arguments at all?"""
-    return bool(rule.args_pattern or rule.paths or looks_at_commands(rule))
+    return bool(rule.args_pattern or rule.paths or rule.when or looks_at_commands(rule))
 
 
 def looks_at_commands(rule: PolicyRule) -> bool:

@@ -73,6 +73,10 @@ def rules_for(
 
 def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) -> Decision:
     """The decision, given the rules for this tool (`rules_for`), the strongest first."""
+    if active.with_predicates:
+        active = ActiveRules(
+            [rule for rule in active.rules if rule.when is None or rule.when(call.args)]
+        )
     if is_shell(call):
         from alhena.policy.command_line import decide_command
 

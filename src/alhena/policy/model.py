@@ -1,7 +1,8 @@
 """Rules, calls and decisions as values."""
 
+from collections.abc import Callable, Sequence
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -71,7 +72,8 @@ class PolicyRule(Value, frozen=True, kw_only=True):
     call would touch; `command_prefixes`, `command_regex` and `command_class` look at the `command`
     argument of run_shell_command. `source` says where the rule is written, for
     people; `file` and `line` (from 1) say it for programs, and `layer` says whose rule it is where
-    the tier does not.
+    the tier does not. `when`, for rules of a program, is called with the arguments of a call; the
+    call is denied if it raises.
 
     Blanks around names are removed; an empty text, or a pattern that is no regular expression,
     raises FieldError.
@@ -95,6 +97,7 @@ class PolicyRule(Value, frozen=True, kw_only=True):
     file: str | None = None
     line: int | None = None
     layer: str | None = None
+    when: Callable[[dict[str, Any]], bool] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,6 +113,51 @@ class PolicyRule(Value, frozen=True, kw_only=True):
                 check_pattern(pattern)
             except ValueError as error:
                 raise FieldError(f"a pattern of PolicyRule, {pattern!r:.100}, {error}.") from error
+
+    @classmethod
+    def allow(cls, tool: str, **conditions: Any) -> Self:
+        """A rule that lets calls of a tool ("*": any) run without asking.
+
+        Args:
+            tool: the tool's name; `server__tool` or `server__*` for an MCP server's.
+            **conditions: `command_prefix` (a text, or several), `paths` (gitignore patterns),
+                `when` (a function of the arguments), `message` (what the model is told of a
+                denial), `priority` (0 to 999; 500), or any field of a rule. Of rules with equal
+                priority the first one counts.
+        """
+        return cls._made(PolicyOutcome.ALLOW, tool, **conditions)
+
+    @classmethod
+    def deny(cls, tool: str, **conditions: Any) -> Self:
+        """A rule that denies calls of a tool; arguments are those of `allow`."""
+        return cls._made(PolicyOutcome.DENY, tool, **conditions)
+
+    @classmethod
+    def ask(cls, tool: str, **conditions: Any) -> Self:
+        """A rule that has calls of a tool approved; arguments are those of `allow`."""
+        return cls._made(PolicyOutcome.ASK_USER, tool, **conditions)
+
+    @classmethod
+    def _made(
+        cls,
+        decision: PolicyOutcome,
+        tool: str,
+        *,
+        command_prefix: str | Sequence[str] = (),
+        message: str | None = None,
+        priority: int = 500,
+        **fields: Any,
+    ) -> Self:
+        prefixes = (command_prefix,) if isinstance(command_prefix, str) else tuple(command_prefix)
+        return cls(
+            decision=decision,
+            priority=priority,
+            tool_names=() if tool == "*" else (tool,),
+            command_prefixes=prefixes,
+            deny_message=message,
+            source="the program",
+            **fields,
+        )
 
     @property
     def final_priority(self) -> float:

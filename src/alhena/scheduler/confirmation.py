@@ -48,12 +48,14 @@ class Payload(
 ):
     """Details of an answer.
 
-    For proceeding outcomes: `new_content` replaces the whole content that an edit writes, `answers`
-    are those to ask_user (index as text -> answer), `approval_mode` is the mode after plan mode.
-    For cancel: `reason` (or `feedback`) is passed to the model, and `scope` "all" cancels all other
-    calls too. `approved` false refuses a plan, whatever the outcome.
+    For proceeding outcomes: `args` replace the arguments of the call, `new_content` the whole
+    content that an edit writes; `answers` are those to ask_user (index as text -> answer),
+    `approval_mode` is the mode after plan mode. For cancel: `reason` (or `feedback`) is passed to
+    the model, and `scope` "all" cancels all other calls too. `approved` false refuses a plan,
+    whatever the outcome.
     """
 
+    args: dict[str, Any] | None = None
     new_content: str | None = None
     answers: dict[str, str] | None = None
     approved: bool | None = None
@@ -71,6 +73,21 @@ class Answer(Value, frozen=True):
 
     outcome: Outcome
     payload: Payload = NOTHING
+
+    @classmethod
+    def yes(cls, args: dict[str, Any] | None = None) -> "Answer":
+        """Approves this call; with `args`, with these arguments instead, if the policy agrees."""
+        return cls(Outcome.PROCEED_ONCE, Payload(args=args))
+
+    @classmethod
+    def no(cls, why: str = "", *, stop: bool = False) -> "Answer":
+        """Refuses this call; the model is told why. `stop` ends the other calls of the turn too."""
+        return cls(Outcome.CANCEL, Payload(reason=why or None, scope="all" if stop else "call"))
+
+    @classmethod
+    def always(cls) -> "Answer":
+        """Approves this call and, for the session, similar ones."""
+        return cls(Outcome.PROCEED_ALWAYS)
 
 
 class ConfirmationRequest(
@@ -181,6 +198,7 @@ def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
     proceeds, cancels = answer.outcome in PROCEEDING, answer.outcome is Outcome.CANCEL
     plan = isinstance(details, ExitPlanModeConfirmation)
     fitting = {
+        "args": proceeds and not plan and not isinstance(details, AskUserConfirmation),
         "newContent": proceeds and request.modifiable,
         "answers": proceeds and isinstance(details, AskUserConfirmation),
         "approved": plan,
@@ -449,7 +467,9 @@ def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePol
 
 def changes(answer: Answer) -> bool:
     """True if the answer also changes the call."""
-    return answer.outcome is Outcome.MODIFY_WITH_EDITOR or answer.payload.new_content is not None
+    payload = answer.payload
+    changed = payload.new_content is not None or payload.args is not None
+    return changed or answer.outcome is Outcome.MODIFY_WITH_EDITOR
 
 
 def refuses(answer: Answer) -> bool:

@@ -4,7 +4,7 @@ call."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -391,19 +391,37 @@ class Asker:
         the problem if nothing was changed; None if the call has ended."""
         invocation, entry, details = call.invocation, call.entry, asked.details
         asked = msgspec.structs.replace(asked, problem="")
-        if entry is None or not isinstance(invocation, ModifiableInvocation):
+        if entry is not None and answer.payload.args is not None:
+            made = _with_args(entry, answer.payload.args)
+        elif entry is None or not isinstance(invocation, ModifiableInvocation):
             return msgspec.structs.replace(asked, problem="What it writes cannot be changed.")
-        if answer.outcome is Outcome.MODIFY_WITH_EDITOR and isinstance(details, EditConfirmation):
-            enter_waiting(call, msgspec.structs.replace(details, is_modifying=True))
-            if call.ended:
-                return None
-        made = await self._made(call, invocation, answer)
+        else:
+            made = await self._edited(call, invocation, details, answer)
         if made is None or call.ended:
             return None
         if isinstance(made, ToolFailure):
             return msgspec.structs.replace(asked, problem=made.message)
         if made is invocation:
             return asked
+        return await self._reconsidered(call, entry, made, asked)
+
+    async def _edited(
+        self,
+        call: TrackedCall,
+        invocation: ModifiableInvocation,
+        details: ConfirmationDetails,
+        answer: Answer,
+    ) -> ToolInvocation | ToolFailure | None:
+        if answer.outcome is Outcome.MODIFY_WITH_EDITOR and isinstance(details, EditConfirmation):
+            enter_waiting(call, msgspec.structs.replace(details, is_modifying=True))
+            if call.ended:
+                return None
+        return await self._made(call, invocation, answer)
+
+    async def _reconsidered(
+        self, call: TrackedCall, entry: RegisteredTool, made: ToolInvocation, asked: Asked
+    ) -> Asked | None:
+        """Puts the changed call to the policy; returns the next question, None if it has ended."""
         call.change(made)
         call.modified = True
         decision = await self._decide(call)
@@ -417,7 +435,7 @@ class Asker:
         call.decision = decision
         by_policy = decision.outcome is PolicyOutcome.ASK_USER and not asked.by_hook
         why = decision if by_policy else asked.why
-        return msgspec.structs.replace(asked, details=shown or details, why=why)
+        return msgspec.structs.replace(asked, details=shown or asked.details, why=why)
 
     async def _made(
         self, call: TrackedCall, invocation: ModifiableInvocation, answer: Answer
@@ -432,3 +450,12 @@ class Asker:
         if isinstance(made, asyncio.CancelledError):
             return ToolFailure("The editor was given up.")
         return made
+
+
+def _with_args(entry: RegisteredTool, args: dict[str, Any]) -> ToolInvocation | ToolFailure:
+    """The call with these arguments."""
+    boundary = Boundary()
+    with boundary:
+        return entry.tool.build(args)
+    failure = "nothing" if boundary.failure is None else one_line(boundary.failure)
+    return ToolFailure(f"the tool made {failure} of it")

@@ -28,19 +28,9 @@ from alhena.tools.names import is_declarable
 from alhena.tools.params import validate
 from alhena.tools.schema import excerpt, respelled
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
+from alhena.tools.value_types import SUPPORTED, inlined
 from alhena.wire.content import Part
 from alhena.wire.request import FunctionDeclaration
-
-_JSON_TYPES: dict[type[object], str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-}
-_SUPPORTED = (
-    "use str, int, float, bool, list, dict, Optional, Union, Literal, Enum, TypedDict, a dataclass "
-    "or a msgspec.Struct"
-)
 
 
 class Signature:
@@ -116,7 +106,7 @@ class Signature:
             raise TypeError(f"{where} has no fixed name; a tool takes named parameters only")
         hint = self._hints.get(parameter.name)
         if hint is None:
-            raise TypeError(f"{where} has no type hint; {_SUPPORTED}")
+            raise TypeError(f"{where} has no type hint; {SUPPORTED}")
         return hint
 
     def _schema(self, name: str, hint: Any) -> dict[str, Any]:
@@ -126,56 +116,13 @@ class Signature:
         except TypeError as error:
             reason = str(error).splitlines()[-1]
             raise TypeError(
-                f"{where}, which cannot be put to a model ({reason}); {_SUPPORTED}"
+                f"{where}, which cannot be put to a model ({reason}); {SUPPORTED}"
             ) from error
         definitions = cast("dict[str, Any]", root.pop("$defs", {}))
-        node = _inlined(root, definitions, (), where)
+        node = inlined(root, definitions, (), where)
         if not node:
-            raise TypeError(f"{where}, which says nothing about the value; {_SUPPORTED}")
+            raise TypeError(f"{where}, which says nothing about the value; {SUPPORTED}")
         return node
-
-
-def _inlined(
-    node: Any, definitions: Mapping[str, Any], path: tuple[str, ...], where: str
-) -> dict[str, Any]:
-    """Replaces references in a schema node by their targets and adds a type to every enum."""
-    reference = node.get("$ref")
-    if isinstance(reference, str):
-        name = reference.rpartition("/")[2]
-        if name in path:
-            raise TypeError(f"{where}, which contains itself ({name}); {_SUPPORTED}")
-        return _inlined(definitions[name], definitions, (*path, name), where)
-    made: dict[str, Any] = {}
-    for key, value in node.items():
-        if key == "title" or (key == "description" and _is_generated(node, value)):
-            continue
-        if key == "properties":
-            made[key] = {
-                name: _inlined(child, definitions, path, where) for name, child in value.items()
-            }
-        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
-            made[key] = _inlined(value, definitions, path, where)
-        elif key in {"anyOf", "prefixItems"}:
-            made[key] = [_inlined(child, definitions, path, where) for child in value]
-        elif not (key == "required" and not value):
-            made[key] = value
-    return _typed_enum(made, where) if "enum" in made and "type" not in made else made
-
-
-def _typed_enum(node: dict[str, Any], where: str) -> dict[str, Any]:
-    choices = cast("list[object]", node["enum"])
-    values = [choice for choice in choices if choice is not None]
-    names = {_JSON_TYPES.get(type(value)) for value in values}
-    name = names.pop() if len(names) == 1 else None
-    if name is None:
-        raise TypeError(f"{where}, whose choices are not all of one type; {_SUPPORTED}")
-    typed = {**node, "type": name, "enum": values}
-    return typed if len(values) == len(choices) else {"anyOf": [typed, {"type": "null"}]}
-
-
-def _is_generated(node: Mapping[str, Any], description: str) -> bool:
-    """True when Python generated this docstring, as for dataclasses: "Name(a: int)"."""
-    return description.startswith(f"{node.get('title')}(")
 
 
 def _annotated_text(hint: Any) -> str | None:

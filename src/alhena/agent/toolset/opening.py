@@ -234,7 +234,8 @@ def open_workbench(
             workspace.cwd, workspace.roots, trusted=gathered.trusted
         ),
     )
-    registry = ToolRegistry(builtin_tools(host))
+    wanted = BUILT_IN if options.builtin_tools is None else frozenset(options.builtin_tools)
+    registry = ToolRegistry(tool for tool in builtin_tools(host) if tool.name in wanted)
     bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
     bench.filters = gathered.filters
     bench.model_configs = options.settings.model_configs
@@ -254,14 +255,12 @@ def open_workbench(
         _hang_hooks(bench, options, links, groups, plans)
     bench.modes.allows_yolo = not options.settings.security.disable_yolo_mode
     bench.offers_always = not options.settings.security.disable_always_allow
-    register_session_tools(bench, links, plans)
+    register_session_tools(bench, links, plans, wanted)
     if options.settings.tools.discovery_command:
         from alhena.agent.toolset.discovery import add_discovery
 
         add_discovery(bench, options, (groups, sandbox), trusted=gathered.trusted)
-    settings = options.settings
-    named = settings.mcp_servers or settings.mcp.server_command or options.held_servers
-    if options.servers and named:
+    if options.servers and _names_servers(options):
         from alhena.agent.toolset.mcp import add_servers
 
         add_servers(bench, options, groups, trusted=gathered.trusted)
@@ -275,6 +274,11 @@ def open_workbench(
             warnings.append(warning)
     bench.warnings += tuple(warnings)
     return bench
+
+
+def _names_servers(options: SessionOptions) -> bool:
+    settings = options.settings
+    return bool(settings.mcp_servers or settings.mcp.server_command or options.held_servers)
 
 
 def require_mode(options: SessionOptions) -> None:

@@ -1,7 +1,7 @@
 """Tools that belong to a session: plan mode, subagents, and those that a command of the settings
 lists."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,11 @@ _ANSWERED = PolicyRule(
 somebody is, only not for approvals."""
 
 
-def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path) -> None:
-    """Adds them to the workbench's registry. `plans` is where approved plans are kept."""
+def register_session_tools(
+    bench: "Workbench", links: SessionLinks, plans: Path, wanted: Collection[str]
+) -> None:
+    """Adds those that are `wanted` to the workbench's registry. `plans` is where approved plans are
+    kept."""
 
     def enter_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import EnterPlanMode
@@ -40,12 +43,16 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
 
         return ExitPlanMode(bench.modes, plans)
 
-    bench.registry.register(LazyTool("enter_plan_mode", enter_plan_mode))
-    bench.registry.register(LazyTool("exit_plan_mode", exit_plan_mode))
+    def register(tool: Tool) -> None:
+        if tool.name in wanted:
+            bench.registry.register(tool)
+
+    register(LazyTool("enter_plan_mode", enter_plan_mode))
+    register(LazyTool("exit_plan_mode", exit_plan_mode))
     if links.ask is not None:
         from alhena.tools.builtin.ask_user import AskUser
 
-        bench.registry.register(AskUser(links.ask))
+        register(AskUser(links.ask))
         if not bench.context.interactive:
             bench.engine.add_rule(_ANSWERED)
 
@@ -63,7 +70,7 @@ def register_session_tools(bench: "Workbench", links: SessionLinks, plans: Path)
         return await agents.run(name, objective, context)
 
     summaries = tuple(agent.summary for agent in builtin_agents())
-    bench.registry.register(DelegateToAgent(summaries, run))
+    register(DelegateToAgent(summaries, run))
 
 
 def open_fetcher(environ: Mapping[str, str]) -> "GuardedFetcher":

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from alhena.agent.limits.turns import Spending
 from alhena.agent.model_access import Source
 from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings
@@ -330,6 +332,11 @@ class Workbench:
         if _SHELL in denied and not context.interactive:  # nothing can have been started
             denied += _OF_SHELL
         self.registry.hide(denied)
+
+    def needs_a_person(self, tool: Tool) -> bool:
+        """True for a tool whose calls are denied only because nobody can be asked."""
+        asking = msgspec.structs.replace(self.context, interactive=True)
+        return self._only_denied(tool, self.context) and not self._only_denied(tool, asking)
 
     def _only_denied(self, tool: Tool, context: PolicyContext) -> bool:
         entry = self.registry.find(tool.name)

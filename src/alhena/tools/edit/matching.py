@@ -164,12 +164,11 @@ def _loose(text: str, change: _Change, expected: int | None) -> Match | None:
 
 def _similar(text: str, change: _Change) -> Match | None:
     """The one place that differs by typos in long words."""
+    places = _line_places(text, change.old, _without_long_words, all_overlapping=True)
     spans = [
-        (start, end)
-        for start, end in _line_places(text, change.old, _without_long_words)
-        if _only_typos(text, text[start:end], change.old)
+        (start, end) for start, end in places if _only_typos(text, text[start:end], change.old)
     ]
-    if len(spans) != 1:
+    if len(places) > MAX_PLACES or len(spans) != 1:
         return None
     edit = _graft(text, spans[0], change)
     return None if edit is None else Match(Rung.FUZZY, 1, spans, [edit])
@@ -247,11 +246,14 @@ _COMPARED = 1_000_000
 """Maximum number of lines compared by indentation, plus twice those of the file."""
 
 
-def _line_places(text: str, old: str, form: Callable[[str], str]) -> list[Span]:
+def _line_places(
+    text: str, old: str, form: Callable[[str], str], *, all_overlapping: bool = False
+) -> list[Span]:
     """Whole lines that have the same `form` as the lines of `old` and are nested as those are.
 
-    Of overlapping places, two are returned. Lines are turned into single characters for a search in
-    linear time. Empty if too many places have to be compared: a partial result would mislead.
+    Of overlapping places, two are returned, unless `all_overlapping`. Lines are turned into single
+    characters for a search in linear time. Empty if too many places have to be compared: a partial
+    result would mislead.
     """
     given = old.split("\n")
     wanted = [form(line) for line in given]
@@ -274,7 +276,7 @@ def _line_places(text: str, old: str, form: Callable[[str], str]) -> list[Span]:
             return []
         if aligned([(indent, indent_of(lines[at + index])) for index, indent in indents]):
             found.append(at)
-            if at < end:
+            if at < end and not all_overlapping:
                 break
             end = at + len(wanted)
         at = text.find(pattern, at + 1)

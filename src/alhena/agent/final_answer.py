@@ -1,0 +1,153 @@
+"""A value that a run has to end with: its schema, its check, its correction."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from alhena.agent.loop import FINAL
+from alhena.chat.chat import Chat
+from alhena.errors import AlhenaError
+from alhena.events import ToolCallResponseEvent
+from alhena.tools.response import error_parts, response_parts
+from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import MODEL, Part, text_content
+from alhena.wire.json_values import as_object
+from alhena.wire.request import (
+    FunctionDeclaration,
+    GenerateContentConfig,
+    GenerationConfig,
+    Tool,
+)
+
+_TAKEN = "The answer was taken."
+_USE_IT = f"Give the answer by calling {FINAL}, not as text."
+
+
+class OutputError(AlhenaError):
+    """The model gave no valid value. `text` is its last answer, `reasons` say what was wrong with
+    each one."""
+
+    kind = "output"
+
+    def __init__(self, text: str, reasons: tuple[str, ...]) -> None:
+        super().__init__(
+            f"the model gave no valid output: {reasons[-1]}",
+            remedy="Allow more corrections=, or ask for less.",
+        )
+        self.text = text
+        self.reasons = reasons
+
+
+class FinalAnswer:
+    """`read` makes the value of the JSON that the model gives for `schema`, or raises ValueError
+    with the reason, of which the model is told at most `corrections` times."""
+
+    def __init__(
+        self, schema: dict[str, Any], read: Callable[[Any], Any], corrections: int
+    ) -> None:
+        self._wrapped = schema.get("type") != "object"
+        if self._wrapped:
+            rest = {key: value for key, value in schema.items() if key != "$defs"}
+            named = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+            schema = {"type": "object", "properties": {"value": rest}, "required": ["value"]}
+            schema |= named
+        self._schema = schema
+        self._read = read
+        self._left = corrections
+        self._reasons: list[str] = []
+        self._text = ""
+        self.by_tool = False
+        self.value: Any = None
+        self.given = False
+        self.error: OutputError | None = None
+
+    def adapted(self, config: GenerateContentConfig) -> GenerateContentConfig:
+        """The settings of a request that asks for the value: where there are tools, by a tool."""
+        self.by_tool = self.by_tool or bool(config.tools)
+        if not self.by_tool:
+            wanted = replace(
+                config.generation_config or GenerationConfig(),
+                response_mime_type="application/json",
+                response_json_schema=self._schema,
+            )
+            return replace(config, generation_config=wanted)
+        declaration = FunctionDeclaration(
+            name=FINAL,
+            description="Ends the work with its result. Call it once, when everything is done.",
+            parameters_json_schema=self._schema,
+        )
+        *others, last = config.tools or (Tool(),)
+        declared = (*(last.function_declarations or ()), declaration)
+        return replace(config, tools=(*others, replace(last, function_declarations=declared)))
+
+    @property
+    def over(self) -> bool:
+        """True when there is a value, or no further correction is allowed."""
+        return self.given or self.error is not None
+
+    def finish(self, chat: Chat) -> None:
+        """Ends the conversation with the value. Raises OutputError."""
+        if self.error is not None:
+            raise self.error
+        chat.history.add_model(text_content(MODEL, self._text))
+
+    def read_text(self, text: str) -> Part | None:
+        """Takes an answer as text; returns what to tell the model if it is not valid. Raises
+        OutputError."""
+        if self.by_tool:
+            reason = _USE_IT
+        else:
+            try:
+                data = json.loads(text)
+            except ValueError as error:
+                reason = f"it is not JSON: {error}"
+            else:
+                reason = self._taken(data)
+        if not reason:
+            return None
+        self._refused(text, reason)
+        if self.error is not None:
+            raise self.error
+        return Part(text=f"The answer is not valid. {reason} Answer again.")
+
+    def read_call(self, call: ToolCallRequestInfo) -> tuple[Part, ToolCallResponseEvent]:
+        """Takes a call of the tool: its response, and the event of it. Sets `error` when no further
+        correction is allowed."""
+        reason = "An answer was given already." if self.given else self._taken(call.args)
+        text = json.dumps(call.args, ensure_ascii=False)
+        if not reason:
+            self._text = text
+        elif not self.given:
+            self._refused(text, reason)
+        made = error_parts if reason else response_parts
+        (part,) = made(call.name, call.call_id, reason or _TAKEN)
+        event = ToolCallResponseEvent(
+            call_id=call.call_id,
+            name=call.name,
+            status="error" if reason else "success",
+            display=reason or _TAKEN,
+            error=reason or None,
+        )
+        return part, event
+
+    def _taken(self, data: Any) -> str:
+        """Reads a value; returns the reason why it is none."""
+        try:
+            if self._wrapped:
+                whole = as_object(data)
+                if whole is None or "value" not in whole:
+                    return 'It has to be an object with the field "value".'
+                data = whole["value"]
+            self.value = self._read(data)
+        except ValueError as error:
+            return f"{str(error).rstrip('.')}."
+        self.given = True
+        return ""
+
+    def _refused(self, text: str, reason: str) -> None:
+        self._reasons.append(reason)
+        if self._left <= 0:
+            self.error = OutputError(text, tuple(self._reasons))
+        self._left -= 1
