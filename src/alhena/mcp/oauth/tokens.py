@@ -214,62 +214,50 @@ def _name(entry: object) -> str | None:
     return name if isinstance(name, str) else None
 
 
+_KEYS = {
+    "access_token": ("token", "accessToken"),
+    "refresh_token": ("token", "refreshToken"),
+    "scope": ("token", "scope"),
+    "server_url": ("", "mcpServerUrl"),
+    "client_id": ("", "clientId"),
+    "token_url": ("", "tokenUrl"),
+    "client_secret": (OWN_KEY, "clientSecret"),
+    "auth_method": (OWN_KEY, "tokenEndpointAuthMethod"),
+    "issuer": (OWN_KEY, "issuer"),
+    "resource": (OWN_KEY, "resource"),
+    "audience": (OWN_KEY, "audience"),
+    "wanted": (OWN_KEY, "scopesWanted"),
+}
+"""The place of each text of a token: an object in the entry, or "" for the entry, and a key."""
+
+
 def _token(entry: Any) -> StoredToken | None:
     """The token of an entry; None when it has no usable one."""
     fields = cast("dict[str, Any]", entry)
-    token, own = _object(fields.get("token")), _object(fields.get(OWN_KEY))
-    access = carried_text(token.get("accessToken"))
-    if not access or " " in access:
+    objects = {
+        "": fields,
+        "token": _object(fields.get("token")),
+        OWN_KEY: _object(fields.get(OWN_KEY)),
+    }
+    texts = {name: carried_text(objects[place].get(key)) for name, (place, key) in _KEYS.items()}
+    if not texts["access_token"] or " " in texts["access_token"]:
         return None
-    return StoredToken(
-        server_name=fields["serverName"],
-        server_url=carried_text(fields.get("mcpServerUrl")),
-        access_token=access,
-        refresh_token=carried_text(token.get("refreshToken")),
-        expires_at=_seconds(token.get("expiresAt")),
-        scope=carried_text(token.get("scope")),
-        client_id=carried_text(fields.get("clientId")),
-        client_secret=carried_text(own.get("clientSecret")),
-        auth_method=carried_text(own.get("tokenEndpointAuthMethod")) or "none",
-        token_url=carried_text(fields.get("tokenUrl")),
-        issuer=carried_text(own.get("issuer")),
-        resource=carried_text(own.get("resource")),
-        audience=carried_text(own.get("audience")),
-        wanted=carried_text(own.get("scopesWanted")),
-    )
+    texts["auth_method"] = texts["auth_method"] or "none"
+    expires_at = _seconds(objects["token"].get("expiresAt"))
+    return StoredToken(server_name=fields["serverName"], expires_at=expires_at, **texts)
 
 
 def _entry(token: StoredToken, old: dict[str, Any], now: float) -> dict[str, Any]:
-    expiry = token.expires_at
-    given = {
-        "accessToken": token.access_token,
-        "refreshToken": token.refresh_token,
-        "expiresAt": None if expiry is None else int(expiry * 1000),
-        "tokenType": "Bearer",
-        "scope": token.scope,
-    }
-    own = {
-        "clientSecret": token.client_secret,
-        "tokenEndpointAuthMethod": token.auth_method,
-        "issuer": token.issuer,
-        "resource": token.resource,
-        "audience": token.audience,
-        "scopesWanted": token.wanted,
-    }
-    known = {
-        "serverName": token.server_name,
-        "token": _present(given),
-        "clientId": token.client_id,
-        "tokenUrl": token.token_url,
-        "mcpServerUrl": token.server_url,
-        "updatedAt": int(now * 1000),
-        OWN_KEY: _present(own),
-    }
-    return old | _present(known)
-
-
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value not in (None, "")}
+    own: dict[str, Any] = {}
+    given: dict[str, Any] = {"tokenType": "Bearer"}
+    entry = old | {"serverName": token.server_name, "updatedAt": int(now * 1000)}
+    objects = {"": entry, "token": given, OWN_KEY: own}
+    for name, (place, key) in _KEYS.items():
+        if text := getattr(token, name):
+            objects[place][key] = text
+    if token.expires_at is not None:
+        given["expiresAt"] = int(token.expires_at * 1000)
+    return entry | {"token": given, OWN_KEY: own}
 
 
 def _object(value: object) -> dict[str, Any]:
