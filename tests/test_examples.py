@@ -35,6 +35,23 @@ def test_the_embedding_example_is_short_and_runs_without_a_key(project: Path):
     assert "[approving count_words {'path': 'README.md'}" in ran.stdout
 
 
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+OWN = {"embed.py", "native_provider.py"}
+"""Examples with tests of their own."""
+PUBLIC = {"alhena", "alhena.errors", "alhena.events", "alhena.models", "alhena.testing"}
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in OWN])
+def test_each_example_is_short_public_and_runs_without_a_key(name: str, project: Path):
+    source = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    assert source.count("\n") <= 40
+    assert set(re.findall(r"from (alhena[\w.]*) import", source)) <= PUBLIC
+    ran = run(f"examples/{name}", project)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip()
+    assert ran.stderr == ""
+
+
 def test_the_demo_shows_at_least_three_tools_on_real_files_and_an_answer():
     ran = run("scripts/demo.py", ROOT)
     assert ran.returncode == 0, ran.stderr

@@ -9,15 +9,17 @@ from alhena.version import __version__
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena import events
+    from alhena import events, testing
     from alhena.agent.final_answer import OutputError
     from alhena.agent.limits.errors import BusyError, LimitError
     from alhena.agent.limits.turns import Usage
     from alhena.config.errors import ConfigError
     from alhena.errors import AlhenaError
     from alhena.library.agent import Agent
+    from alhena.library.many import run_many
     from alhena.library.options import AgentOptions, Hook, Limits
     from alhena.library.result import DeniedCall, Result, Run
+    from alhena.library.servers import HttpServer, InProcessServer, Server, StdioServer
     from alhena.models.generator import ContentGenerator as Model
     from alhena.policy.model import ApprovalMode
     from alhena.policy.model import PolicyRule as Rule
@@ -39,6 +41,8 @@ __all__ = [
     "Content",
     "DeniedCall",
     "Hook",
+    "HttpServer",
+    "InProcessServer",
     "Kind",
     "LimitError",
     "Limits",
@@ -48,11 +52,15 @@ __all__ = [
     "Result",
     "Rule",
     "Run",
+    "Server",
+    "StdioServer",
     "Tool",
     "ToolResult",
     "Usage",
     "__version__",
     "events",
+    "run_many",
+    "testing",
     "tool",
 ]
 
@@ -69,6 +77,8 @@ _HOMES = {
     "Content": "alhena.wire.content",
     "DeniedCall": "alhena.library.result",
     "Hook": "alhena.library.options",
+    "HttpServer": "alhena.library.servers",
+    "InProcessServer": "alhena.library.servers",
     "Kind": "alhena.tools.contract",
     "LimitError": "alhena.agent.limits.errors",
     "Limits": "alhena.library.options",
@@ -78,14 +88,17 @@ _HOMES = {
     "Result": "alhena.library.result",
     "Rule": "alhena.policy.model",
     "Run": "alhena.library.result",
+    "Server": "alhena.library.servers",
+    "StdioServer": "alhena.library.servers",
     "Tool": "alhena.tools.contract",
     "ToolResult": "alhena.tools.contract",
     "Usage": "alhena.agent.limits.turns",
+    "run_many": "alhena.library.many",
     "tool": "alhena.tools.function",
 }
 _OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
 """Names of the classes that are called otherwise where they are defined."""
-_MODULES = ("events",)
+_MODULES = ("events", "testing")
 
 
 def __getattr__(name: str) -> object:

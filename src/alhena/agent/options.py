@@ -30,7 +30,8 @@ class SessionOptions(Value, frozen=True, kw_only=True):
 
     Beside what `Agent` and `AgentOptions` describe: `environ` and `settings` are loaded for `cwd`;
     `generator` answers instead of the one chosen by model and credentials; `builtin_tools`: the
-    only ones declared; `interactive`: someone can be asked; `servers`: connect to MCP servers;
+    only ones declared; `interactive`: someone can be asked; `servers`: connect to MCP servers, of
+    which `in_process_servers` are objects of the SDK by name;
     `held_servers`: blocked ones with the reason; `acceptance` is asked before each other one
     starts; `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
     `facts` go to telemetry (output_format, debug_mode), `notices` to the person with the first run.
@@ -57,6 +58,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     hooks: Mapping[str, Any] | None = None
     include_directories: tuple[str, ...] = ()
     servers: bool = True
+    in_process_servers: Mapping[str, Any] = {}
     wait_for_servers: bool = True
     held_servers: Mapping[str, str] = {}
     acceptance: "Acceptance | None" = None

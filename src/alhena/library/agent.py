@@ -36,6 +36,7 @@ from alhena.library.options import (
     tools_of,
 )
 from alhena.library.result import Release, Result, ResultCollector, Run
+from alhena.library.servers import Server
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
@@ -73,6 +74,7 @@ class Agent:
         approve: Approver | Literal["always", "never"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
+        servers: Mapping[str, Server] = MappingProxyType({}),
         hooks: Mapping[str, Hook | Sequence[Hook]] = MappingProxyType({}),
         limits: Limits | None = None,
         cwd: str | PathLike[str] | None = None,
@@ -94,6 +96,7 @@ class Agent:
                 such calls are denied, and tools that need it are not declared.
             approval_mode: "default", "auto_edit", "yolo" or "plan".
             policy: rules, policy files, or directories of them.
+            servers: MCP servers by name, beside those of the settings.
             hooks: functions or commands by event ("BeforeTool", …), as docs/hooks.md describes
                 their input and output.
             limits: turns, tokens, seconds and cost.
@@ -113,6 +116,7 @@ class Agent:
             approve=self._guarded(approver_of(approve)),
             approval_mode=mode_of(approval_mode),
             policy=sequence_of("policy", policy),
+            servers=servers,
             hooks=hooks_of(hooks),
             limits=limits or Limits(),
             cwd=cwd,

@@ -11,6 +11,7 @@ from alhena.agent.options import PolicySource, SessionOptions, of_place, workspa
 from alhena.config.effective_settings import open_place
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
+from alhena.library.servers import InProcessServer, Server, entries_of
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.bus import MessageBus
@@ -79,6 +80,7 @@ class Arguments(Value, frozen=True, kw_only=True):
     approve: Approver | None
     approval_mode: ApprovalMode
     policy: tuple[PolicySource, ...]
+    servers: Mapping[str, Server]
     hooks: Mapping[str, Any]
     limits: Limits
     cwd: str | PathLike[str] | None
@@ -204,6 +206,9 @@ def require_usable(given: Arguments) -> None:
     model = given.model
     if model is not None and not isinstance(model, str) and not hasattr(model, "stream"):
         raise TypeError(f"model has to be a name or a model, not {type(model).__name__}")
+    if not isinstance(cast("object", given.servers), Mapping):
+        raise TypeError("servers has to be a mapping of names to servers")
+    entries_of(given.servers)
     if given.isolated and given.resume is not None:
         raise ConfigError(
             "resume and isolated exclude each other: an isolated agent reads no records.",
@@ -227,6 +232,10 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
     elif settings is None:
         place = open_place(cwd, environ, skip_trust=more.skip_trust, env_files=more.environ is None)
         settings, environ, found = place.settings, place.environ, of_place(place)
+    if given.servers:
+        merged = {**settings.mcp_servers, **entries_of(given.servers)}
+        settings = msgspec.structs.replace(settings, mcp_servers=merged)
+    here = given.servers.items()
     model, generator = given.model, None
     if model is not None and not isinstance(model, str):
         model, generator = getattr(model, "name", None), model
@@ -243,6 +252,9 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
         approval_mode=given.approval_mode,
         policy=given.policy,
         hooks=given.hooks,
+        in_process_servers={
+            name: each.server for name, each in here if isinstance(each, InProcessServer)
+        },
         max_turns=-1 if limits.turns is None else limits.turns,
         max_tokens=limits.tokens,
         max_seconds=limits.seconds,

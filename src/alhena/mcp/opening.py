@@ -59,6 +59,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     auth: Auth | None = None
     why_held: WhyHeld | None = None
     longest_s: float = LONGEST_S
+    in_process: Mapping[str, Any] = {}
 
 
 def opener(around: Surroundings) -> Open:
@@ -71,7 +72,9 @@ def opener(around: Surroundings) -> Open:
         await _require_accepted(name, around.why_held)
         timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000
         facts = SessionFacts(roots=around.roots, timeout_s=timeout_s, longest_s=around.longest_s)
-        if server.transport is Transport.STDIO:
+        if name in around.in_process:
+            opening = _in_process(around.in_process[name], facts, events)
+        elif server.transport is Transport.STDIO:
             opening = _over_stdio(name, server, around, facts, events)
         else:
             opening = _over_http(name, server, around, facts, events)
@@ -119,6 +122,20 @@ async def _require_accepted(name: str, why_held: WhyHeld | None) -> None:
     why = await in_daemon_thread(lambda: why_held(name))
     if why:
         raise McpConnectError(why)
+
+
+@asynccontextmanager
+async def _in_process(
+    server: Any, facts: SessionFacts, events: ServerEvents
+) -> AsyncGenerator[Connection]:
+    await _import_sdk()
+    events.loaded()
+    from mcp.client._memory import InMemoryTransport
+
+    from alhena.mcp.sdk import connected
+
+    async with connected(InMemoryTransport(server), facts, events) as connection:
+        yield connection
 
 
 @asynccontextmanager

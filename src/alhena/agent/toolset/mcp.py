@@ -252,6 +252,7 @@ def add_servers(
 
     roots = bench.workspace.roots
     around = surroundings(environ, settings, roots, kept, warn, trusted=trusted)
+    around = replace(around, in_process=options.in_process_servers)
     if options.acceptance is not None:
         around = replace(around, why_held=options.acceptance.server)
     configured = partial(configured_servers, settings, environ, held=options.held_servers)

@@ -1,0 +1,113 @@
+"""Many prompts at a time."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena import Agent, run_many
+from alhena.errors import ProgramError
+from alhena.testing import Call, TestModel
+
+
+def echo(request: dict[str, Any]) -> str:
+    return request["contents"][-1]["parts"][-1]["text"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 50])
+async def test_each_prompt_has_its_outcome(project: Path, concurrency: int):
+    model = TestModel(*[echo] * 20)
+    tasks = [f"prompt {number}" for number in range(20)]
+    outcomes = [
+        outcome
+        async for outcome in run_many(
+            tasks, agent=lambda: Agent(model, isolated=True, cwd=project), concurrency=concurrency
+        )
+    ]
+    assert sorted(str(each.task) for each in outcomes) == sorted(tasks)
+    assert all(each.result and each.result.output == each.task for each in outcomes)
+
+
+async def test_no_more_run_than_may_and_prompts_are_read_as_there_is_room(project: Path):
+    running = most = read = 0
+
+    async def work() -> str:
+        """Works."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return ""
+
+    def tasks() -> Iterator[str]:
+        nonlocal read
+        for number in range(30):
+            read += 1
+            yield str(number)
+
+    def agent() -> Agent:
+        return Agent(TestModel(Call("work"), "x"), tools=[work], isolated=True, cwd=project)
+
+    seen = 0
+    async for _ in run_many(tasks(), agent=agent, concurrency=4):
+        seen += 1
+        assert read <= seen + 4 + 4 + 1
+    assert seen == 30
+    assert most == 4
+
+
+async def test_an_error_is_the_outcome_of_its_prompt_alone(project: Path):
+    def fail(request: dict[str, Any]) -> Any:
+        return ProgramError("no") if echo(request) == "bad" else "good"
+
+    model = TestModel(*[fail] * 3)
+    outcomes = {
+        str(each.task): each
+        async for each in run_many(
+            ["a", "bad", "b"], agent=lambda: Agent(model, isolated=True, cwd=project)
+        )
+    }
+    assert str(outcomes["bad"].error) == "no"
+    assert outcomes["a"].result
+    assert outcomes["b"].result
+
+
+async def test_leaving_early_ends_what_runs(project: Path):
+    ended: list[str] = []
+
+    async def wait() -> str:
+        """Waits."""
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("x")
+        return ""
+
+    def agent() -> Agent:
+        first = TestModel("quick") if not made else TestModel(Call("wait"))
+        made.append(1)
+        return Agent(first, tools=[wait], isolated=True, cwd=project)
+
+    made: list[int] = []
+    outcomes = run_many(["a", "b"], agent=agent, concurrency=2)
+    outcome = await anext(outcomes)
+    assert outcome.task == "a"
+    await outcomes.aclose()
+    assert ended in ([], ["x"])  # it may not have begun to wait
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+async def test_any_other_error_is_raised(project: Path):
+    def agent() -> Agent:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await anext(run_many(["a"], agent=agent))
+
+
+async def test_none_at_a_time_is_refused():
+    with pytest.raises(ValueError, match="concurrency has to be at least 1, not 0"):
+        await anext(run_many([], agent=lambda: Agent("demo"), concurrency=0))
