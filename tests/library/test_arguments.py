@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
 import alhena
@@ -67,6 +68,39 @@ async def test_plain_functions_and_bound_methods_are_tools(project: Path):
         await agent.ask("go")
     assert answered(generator) == [{"output": "4"}, {"output": "3"}]
     assert counter.total == 3
+
+
+class Order(pydantic.BaseModel):
+    number: int
+    city: str = ""
+
+
+async def test_paths_and_models_of_pydantic_are_parameters_and_results(project: Path):
+    def ship(orders: list[Order], to: Path) -> dict[str, Any]:
+        """Ships orders."""
+        return {"first": orders[0], "to": to / "x"}
+
+    def where() -> Path:
+        """A path."""
+        return Path("/a")
+
+    def order() -> Order:
+        """An order."""
+        return Order(number=7)
+
+    generator = calls(
+        call("ship", {"orders": [{"number": 1}], "to": "/tmp"}),
+        call("where", {}),
+        call("order", {}),
+        call("ship", {"orders": [{"number": "x"}], "to": "/tmp"}),
+    )
+    async with Agent(generator, tools=[ship, where, order], cwd=project) as agent:
+        await agent.ask("go")
+    first, second, third, wrong = answered(generator)
+    assert first == {"output": '{"first":{"number":1,"city":""},"to":"/tmp/x"}'}
+    assert second == {"output": '"/a"'}
+    assert third == {"output": '{"number":7,"city":""}'}
+    assert "number" in wrong["error"]
 
 
 @pytest.mark.parametrize(

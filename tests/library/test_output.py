@@ -54,6 +54,12 @@ class Node:
     below: "list[Node]"
 
 
+@dataclass
+class Shelf:
+    place: Path
+    orders: list[Order]
+
+
 @tool
 def population(city: str) -> int:
     """The number of people who live in a city."""
@@ -68,6 +74,8 @@ VALUES: list[tuple[Any, Any, Any]] = [
     (Options, {"name": "a"}, {"name": "a"}),
     (Order, {"number": 1}, Order(number=1)),
     (list[Order], {"value": [{"number": 1}]}, [Order(number=1)]),
+    (Path, {"value": "/a/b"}, Path("/a/b")),
+    (Shelf, {"place": "a", "orders": [{"number": 1}]}, Shelf(Path("a"), [Order(number=1)])),
     (list[City], {"value": [BERN]}, [City("Bern", 134_000)]),
     (dict[str, City], {"b": BERN}, {"b": City("Bern", 134_000)}),
     (int, {"value": 5}, 5),

@@ -28,7 +28,12 @@ from alhena.tools.names import is_declarable
 from alhena.tools.params import validate
 from alhena.tools.schema import excerpt, respelled
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
-from alhena.tools.value_types import SUPPORTED, inlined
+from alhena.tools.value_types import (
+    SUPPORTED,
+    schema_without_references,
+    value_from_json,
+    value_to_json,
+)
 from alhena.wire.content import Part
 from alhena.wire.request import FunctionDeclaration
 
@@ -72,7 +77,7 @@ class Signature:
         values: dict[str, Any] = {}
         for name, value in params.items():
             try:
-                values[name] = msgspec.convert(value, self._hints[name])
+                values[name] = value_from_json(self._hints[name], value)
             except (msgspec.ValidationError, ValueError, RecursionError) as error:
                 return ToolFailure.of_params(f"params/{name}: {' '.join(str(error).split())}")
         return values
@@ -112,14 +117,14 @@ class Signature:
     def _schema(self, name: str, hint: Any) -> dict[str, Any]:
         where = f"{self._name}(): parameter '{name}' has the hint {_shown_hint(hint)}"
         try:
-            root = msgspec.json.schema(hint)
+            node = schema_without_references(hint, where)
         except TypeError as error:
+            if str(error).startswith(where):
+                raise
             reason = str(error).splitlines()[-1]
             raise TypeError(
                 f"{where}, which cannot be put to a model ({reason}); {SUPPORTED}"
             ) from error
-        definitions = cast("dict[str, Any]", root.pop("$defs", {}))
-        node = inlined(root, definitions, (), where)
         if not node:
             raise TypeError(f"{where}, which says nothing about the value; {SUPPORTED}")
         return node
@@ -135,7 +140,7 @@ def _default(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     try:
-        return {"default": msgspec.to_builtins(value)}
+        return {"default": value_to_json(value)}
     except (TypeError, ValueError, RecursionError):
         return {}
 
@@ -414,7 +419,11 @@ def _result(returned: object) -> ToolResult:
 def _text(value: object) -> str:
     """Converts a value to text; non-strings become JSON. Raises msgspec's error without a JSON
     form."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8")
+    return (
+        value
+        if isinstance(value, str)
+        else msgspec.json.encode(value_to_json(value)).decode("utf-8")
+    )
 
 
 def _shown(content: LlmContent) -> str:

@@ -1,11 +1,12 @@
 """Python types as JSON Schemas, and JSON as values of them.
 
-pydantic is used only for types that are, or hold, its models.
+pydantic is used only for its models, where the program has imported it.
 """
 
 import sys
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from pathlib import PurePath
+from typing import Any, cast
 
 import msgspec
 
@@ -16,46 +17,71 @@ _JSON_TYPES: dict[type[object], str] = {
     float: "number",
 }
 SUPPORTED = (
-    "use str, int, float, bool, list, dict, Optional, Union, Literal, Enum, TypedDict, a dataclass "
-    "or a msgspec.Struct"
+    "use str, int, float, bool, list, dict, Optional, Union, Literal, Enum, TypedDict, Path, a "
+    "dataclass, a msgspec.Struct or a pydantic model"
 )
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON Schema of a type. Raises TypeError for a type without one."""
-    adapter = _adapter(kind)
-    whole = msgspec.json.schema(kind) if adapter is None else adapter.json_schema()
-    definitions = whole.pop("$defs", {})
+    whole = msgspec.json.schema(kind, schema_hook=_schema)
     try:
-        return inlined(whole, definitions, (), str(kind))
+        return schema_without_references(kind, str(kind))
     except TypeError:  # it contains itself
+        definitions = whole.pop("$defs", {})
         root = whole.get("$ref")
         if isinstance(root, str):
             whole = dict(definitions[root.rpartition("/")[2]])
         return whole | {"$defs": definitions}
 
 
+def schema_without_references(kind: Any, where: str) -> dict[str, Any]:
+    """The schema of a type in one piece. Raises TypeError, which begins with `where`, for a type
+    that contains itself."""
+    whole = msgspec.json.schema(kind, schema_hook=_schema)
+    return inlined(whole, whole.pop("$defs", {}), (), where)
+
+
 def value_from_json(kind: Any, data: Any) -> Any:
     """The value of a type that decoded JSON stands for. Raises ValueError, which says where it does
     not fit."""
-    adapter = _adapter(kind)
-    if adapter is None:
-        return msgspec.convert(data, kind)
-    return adapter.validate_python(data)
+    return msgspec.convert(data, kind, dec_hook=_value)
 
 
-def _adapter(kind: Any) -> Any:
-    """pydantic's reader of a type that holds one of its models; None for any other type."""
+def value_to_json(value: Any) -> Any:
+    """The value as JSON, decoded. Raises TypeError for a value without such a form."""
+    return msgspec.to_builtins(value, enc_hook=_json)
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    if issubclass(kind, PurePath):
+        return {"type": "string", "description": "A path."}
+    if _is_model(kind):
+        whole: dict[str, Any] = kind.model_json_schema()
+        return inlined(whole, whole.pop("$defs", {}), (), str(kind))
+    raise NotImplementedError
+
+
+def _value(kind: Any, data: Any) -> Any:
+    if _is_model(kind):
+        return kind.model_validate(data)
+    if issubclass(kind, PurePath) and isinstance(data, str):
+        return kind(data)
+    raise TypeError(f"it is no {kind.__name__}")
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, PurePath):
+        return str(value)
+    if _is_model(type(value)):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a {type(value).__name__} has no form as JSON")
+
+
+def _is_model(kind: Any) -> bool:
+    """True for a model of pydantic, which the program has imported then."""
     pydantic = sys.modules.get("pydantic")
-    if pydantic is None or not _holds_model(kind, pydantic.BaseModel):
-        return None
-    return pydantic.TypeAdapter(kind)
-
-
-def _holds_model(kind: Any, model: type) -> bool:
-    if isinstance(kind, type) and issubclass(kind, model):
-        return True
-    return any(_holds_model(each, model) for each in get_args(kind))
+    return pydantic is not None and issubclass(kind, pydantic.BaseModel)
 
 
 def inlined(
