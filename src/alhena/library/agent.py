@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
 
@@ -46,6 +45,8 @@ from alhena.tools.value_types import schema_of, value_from_json
 from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
@@ -151,6 +152,8 @@ class Agent:
                 remedy="Under trio, call run_sync in a thread.",
             ) from None
         if self._given.isolated:
+            from tempfile import TemporaryDirectory
+
             self._home = TemporaryDirectory(prefix="alhena-")
         try:
             await self._open()
