@@ -17,7 +17,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError, ProgramError
-from alhena.events import Event, RunStartedEvent, WarningEvent
+from alhena.events import Event
 from alhena.library.blocking import LoopThread, wait_for
 from alhena.library.options import (
     AgentOptions,
@@ -34,7 +34,7 @@ from alhena.library.options import (
     session_options,
     tools_of,
 )
-from alhena.library.result import Release, Result, ResultCollector, Run
+from alhena.library.result import Release, Result, ResultCollector, Run, warnings_of
 from alhena.library.servers import Server
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
@@ -144,13 +144,12 @@ class Agent:
 
     async def __aenter__(self) -> Self:
         """Reads settings and policies, chooses the model, declares the tools."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
+        loop = _running_loop()
+        if loop is None:
             raise BusyError(
                 "alhena runs on asyncio; no asyncio event loop runs here.",
                 remedy="Under trio, call run_sync in a thread.",
-            ) from None
+            )
         if self._given.isolated:
             from tempfile import TemporaryDirectory
 
@@ -425,12 +424,7 @@ class Agent:
         return None
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, WarningEvent):
-            fresh: Sequence[str] = (event.message,)
-        elif isinstance(event, RunStartedEvent):
-            fresh = event.notices
-        else:
-            return
+        fresh = warnings_of(event)
         if fresh:
             import logging
 

@@ -64,6 +64,13 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
         return f"Result(output={self.output!r:.200}, stop_reason={self.stop_reason!r})"
 
 
+def warnings_of(event: Event) -> tuple[str, ...]:
+    """The warnings for a person in an event."""
+    if isinstance(event, WarningEvent):
+        return (event.message,)
+    return event.notices if isinstance(event, RunStartedEvent) else ()
+
+
 class ResultCollector:
     """Collects the result of a run from its events. `output` returns the value that the run was
     asked for; without it that is the text."""
@@ -85,11 +92,8 @@ class ResultCollector:
 
     def feed(self, event: Event) -> None:
         """Takes an event."""
+        self._warnings += warnings_of(event)
         match event:
-            case WarningEvent():
-                self._warnings.append(event.message)
-            case RunStartedEvent():
-                self._warnings += event.notices
             case ToolCallRequestEvent():
                 self._args[event.call_id] = event.args
             case ToolCallResponseEvent():

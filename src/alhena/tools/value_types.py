@@ -24,10 +24,10 @@ SUPPORTED = (
 
 def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON Schema of a type. Raises TypeError for a type without one."""
-    whole = msgspec.json.schema(kind, schema_hook=_schema)
     try:
         return schema_without_references(kind, str(kind))
-    except TypeError:  # it contains itself
+    except TypeError:  # it contains itself, or has no schema, which is raised again
+        whole = msgspec.json.schema(kind, schema_hook=_schema)
         definitions = whole.pop("$defs", {})
         root = whole.get("$ref")
         if isinstance(root, str):
