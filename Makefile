@@ -6,7 +6,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	then echo $$p; break; fi; done)
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= auto
+# One more than the cores: many tests wait for processes and servers.
+JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24

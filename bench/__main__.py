@@ -15,6 +15,7 @@ from bench import (
     files,
     gateway,
     hooks,
+    library,
     loops,
     memory,
     policy,
@@ -50,6 +51,7 @@ PARTS: dict[str, Run] = {
     "context": context.run,
     "terminal": terminal.run,
     "gateway": gateway.run,
+    "library": library.run,
 }
 """The measurements, in order, each in a home and a project."""
 

@@ -12,7 +12,7 @@ from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
-from alhena.models.demo import DemoGenerator
+from alhena.models.providers.demo import DemoGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult

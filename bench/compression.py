@@ -8,11 +8,10 @@ from pathlib import Path
 from alhena.agent.compression import kept
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
-from alhena.chat.estimates import prefix_sums
 from alhena.chat.history import History
-from alhena.chat.masking import MaskingLimits, masked, to_mask
+from alhena.chat.masking import MaskingLimits, masked, prefix_sums, to_mask
 from alhena.chat.summary import find_cut
-from alhena.models.demo import DemoGenerator
+from alhena.models.providers.demo import DemoGenerator
 from alhena.tools.output_store import OutputStore
 from alhena.wire.calls import CallIds
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part

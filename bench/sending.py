@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.http.connect import Channel
+from alhena.models.providers.vertex import VertexApi, vertex_service
 from alhena.models.service import FixedAccess
-from alhena.models.vertex import VertexApi, vertex_service
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
@@ -181,7 +181,7 @@ class _Clock:
                 self.sent = (time.thread_time(), time.perf_counter())
             await self._write(channel, data, idle)
 
-        Channel.write = write
+        Channel.write = write  # pyright: ignore[reportAttributeAccessIssue]
         return self
 
     def __exit__(self, *_: object) -> None:

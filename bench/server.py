@@ -66,10 +66,13 @@ class BenchServer:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
-            with connection:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                while self._exchange(connection):
-                    pass
+            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while self._exchange(connection):
+                pass
 
     def _exchange(self, connection: socket.socket) -> bool:
         data = connection.recv(1 << 16)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.measure import ALHENA, environment, median_ms, row, wall
+from bench.measure import ALHENA, environment, median_ms, row, row_above, wall
 from bench.server import BenchServer, candidate, event, text_answer
 
 TURNS = 205
@@ -46,6 +46,15 @@ def run(home: Path, cwd: Path) -> None:
         settings = env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"}
         _loop(settings, cwd)
         ours, spans = _gaps(server), _spans(server)
+    with BenchServer(answer) as server, BenchServer(lambda _index: b"") as collector:
+        told = {
+            "GOOGLE_GEMINI_BASE_URL": server.url,
+            "GEMINI_TELEMETRY_ENABLED": "true",
+            "GEMINI_TELEMETRY_OTLP_ENDPOINT": collector.url,
+            "GEMINI_TELEMETRY_OTLP_PROTOCOL": "http",
+        }
+        _loop(settings | told, cwd)
+        traced = _gaps(server)
     with BenchServer(answer) as server:
         port = server.url.rsplit(":", 1)[1]
         minimal = str(Path(__file__).parent / "minimal.py")
@@ -71,6 +80,9 @@ def run(home: Path, cwd: Path) -> None:
         "<= 2 ms",
         ok=value <= 2,
     )
+    window = slice(100, 190)
+    value, base = median_ms(traced[window]), median_ms(ours[window])
+    row_above("a turn with OTLP on", value, "a turn without", base, 0.3)
     _many_calls(path, env, cwd)
 
 

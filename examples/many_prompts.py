@@ -1,13 +1,18 @@
 """Two hundred prompts, eight at a time; outcomes come as they are ready."""
 
 import asyncio
+from typing import Any
 
 from alhena import Agent, run_many
 from alhena.testing import TestModel
 
 
+def repeat(request: dict[str, Any]) -> str:
+    return request["contents"][-1]["parts"][0]["text"]
+
+
 async def main() -> None:
-    model = TestModel(*[lambda request: request["contents"][-1]["parts"][0]["text"]] * 200)
+    model = TestModel(*[repeat] * 200)
     prompts = [f"Prompt {number}" for number in range(200)]
     good = 0
     async for outcome in run_many(

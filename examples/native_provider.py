@@ -15,7 +15,7 @@ import msgspec
 
 from alhena.gateway.upstream import sendable
 from alhena.models.generator import ContentGenerator
-from alhena.models.select import ModelChoice, choose_generator
+from alhena.models.providers.select import ModelChoice, choose_generator
 from alhena.wire.calls import CallIds
 from alhena.wire.content import FunctionCall, Part
 from alhena.wire.dialects.anthropic.reading import read_request

@@ -14,27 +14,38 @@ COMPILED = FOLDER / "programs.json"
 
 EFFECTS = ("writes", "deletes", "runs", "settings", "changes", "elsewhere", "connects", "plain")
 _JUDGED = (*EFFECTS, "code", "calls", "known", "operand", "console")
-_FLAG, _VALUE, _ATTACHED, _DASHED, _UNLESS_LAST, _APART, _JOINED = range(7)
-_LONG_ENDINGS = {"[=]": _ATTACHED, "=?": _UNLESS_LAST, "==": _DASHED, "=": _VALUE, "*": _JOINED}
+_FLAG, _VALUE, _ATTACHED, _DASHED, _UNLESS_LAST, _APART, _JOINED, _PAIR = range(8)
+_LONG_ENDINGS = {
+    "[=]": _ATTACHED,
+    "=?": _UNLESS_LAST,
+    "==": _DASHED,
+    "=2": _PAIR,
+    "=": _VALUE,
+    "*": _JOINED,
+}
 _SHORT_ENDINGS = {"?": _ATTACHED, ";": _APART, "::": _DASHED, ":": _VALUE, "*": _JOINED}
 _ONE_DASH = ("words", "folded", "long-only")
 _SINGLE = ("also", "use", "style", "operand", "check")
 _OTHER_KEYS = (
-    "form operands reads refuses needs commands wraps before language language_code letters long "
-    "spellings groups hands at_files"
+    "form operands operand_pattern harmless reads refuses needs commands wraps before language "
+    "language_code letters long spellings groups hands at_files"
 )
 _KEYS = {*_JUDGED, *_SINGLE, *_OTHER_KEYS.split()}
 _DEFAULTS: dict[str, Any] = {
-    **{key: {} for key in ("options", "refuses", "hands", "long")},
+    **{key: {} for key in ("options", "refuses", "harmless", "hands", "long")},
     **{key: [] for key in ("form", "needs", "joined")},
     **dict.fromkeys(("reads", "judged"), False),
 }
-_COPIED = ("style", "operands", "operand", "check", "at_files", "spellings", "groups", "console")
+_COPIED = (
+    *("style", "operands", "operand_pattern", "operand", "check", "at_files", "spellings"),
+    *("groups", "console"),
+)
 
 
 def compile_tables(tables: dict[str, Any]) -> dict[str, Any]:
     """The tables of all files as one value: programs, other names, and lists of names."""
     names = tables.pop("names")
+    narrow = tables.pop("narrow")
     shown = {name: _by_word(tables.pop(name)) for name in ("versions", "absent")}
     entries = {name: _with_used(entry, tables) for name, entry in tables.items()}
     programs = {name: _program(name, entries[name]) for name in entries if name[0] != "@"}
@@ -50,7 +61,7 @@ def compile_tables(tables: dict[str, Any]) -> dict[str, Any]:
         if "wraps" in programs[name]:
             first.setdefault("runners", []).append(name)
             first["runners"].sort(key=len, reverse=True)
-    return {"names": names, "aliases": aliases, **shown, "programs": programs}
+    return {"names": names, "aliases": aliases, **shown, "narrow": narrow, "programs": programs}
 
 
 def _by_word(table: dict[str, str]) -> dict[str, str]:
@@ -97,6 +108,11 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         for clause, text in entry.get("refuses", {}).items()
         for option, _ in _read(text, style)
     }
+    harmless = {
+        option: pattern
+        for names, pattern in entry.get("harmless", {}).items()
+        for option, _ in _read(names, style)
+    }
     hands = {_named(text, style): other for text, other in entry.get("hands", {}).items()}
     options.update({name: (_VALUE, "", False) for name in hands if name[-1] != ","})
     commands = f"{entry.get('calls', '')} {entry.get('commands', '')}".strip()
@@ -110,6 +126,7 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         "form": entry.get("form", "").split(),
         "refuses": refuses,
         "needs": [[text.split(), clause] for clause, text in entry.get("needs", {}).items()],
+        "harmless": harmless,
         "hands": hands,
         "joined": sorted(joined, key=len, reverse=True),
         "letters": entry.get("letters"),

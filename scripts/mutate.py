@@ -130,15 +130,15 @@ def catcher(fault: Fault, tree: Path, python: Path, tests: list[str]) -> str | N
     """The first claiming test that fails with the fault; None if all pass."""
     target = tree / fault.path
     sound = target.read_text(encoding="utf-8")
+    # Python checks compiled code by its source's size and its time in seconds only.
+    compiled = target.parent / "__pycache__"
+    shutil.rmtree(compiled, ignore_errors=True)
     target.write_text(sound.replace(fault.old, fault.new), encoding="utf-8")
-    # Python checks compiled code by its source's size and its time in seconds.
-    stamp = target.stat().st_mtime + 10
-    os.utime(target, (stamp, stamp))
     try:
         failed = failing(tree, python, ["-x", f"--requirement={fault.row}", *tests])
     finally:
         target.write_text(sound, encoding="utf-8")
-        os.utime(target, (stamp + 10, stamp + 10))
+        shutil.rmtree(compiled, ignore_errors=True)
     return failed[0] if failed else None
 
 

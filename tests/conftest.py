@@ -1,7 +1,9 @@
 """Every test runs in a home and a project of its own, with no credentials and no network config."""
 
+import compileall
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +33,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("suite")
+
+
+# What is tested is compiled once. The many processes that tests start write no bytecode: on a disk
+# that a test makes full it would be cut off. Test processes keep that of the tests.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    compileall.compile_dir(Path(__file__).parent.parent / "src", quiet=2)
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+sys.dont_write_bytecode = False
 
 
 # Who is started in the background, or by nohup, ignores these, and so does all that it starts.

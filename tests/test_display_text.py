@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alhena.display_text import escaped, exact, one_line, without_controls
+from tests.support.each import for_each
 
 ANY = st.characters(codec=None, exclude_categories=())
 HOSTILE = st.sampled_from(
@@ -42,7 +43,7 @@ def is_hidden(char: str) -> bool:
 
 
 def read_back(shown: str) -> str:
-    """What `exact` was given, from what it gave."""
+    """Inverse of `exact`."""
 
     def decoded(match: re.Match[str]) -> str:
         slashes, *points, count, blanks = match.groups()
@@ -72,7 +73,7 @@ def test_everything_that_hides_acts_or_steers_is_escaped(
     assert not re.search(r"[\u0334-\u0338\u20dd]|(?:^|[^\w\u0300-\u036f])\u0301|\u0301{5}", shown)
 
 
-@pytest.mark.parametrize("point", [*range(0x20), *range(0x7F, 0x110000)][::4999])
+@for_each("point", [*range(0x20), *range(0x7F, 0x110000)][::4999])
 def test_no_character_that_nobody_sees_is_left(point: int) -> None:
     char = chr(point)
     assert (escaped(f"a{char}b") != f"a{char}b") >= is_hidden(char)
@@ -143,7 +144,7 @@ def test_what_people_write_is_shown_as_it_is(text: str) -> None:
     assert escaped(text, block=True) == text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("rm\x1b[2K\x1b[1Als", r"rm\x1b[2K\x1b[1Als"),

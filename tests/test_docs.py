@@ -48,10 +48,13 @@ from alhena.tools.edit import proposal as editing
 from alhena.tools.names import ALIASES
 from alhena.tools.params import ACCEPTED_EXTRAS, PARAMETER_ALIASES, prepare
 from alhena.tools.registry import ToolRegistry
+from tests.support.each import for_each
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "alhena"
 PAGES = (
+    "acp",
+    "agents",
     "auth",
     "checkpoints",
     "discovered-tools",
@@ -59,6 +62,7 @@ PAGES = (
     "gateway",
     "headless",
     "hooks",
+    "batch",
     "limits",
     "mcp",
     "memory",
@@ -76,7 +80,7 @@ PAGES = (
 )
 
 
-MCP_ANSWERS = ("Yes, always this tool", "Yes, always this server")
+MCP_ANSWERS = ("Yes, always allow this tool", "Yes, always allow this server")
 """Told with the servers they are about."""
 
 
@@ -165,9 +169,7 @@ def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None
         assert set(taken) <= set(tool.parameter_schema["properties"]), line
 
 
-@pytest.mark.parametrize(
-    ("name", "limits"),
-    [
+@for_each(("name", "limits"), [
         ("read_file", (reading.MOST_LINES, MAX_LINE)),
         ("read_many_files", (read_many_files.MOST_CHARACTERS, read_many_files.MOST_PATTERNS)),
         ("list_directory", (list_directory.MOST_ENTRIES,)),
@@ -190,8 +192,7 @@ def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None
         ("save_memory", (save_memory.MAX_FACT,)),
         ("write_todos", (declared(BUILT_IN, "write_todos").parameters["properties"]["todos"]["maxItems"],)),
         ("exit_plan_mode", (plan_mode.PLAN_LIMIT,)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_limits_are_those_of_the_code(name: str, limits: tuple[int, ...]) -> None:
     told = re.findall(r"\d[\d,]*\d|\d", sections(page("tools"))[name])
     assert {f"{limit:,}" for limit in limits} <= set(told)
@@ -352,7 +353,7 @@ def test_links_lead_to_pages_that_are_there() -> None:
 
 
 def anchors(name: str) -> set[str]:
-    """What a link to a heading of a page is called."""
+    """Link target of a heading of a page."""
     titles = re.findall(r"^#+ (.*)$", page(name), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 

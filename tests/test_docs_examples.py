@@ -1,4 +1,4 @@
-"""What stands in the documents as an example of a file can be used as that file."""
+"""Example files in the docs are valid."""
 
 import json
 import re
@@ -17,6 +17,7 @@ from alhena.policy.settings_rules import with_slips
 from alhena.tools.names import ALIASES, BUILT_IN
 from tests.config.places import user
 from tests.support.command import alhena
+from tests.support.each import for_each
 
 DOCS = Path(__file__).parent.parent / "docs"
 ELLIPSIS = "…"
@@ -66,7 +67,7 @@ def test_every_policy_can_be_used(tmp_path: Path, place: str, text: str):
     assert len(loaded.reports) == len(re.findall(r"^\[\[", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize(("place", "text"), WHOLE)
+@for_each(("place", "text"), WHOLE)
 def test_every_document_is_json(place: str, text: str):
     assert isinstance(parse_settings(Path(place), text.encode()), dict)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
@@ -38,7 +39,14 @@ def test_the_embedding_example_is_short_and_runs_without_a_key(project: Path):
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 OWN = {"embed.py", "native_provider.py"}
 """Examples with tests of their own."""
-PUBLIC = {"alhena", "alhena.errors", "alhena.events", "alhena.models", "alhena.testing"}
+PUBLIC = {
+    "alhena",
+    "alhena.errors",
+    "alhena.events",
+    "alhena.models",
+    "alhena.otel",
+    "alhena.testing",
+}
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in OWN])
@@ -73,7 +81,7 @@ NAMED = r"(?:`(\w+)[^`]*` and )?`(\w+)[^`]*` of `(alhena[\w.]*)`"
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_what_a_page_imports_or_names_of_a_module_is_there(page: str):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     for line in re.findall(r"^ +(from alhena[\w.]* import .+)$", text, re.MULTILINE):

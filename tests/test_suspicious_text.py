@@ -1,4 +1,4 @@
-"""What a person is warned of."""
+"""Warnings about deceptive text."""
 
 import pytest
 from hypothesis import given
@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from alhena.display_text import escaped
 from alhena.suspicious_text import MOST_WARNINGS, hidden, shown, suspicious
+from tests.support.each import for_each
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "warning"),
     [
         ("ls\x1b[2J", r"contains an escape character (\x1b) at column 3"),

@@ -17,6 +17,7 @@ from alhena.config.settings import Settings
 from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, PolicyRule
 from alhena.values import FieldError, Value
 from tests.support.agents import scripted_agent
+from tests.support.each import for_each
 from tests.support.scripted import ScriptedGenerator
 
 INSIDE = tuple(
@@ -118,7 +119,7 @@ def test_there_are_many():
     assert len(PUBLIC) > 60
 
 
-@pytest.mark.parametrize(("cls", "name"), PUBLIC, ids=lambda x: getattr(x, "__name__", x))
+@for_each(("cls", "name"), PUBLIC)
 def test_a_public_value_class_refuses_text_that_it_does_not_mean(
     cls: type[msgspec.Struct], name: str
 ):
@@ -130,7 +131,7 @@ def test_a_public_value_class_refuses_text_that_it_does_not_mean(
 ENUMS = [(each, name) for each, name in PUBLIC if any(map(is_enum, fields(each)[name]))]
 
 
-@pytest.mark.parametrize(("cls", "name"), ENUMS, ids=lambda x: getattr(x, "__name__", x))
+@for_each(("cls", "name"), ENUMS)
 def test_a_public_value_class_takes_the_text_of_an_enum(cls: type[msgspec.Struct], name: str):
     for kind in filter(is_enum, fields(cls)[name]):
         for member in kind:

@@ -9,15 +9,16 @@ from alhena.version import __version__
 
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
-    from alhena import events, testing
+    from alhena import events, models, otel, testing
     from alhena.agent.final_answer import OutputError
     from alhena.agent.limits.errors import BusyError, LimitError
     from alhena.agent.limits.turns import Usage
+    from alhena.agent.subagents.remote import RemoteAgent
+    from alhena.batch.many import run_many
     from alhena.config.errors import ConfigError
     from alhena.errors import AlhenaError
     from alhena.library.agent import Agent
-    from alhena.library.many import run_many
-    from alhena.library.options import AgentOptions, Hook, Limits
+    from alhena.library.options import AgentOptions, Hook, Limits, Subagent
     from alhena.library.result import DeniedCall, Result, Run
     from alhena.library.servers import HttpServer, InProcessServer, Server, StdioServer
     from alhena.models.generator import ContentGenerator as Model
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from alhena.policy.model import PolicyRule as Rule
     from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest
     from alhena.tools.contract import Kind, Tool, ToolResult
-    from alhena.tools.function import tool
+    from alhena.tools.function import Image, ToolContext, call_tool, tool
     from alhena.wire.content import Content, Part
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "DeniedCall",
     "Hook",
     "HttpServer",
+    "Image",
     "InProcessServer",
     "Kind",
     "LimitError",
@@ -49,16 +51,22 @@ __all__ = [
     "Model",
     "OutputError",
     "Part",
+    "RemoteAgent",
     "Result",
     "Rule",
     "Run",
     "Server",
     "StdioServer",
+    "Subagent",
     "Tool",
+    "ToolContext",
     "ToolResult",
     "Usage",
     "__version__",
+    "call_tool",
     "events",
+    "models",
+    "otel",
     "run_many",
     "testing",
     "tool",
@@ -78,6 +86,7 @@ _HOMES = {
     "DeniedCall": "alhena.library.result",
     "Hook": "alhena.library.options",
     "HttpServer": "alhena.library.servers",
+    "Image": "alhena.tools.function",
     "InProcessServer": "alhena.library.servers",
     "Kind": "alhena.tools.contract",
     "LimitError": "alhena.agent.limits.errors",
@@ -85,20 +94,24 @@ _HOMES = {
     "Model": "alhena.models.generator",
     "OutputError": "alhena.agent.final_answer",
     "Part": "alhena.wire.content",
+    "RemoteAgent": "alhena.agent.subagents.remote",
     "Result": "alhena.library.result",
     "Rule": "alhena.policy.model",
     "Run": "alhena.library.result",
     "Server": "alhena.library.servers",
     "StdioServer": "alhena.library.servers",
+    "Subagent": "alhena.library.options",
     "Tool": "alhena.tools.contract",
+    "ToolContext": "alhena.tools.function",
     "ToolResult": "alhena.tools.contract",
     "Usage": "alhena.agent.limits.turns",
-    "run_many": "alhena.library.many",
+    "call_tool": "alhena.tools.function",
+    "run_many": "alhena.batch.many",
     "tool": "alhena.tools.function",
 }
 _OWN_NAMES = {"Model": "ContentGenerator", "Rule": "PolicyRule"}
 """Names of the classes that are called otherwise where they are defined."""
-_MODULES = ("events", "testing")
+_MODULES = ("events", "models", "otel", "testing")
 
 
 def __getattr__(name: str) -> object:

@@ -204,6 +204,7 @@ class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
     body_bytes: int = 0
     role: str = "main"
     text: str | None = None
+    parent_call_id: str | None = None
 
 
 class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response"):
@@ -222,6 +223,7 @@ class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response")
     total_tokens: int = 0
     role: str = "main"
     text: str | None = None
+    parent_call_id: str | None = None
 
 
 class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
@@ -234,6 +236,7 @@ class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):
     message: str
     status: int | None = None
     role: str = "main"
+    parent_call_id: str | None = None
 
 
 class RetryEvent(EventBase, frozen=True, kw_only=True, tag="retry"):

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from alhena.agent.options import SessionOptions
+from alhena.agent.subagents import AgentDefinition
 from alhena.agent.toolset.delegation import SubagentModel, Subagents
 from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.subagents import AgentDefinition
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings

@@ -1,4 +1,4 @@
-"""What tests of the agent share."""
+"""Helpers shared by tests of the agent."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def turn(*calls: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def answers(generator: ScriptedGenerator, index: int = 1) -> list[dict[str, Any]]:
-    """What the calls before a request were answered with."""
+    """Responses to the calls before a request."""
     return [part["functionResponse"]["response"] for part in generator.seen(index)[-1]["parts"]]
 
 

@@ -1,4 +1,4 @@
-"""Where ask_user is there, and where it is not."""
+"""Availability of ask_user."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def refuse(request: object) -> bool:
 async def declared_and_answered(
     *, approve: Approver | None = None, policy: tuple[PolicyRule, ...] = (), **options: Any
 ) -> tuple[bool, dict[str, Any]]:
-    """Whether a model is told of ask_user, and what a call of it is answered."""
+    """Returns whether ask_user is declared, and the response to a call of it."""
     generator = ScriptedGenerator(turn(call("ask_user", QUESTIONS, id="1")), [text("ok")])
     settings = dict(generator=generator, **options)
     async with scripted_agent(approve=approve, policy=policy, **settings) as agent:

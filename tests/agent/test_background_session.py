@@ -28,7 +28,7 @@ def settings(generator: ScriptedGenerator, **environ: str) -> dict[str, Any]:
 
 
 def answers(generator: ScriptedGenerator) -> list[str]:
-    """What the tools answered, in order."""
+    """Responses of the tools, in order."""
     parts = [part for content in generator.seen(-1) for part in content["parts"]]
     responses = [
         part["functionResponse"]["response"] for part in parts if "functionResponse" in part

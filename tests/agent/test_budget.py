@@ -1,4 +1,4 @@
-"""What a session may use up: nothing is asked past a limit, and what was done stays."""
+"""Budgets of a session: no request past a limit, and finished work stays."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ from alhena.config.settings import BudgetSettings, settings_of
 from alhena.errors import NetworkError, ServerFaultError
 from alhena.events import ApiResponseEvent, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
 from alhena.models.prices import Prices
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question

@@ -59,7 +59,7 @@ def test_a_file_with_damaged_content_is_exit_1_and_named(server: ScriptedServer,
     assert ran.code == 1
     assert "Left as it is: b.txt (its content in the checkpoint is damaged)" in ran.out
     assert "Put back: a.txt" in ran.out
-    assert "The conversation is what it was then." in ran.out
+    assert "The conversation is back at the checkpoint." in ran.out
     assert (project / "b.txt").read_text() == "new\n"
 
 

@@ -1,4 +1,4 @@
-"""What stands around a compression: hooks, memory, subagents, interruptions, the record on disk."""
+"""Compression together with hooks, memory, subagents, interruptions and the record on disk."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a session begins with: where it runs, the folders, and on request the files themselves."""
+"""The start of a session: working directory, folders, and on request the files themselves."""
 
 import json
 import os

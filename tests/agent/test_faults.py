@@ -21,7 +21,7 @@ from alhena.events import (
 )
 from alhena.http.client import Timeouts
 from alhena.models.generator import ContentGenerator
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.content import MODEL
 from tests.agent import faulty
@@ -30,7 +30,7 @@ from tests.models.asking import api, listening, response
 from tests.support.agents import scripted_agent
 
 POLICY = RetryPolicy()
-SEEDS = range(300)
+SEEDS = range(120)
 GROUPS = [SEEDS[start : start + 20] for start in range(0, len(SEEDS), 20)]
 
 BROKEN = (
@@ -90,7 +90,7 @@ def planned(seed: int) -> tuple[Random, dict[int, Play], bool]:
 
 
 class Told:
-    """What a run came to."""
+    """Result of a run."""
 
     def __init__(self, events: list[Event], error: AlhenaError | None) -> None:
         self.error = error
@@ -143,7 +143,7 @@ async def session(
 
 
 def in_turns(three: list[str]) -> list[str]:
-    """What two calls of the first turn, which run beside each other, and one of the second noted."""
+    """Notes of two parallel calls in the first turn and one call in the second."""
     return [*sorted(three[:2]), *three[2:]]
 
 

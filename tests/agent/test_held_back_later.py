@@ -1,4 +1,4 @@
-"""What changes while a session runs is held back like what had changed before."""
+"""Servers and commands that change during a session are held back like those changed before."""
 
 import json
 import os

@@ -48,7 +48,7 @@ def read(number: int = 1) -> Script:
 
 
 def told(contents: Any) -> bool:
-    """Whether words stand for the document, and nothing of it is there."""
+    """True if a text replaces the document completely."""
     sent = str(contents)
     return "A pdf file of 30,009 bytes was here." in sent and "eHh4" not in sent
 

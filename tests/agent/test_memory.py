@@ -1,4 +1,4 @@
-"""What the model sees of memory files: at the start, when a tool touches a place, after a reload."""
+"""Memory files in requests: at the start, when a tool touches a path, after a reload."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def output(generator: ScriptedGenerator, index: int, part: int = 0) -> str:
 
 
 def told(path: Path, said: str) -> str:
-    """What stands behind the results that touched a place with a file that says this."""
+    """Text after results that touched a directory with a file of this content."""
     frame = "--- Newly Discovered Project Context ---\n{}\n--- End Project Context ---"
     return frame.format(block(path, said))
 

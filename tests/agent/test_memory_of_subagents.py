@@ -1,4 +1,4 @@
-"""What subagents are told of memory files: what the session is, and for themselves."""
+"""Memory files of subagents: those of the session, and their own."""
 
 from pathlib import Path
 from typing import Any

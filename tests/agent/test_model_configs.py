@@ -11,7 +11,7 @@ from alhena.errors import ServerFaultError
 from alhena.events import Event, RunStartedEvent
 from alhena.models.configs import MAX_TOLD, oddities
 from alhena.models.errors import DailyQuotaError
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.encode import encode_request
 from alhena.wire.envelope import enveloped_body
@@ -50,7 +50,7 @@ def override(match: dict[str, Any], **settings: Any) -> dict[str, Any]:
 async def bodies(
     script: ScriptedGenerator, configs: dict[str, Any], model: str = "flash"
 ) -> list[dict[str, Any]]:
-    """What a prompt has sent, request by request."""
+    """Bodies of the requests of one prompt."""
     async with running(script, configs, model) as agent:
         found, error = await events_of(agent, "hi")
     assert error is None, found
@@ -187,7 +187,7 @@ async def test_a_person_is_told_which_keys_have_no_effect_and_the_prompt_is_answ
 
 
 def _told(events: list[Event]) -> list[str]:
-    """What a person is told before anything is sent."""
+    """Notices shown before the first request."""
     (started,) = (event for event in events if isinstance(event, RunStartedEvent))
     return list(started.notices)
 

@@ -19,7 +19,7 @@ from alhena.events import (
     RunStartedEvent,
 )
 from alhena.models.errors import CapacityError, DailyQuotaError, ModelNotFoundError
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.confirmation import Question
 from alhena.wire.conformance import check_request

@@ -1,4 +1,4 @@
-"""What an embedding program's agent takes from the place it works in."""
+"""Settings and files that an embedding program's agent reads from its working directory."""
 
 import os
 from pathlib import Path

@@ -22,7 +22,7 @@ from alhena.events import (
     ToolCallResponseEvent,
 )
 from alhena.models.errors import DailyQuotaError, UnusableAnswerError
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.content import text_content
 from alhena.wire.errors import ConformanceError

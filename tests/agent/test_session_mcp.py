@@ -225,7 +225,7 @@ async def test_resources_are_listed_and_read(project: Path) -> None:
     listing, menu, scan, none = answers(events)
     assert listing.display == "Listed 2 resources."
     output = generator.seen(1)[-1]["parts"][0]["functionResponse"]["response"]["output"]
-    assert "- k:kitchen://menu | menu | What there is.\n" in output
+    assert "- k:kitchen://menu | menu | The menu.\n" in output
     assert generator.seen(2)[-1]["parts"][0]["functionResponse"]["response"] == {"output": "soup\n"}
     assert menu.status == scan.status == "success"
     assert generator.seen(3)[-1]["parts"][-1]["inlineData"]["mimeType"] == "application/pdf"

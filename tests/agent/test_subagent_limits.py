@@ -1,4 +1,4 @@
-"""How subagents end that do not end by themselves."""
+"""Limits that end subagents."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

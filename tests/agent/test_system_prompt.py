@@ -228,7 +228,7 @@ def huge(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (fifo, "it is no regular file"),
+        (fifo, "it is not a regular file"),
         (Path.mkdir, "Is a directory"),
         (latin, r"it is not UTF-8 \(byte 3\)"),
         (blank, "it is empty"),

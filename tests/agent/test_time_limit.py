@@ -14,7 +14,7 @@ from alhena.agent.run import EventStream
 from alhena.errors import InterruptedRunError
 from alhena.events import Event, RetryEvent
 from alhena.models.errors import RateLimitError
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.tools.builtin.ask_user import Answers, Ask
 from alhena.tools.confirmation import Question
 from alhena.wire.request import GenerateContentRequest

@@ -1,4 +1,4 @@
-"""What commands of a shell have done to files, gone back from: the model's and the person's own."""
+"""Undo of file changes by shell commands: the model's and the person's own."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is known of the window before a request: what was counted, and what can only be guessed."""
+"""Size of the context before a request: counted and estimated tokens."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -38,6 +38,7 @@ from alhena.wire.content import (
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
+from tests.support.each import for_each
 from tests.support.scripted import ScriptedGenerator
 
 EXAMPLES = 100
@@ -220,7 +221,7 @@ def test_a_request_for_a_summary_always_fits_and_keeps_the_rules(
     assert sum(content_tokens(entry.content) for entry in asked[:-1]) <= room + 60
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "summary"),
     [
         ("", ""),

@@ -1,4 +1,4 @@
-"""What a model is told of a call that its output limit cut off, and a person of words that may be."""
+"""Tool calls and text cut off by the output limit: the model and the person are told."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How full a window is, whatever happens to the history; and what of it is masked."""
+"""Context usage through all changes of the history, and masking."""
 
 from collections.abc import Sequence
 from pathlib import Path

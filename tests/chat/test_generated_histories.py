@@ -15,7 +15,7 @@ from alhena.chat.recovery import Substitute
 from alhena.chat.turn import InvalidResponseError, Turn
 from alhena.errors import ModelError, StreamCutError
 from alhena.models.errors import DailyQuotaError, QuotaError
-from alhena.models.retry.generator import RetryingGenerator
+from alhena.models.retry import RetryingGenerator
 from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_json, check_request, slice_history
@@ -122,7 +122,7 @@ class Service(ScriptedGenerator):
 
 
 def answered(draw: st.DrawFn, turn: Turn) -> tuple[Part, ...]:
-    """What became of the calls of a turn."""
+    """Draws responses to the calls of a turn."""
     done: list[tuple[Part, ...]] = []
     for call in turn.calls:
         way = draw(st.sampled_from(["text", "failed", "cancelled", "media", "odd media"]))
@@ -220,8 +220,8 @@ class Conversation:
 
 
 def converse(data: st.DataObject) -> int:
-    """How many requests a drawn conversation sent. Raises AssertionError at the first of them that
-    breaks a rule."""
+    """Sends a drawn conversation and counts its requests. Raises AssertionError at the first one
+    that breaks a rule."""
 
     async def talk() -> int:
         conversation = Conversation(data)

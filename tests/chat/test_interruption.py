@@ -39,7 +39,7 @@ class Stalling(ScriptedGenerator):
 
 
 async def after_an_interruption(*begun: dict[str, Any]) -> list[Any]:
-    """What the model is sent with the next prompt."""
+    """Contents sent with the prompt after an interruption."""
 
     async def pace() -> None:
         pass

@@ -1,4 +1,4 @@
-"""What counts as going in circles, and what does not."""
+"""Loop detection: what is a loop, and what is not."""
 
 import random
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ from alhena.chat.turn import InvalidResponseError
 from alhena.errors import AlhenaError, ServerFaultError, StreamCutError
 from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent, WarningEvent
 from alhena.models.errors import RecordingError
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_request
 from alhena.wire.content import FunctionResponse, Part, text_content

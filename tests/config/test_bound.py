@@ -1,4 +1,4 @@
-"""What a workspace has run is bound to what was accepted of it."""
+"""A workspace's servers and commands are bound to their accepted state."""
 
 import json
 import os

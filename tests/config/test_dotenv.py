@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.env_files import parse_env
+from tests.support.each import for_each
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,8}", fullmatch=True)
 LINES = st.text(
@@ -12,7 +13,7 @@ LINES = st.text(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "found"),
     [
         ("", {}),

@@ -11,7 +11,7 @@ from tests.config.places import opened, user, workspace, write
 
 
 def seen(place: Place) -> dict[str, str]:
-    """What stands for `$NAME` in the settings of a project."""
+    """Values of `$NAME` in a project's settings."""
     projects = [file.variables for file in place.env_files if file.local]
     return {**place.environ, **(projects[0] if projects else {})}
 

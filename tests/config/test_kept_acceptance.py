@@ -1,4 +1,4 @@
-"""What is kept of what was accepted: no part stands for another, and there is room for all."""
+"""Stored acceptances: no entry passes for another, and there is room for all."""
 
 import json
 import os

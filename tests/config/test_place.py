@@ -278,13 +278,13 @@ def test_what_is_no_file_is_not_waited_for(home: Path, project: Path) -> None:
     file = user(home, {})
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         opened(project)
     file.unlink()
     workspace(project, {}).unlink()
     os.mkfifo(project / ".gemini" / "settings.json")
     os.mkfifo(project / ".env")
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         opened(project)
     assert opened(project, trusted=False).settings == Settings()
 

@@ -1,4 +1,4 @@
-"""What a project's .env file can and cannot reach."""
+"""The reach of a project's .env file."""
 
 import json
 import os
@@ -12,9 +12,10 @@ from alhena.config.env_files import is_admitted
 from alhena.config.environment import own_environment
 from alhena.system.environment import child_environment
 from tests.support.command import alhena
+from tests.support.each import for_each
 
 UNKNOWN = ("NEXT_YEARS_TOOL_PLUGIN", "SOME_RCFILE", "XYZ_LOADER")
-"""What no list has."""
+"""Names that are on no list."""
 
 CHOOSING = (
     *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH", "LOCPATH"),
@@ -36,7 +37,7 @@ CHOOSING = (
 )
 
 
-@pytest.mark.parametrize("name", CHOOSING)
+@for_each("name", CHOOSING)
 def test_what_chooses_what_runs_or_who_hears_comes_from_no_project(name: str):
     assert not is_admitted(name, "x", local=True)
 

@@ -1,4 +1,4 @@
-"""Which directory keeps what belongs to a project, and how it becomes the project's."""
+"""The directory of a project's own data, and its creation."""
 
 import errno
 import fcntl

@@ -1,10 +1,10 @@
 """Secrets in the middle of text."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.environment import credentials, has_secret_value, without_secrets
+from tests.support.each import for_each
 
 TOKENS = [
     "ghp_" + "a1" * 18,
@@ -30,14 +30,14 @@ TOKENS = [
 ]
 
 
-@pytest.mark.parametrize("token", TOKENS)
-@pytest.mark.parametrize("before", ["", "x ", '"', "\\n", "(", "=", "\n"])
+@for_each("token", TOKENS)
+@for_each("before", ["", "x ", '"', "\\n", "(", "=", "\n"])
 def test_a_secret_is_taken_out_wherever_it_stands(token: str, before: str):
     assert has_secret_value(token)
     assert without_secrets(f"{before}{token}") == f"{before}[redacted]"
 
 
-@pytest.mark.parametrize("token", [item for item in TOKENS if "MIIabc" not in item])
+@for_each("token", [item for item in TOKENS if "MIIabc" not in item])
 def test_what_follows_a_secret_stays(token: str):
     assert without_secrets(f'["{token}", "b"]') == '["[redacted]", "b"]'
     assert without_secrets(f"{token}\\n end") == "[redacted]\\n end"

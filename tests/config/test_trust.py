@@ -115,8 +115,8 @@ def test_a_list_that_is_no_file_is_an_error_and_does_not_block(home: Path) -> No
 
 
 def test_a_folder_is_the_same_one_under_another_name(home: Path, project: Path) -> None:
-    """Where upper and lower case are one, a path names a folder that another path names, too. Two
-    names of one folder are made by a link here, and compared before links are followed."""
+    """In a case-insensitive file system two paths can name one folder. Here a link makes the two
+    names, which are compared before links are followed."""
     named = project.with_name("PROJECT")
     named.symlink_to(project)
     (project / "inner").mkdir()

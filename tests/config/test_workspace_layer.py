@@ -23,8 +23,10 @@ FOR_OTHERS = {
     *("security.auth.oauth.clientSecret", "security.auth.oauth.redirectUri"),
     *("security.auth.selectedType", "security.auth.useExternal"),
     *("security.environmentVariableRedaction.allowed", "security.folderTrust.enabled"),
+    *("telemetry.otlpEndpoint", "telemetry.otlpProtocol", "telemetry.traces"),
     *("telemetry.enabled", "telemetry.logPrompts", "telemetry.outfile", "tools.allowed"),
     "mcp.autoAllowInHeadless",
+    *("security.blockGitExtensions", "security.allowedExtensions"),
     *("tools.sandboxAllowedPaths", "model.prices", "model.loopCheckTurns"),
 }
 """Keys that no workspace says anything about. Whoever adds a key decides where it belongs."""
@@ -124,6 +126,7 @@ def at(settings: Settings, key: str) -> Any:
         ("privacy.usageStatisticsEnabled", True, False, False),
         ("privacy.usageStatisticsEnabled", False, True, False),
         ("telemetry.enabled", False, True, False),
+        ("telemetry.otlpEndpoint", None, "http://evil.example", None),
         ("telemetry.outfile", None, "/home/u/.bashrc", None),
         ("policyPaths", [], ["evil.toml"], []),
         ("adminPolicyPaths", [], ["evil.toml"], []),

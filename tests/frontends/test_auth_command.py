@@ -331,7 +331,7 @@ def test_logging_out_forgets_the_login_and_remembers_the_account(
     assert (first.code, first.out) == (0, "Signed out.\n")
     assert [path.name for path in gemini.iterdir()] == ["google_accounts.json"]
     assert accounts(gemini) == {"active": None, "old": ["ada@example.com"]}
-    assert alhena("auth", "logout").out == "Nobody was signed in.\n"
+    assert alhena("auth", "logout").out == "You are not signed in.\n"
 
 
 def test_help_and_wrong_words() -> None:

@@ -10,6 +10,7 @@ import pytest
 from alhena.frontends.arguments import EPILOG
 from alhena.frontends.cli.main import COMMANDS
 from tests.support.command import ALHENA, alhena, alhena_reads
+from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S
 
 DEMO = ("-m", "demo", "-p", "hi")
@@ -93,7 +94,7 @@ def test_a_reader_that_goes_away_is_nothing_to_talk_about():
     assert ran.stdout == "[\n"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_the_help_names_every_command_and_what_it_can_be_told(name: str):
     told = EPILOG.partition(f"\n  alhena {name} ")[2].partition("\n  alhena ")[0]
     assert told

@@ -48,7 +48,7 @@ def test_what_is_lost_is_said_on_stderr_also_where_nobody_watches(verbose: bool,
     progress.feed(LOST)
     progress.feed(DONE)
     assert len(said) == count
-    assert said[0].startswith("alhena: Chat history did not fit any more")
+    assert said[0].startswith("alhena: Chat history no longer fitted")
 
 
 @pytest.mark.requirement("CHAT-06")

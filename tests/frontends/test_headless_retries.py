@@ -59,7 +59,7 @@ def configure(home: Path, settings: dict[str, Any]) -> None:
 
 
 def shown(form: OutputFormat, *events: Event, watched: bool = False) -> list[str]:
-    """What has been written, write by write."""
+    """Output, one item per write."""
     written: list[str] = []
     output = output_for(form, written.append, watched=watched)
     for event in events:

@@ -135,11 +135,11 @@ def test_hooks_of_a_project_are_trusted_as_they_are(project: Path):
     refused = alhena("hooks", "trust", "--skip-trust")
     assert refused.code == 2
     assert "BeforeTool of write_file\n    bash go.sh\n    with A=1\n" in refused.out
-    assert "nobody can be asked" in refused.err
+    assert "need your approval" in refused.err
     assert alhena("hooks", "test", "BeforeTool", "--skip-trust").out.startswith("No hook hears")
     assert "1 of 1 may run." in alhena("hooks", "trust", "--yes", "--skip-trust").out
     assert "gone" in alhena("hooks", "test", "BeforeTool", "--skip-trust").out
-    assert "No hook of this project waits" in alhena("hooks", "trust", "--skip-trust").out
+    assert "No hook of this project needs" in alhena("hooks", "trust", "--skip-trust").out
     (project / "go.sh").write_text("echo else", encoding="utf-8")
     ran = alhena("hooks", "test", "BeforeTool", "--skip-trust")
     assert ran.out.startswith("No hook hears")
@@ -175,8 +175,8 @@ def test_a_person_is_asked_about_each_hook(project: Path):
     ("arguments", "what"),
     [
         (("test", "Nothing"), "there is no event 'Nothing'"),
-        (("test", "BeforeTool", "--input", "[]"), "--input is no JSON object"),
-        (("test", "BeforeTool", "--input", "{"), "--input is no JSON object"),
+        (("test", "BeforeTool", "--input", "[]"), "--input is not a JSON object"),
+        (("test", "BeforeTool", "--input", "{"), "--input is not a JSON object"),
         (("list", "more"), "unrecognized arguments"),
         (("disable",), "required: NAME"),
     ],

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from alhena.errors import InputError
 from alhena.frontends.cli.inputs import parse_json
 from tests.support.command import alhena
+from tests.support.each import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         (r'{"a": "\ud800"}', r"\ud800 at character 8 is half of a surrogate pair"),

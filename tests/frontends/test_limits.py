@@ -17,6 +17,7 @@ from alhena.wire.conformance import check_json
 from alhena.wire.errors import Level
 from tests.frontends.terminal.kit import played
 from tests.support.command import alhena, keyed
+from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
@@ -83,8 +84,8 @@ def test_a_limit_of_cost_without_a_price_is_said_before_anything_is_sent(server:
     assert server.requests == []
 
 
-@pytest.mark.parametrize("flag", ["--max-turns", "--max-tokens", "--max-seconds", "--max-cost"])
-@pytest.mark.parametrize("value", ["0", "-2", "x", "inf", "nan", ""])
+@for_each("flag", ["--max-turns", "--max-tokens", "--max-seconds", "--max-cost"])
+@for_each("value", ["0", "-2", "x", "inf", "nan", ""])
 def test_a_limit_that_is_none_is_wrong_usage(flag: str, value: str):
     with pytest.raises(UsageError, match=f"{flag}.*number above 0"):
         parse_run(["-p", "x", f"{flag}={value}"])

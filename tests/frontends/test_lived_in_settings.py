@@ -80,7 +80,7 @@ def test_a_run_has_its_servers_hooks_tools_and_telemetry(
     about_servers = [line for line in ran.err.splitlines() if "MCP server" in line]
     assert len(about_servers) == 1, ran.err
     assert "'tickets'" in about_servers[0]
-    assert "keys that nobody knows" not in ran.err
+    assert "unknown settings" not in ran.err
 
 
 @pytest.mark.usefixtures("place")

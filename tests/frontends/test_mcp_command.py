@@ -263,7 +263,7 @@ def test_a_person_signs_in_is_known_from_then_on_and_signs_out(
     home: Path, guarded: OAuthServer
 ) -> None:
     settings(home, {"mcpServers": {"g": {"httpUrl": guarded.mcp}}})
-    assert alhena("mcp", "auth").out == "g: nobody is signed in\n"
+    assert alhena("mcp", "auth").out == "g: not signed in\n"
     process = subprocess.Popen(
         [ALHENA, "mcp", "auth", "g"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -246,7 +246,7 @@ def test_settings_that_cannot_be_used_are_told_before_a_client_waits(project: Pa
 
 def test_nothing_of_the_sdk_is_loaded_without_it():
     shown = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import alhena.frontends.cli.mcp_serve"],
+        [sys.executable, "-X", "importtime", "-c", "import alhena.frontends.cli.mcp.serve"],
         capture_output=True,
         check=True,
     )

@@ -1,4 +1,4 @@
-"""How `alhena mcp serve` ends, whatever its client does, and what it keeps of calls."""
+"""The end of `alhena mcp serve`, for every behaviour of its client, and its records of calls."""
 
 import asyncio
 import fcntl

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from alhena.errors import AlhenaError
 from alhena.frontends.mcp_server.pipes import MAX_LINE, Incoming
-from tests.support.command import ALHENA, Ran, alhena_reads
+from tests.support.command import ALHENA, Ran, alhena_process
 from tests.support.patience import PATIENCE_S
 
 GREETING = {
@@ -29,7 +29,7 @@ GREETING = {
     },
 }
 HELLO = json.dumps(GREETING) + "\n"
-"""What a client says first."""
+"""First message of a client."""
 
 
 def served(redirected: str, said: str = "") -> Ran:
@@ -102,7 +102,7 @@ def test_a_pipe_that_cannot_be_read_is_said():
 
 
 def test_a_client_that_goes_without_a_word_is_no_error():
-    ran = alhena_reads(b"", "mcp", "serve")
+    ran = alhena_process("mcp", "serve")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 

@@ -1,4 +1,4 @@
-"""What stands on the command line is a command, options or a prompt, and is taken for no other."""
+"""Words on the command line are a command, options or a prompt, and never mistaken."""
 
 import msgspec
 import pytest
@@ -9,13 +9,14 @@ from alhena.frontends.cli.main import COMMANDS, NOT_HERE, refuse_commands
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
 from tests.support.command import alhena, keyed
+from tests.support.each import for_each
 from tests.support.server import ScriptedServer, sse, text
 
 OPTIONS = [each for action in run_parser()._actions for each in action.option_strings]
 
 
-@pytest.mark.parametrize("word", [*OPTIONS, "-dash", "-ysomething", "--max-turns=1", "--", "-"])
-@pytest.mark.parametrize("before", [[], ["-p"], ["--prompt"]])
+@for_each("word", [*OPTIONS, "-dash", "-ysomething", "--max-turns=1", "--", "-"])
+@for_each("before", [[], ["-p"], ["--prompt"]])
 def test_behind_two_dashes_nothing_is_an_option(before: list[str], word: str):
     assert parse_run([*before, "--", word, "x"]) == RunArguments(prompt=f"{word} x")
 
@@ -58,7 +59,7 @@ def test_parameters_of_a_tool_behind_two_dashes_are_no_options():
     assert alhena("tools", "call", "read_file", "{}", "more").code == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "hint"),
     [
         (["--skip-trust", "tools", "list"], "alhena tools list [options]"),
@@ -68,11 +69,6 @@ def test_parameters_of_a_tool_behind_two_dashes_are_no_options():
         (["session", "list"], "Did you mean alhena sessions list?"),
         (["-d", "polcy", "explain"], "Did you mean alhena policy explain?"),
         (["tool", "list", "--json"], ""),
-        (["extensions", "list"], "no command extensions yet"),
-        (["extensions", "install", "https://x.example/y"], "no command extensions yet"),
-        (["skills", "list"], "no command skills yet"),
-        (["skills"], "no command skills yet"),
-        (["extension", "list"], "no command extensions yet"),
     ],
 )
 def test_a_command_that_is_misplaced_or_misspelt_is_wrong_usage(line: list[str], hint: str):
@@ -82,7 +78,7 @@ def test_a_command_that_is_misplaced_or_misspelt_is_wrong_usage(line: list[str],
     assert ran.out == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "prompt",
     [
         "list the files",
@@ -102,7 +98,7 @@ def test_words_that_are_no_command_are_a_prompt(prompt: str):
     refuse_commands(tuple(prompt.split(" ")), COMMANDS)
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *NOT_HERE])
+@for_each("name", [*COMMANDS, *NOT_HERE])
 def test_one_argument_of_several_words_is_a_prompt(name: str):
     refuse_commands((f"{name} list",), COMMANDS)
 

@@ -31,7 +31,7 @@ Memory Files
  L project: GEMINI.md
             L x.md
 
-Told when a tool touches a path there:
+Loaded when a tool uses a path there:
  L sub/GEMINI.md
 """
     )
@@ -66,7 +66,7 @@ def test_show_reads_nothing_of_a_folder_nobody_trusts(home: Path, project: Path)
 
 
 def test_show_says_when_there_is_nothing():
-    assert alhena("memory", "show").out == "There are no memory files.\n"
+    assert alhena("memory", "show").out == "No memory files found.\n"
 
 
 @pytest.mark.requirement("MEM-01")

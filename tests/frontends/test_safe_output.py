@@ -1,4 +1,4 @@
-"""What commands print at a terminal when what they are told of is hostile."""
+"""Output of commands at a terminal for hostile input."""
 
 import json
 import os
@@ -22,7 +22,7 @@ DECEIVING = ACTING | set("\u202e\u200b")
 
 
 def at_a_terminal(*arguments: str) -> str:
-    """What the command writes when stdin, stdout and stderr are a terminal."""
+    """Output of a command whose stdin, stdout and stderr are a terminal."""
     near, far = pty.openpty()
     child = subprocess.Popen([ALHENA, *arguments], stdin=far, stdout=far, stderr=far)
     os.close(far)

@@ -24,7 +24,7 @@ def settings(home: Path, **tools: Any) -> None:
 
 
 def kept_in(ran: Ran, project: Path, home: Path) -> bool:
-    """Whether the call went through a sandbox, by what it said and by what is on disk."""
+    """True if the call ran in a sandbox, by its output and by the files."""
     assert ran.code == 0, ran.err
     kept = "in=alhena-bwrap\n" in ran.json["llmContent"]
     assert (home / "outside").exists() is not kept

@@ -1,4 +1,4 @@
-"""What a client of `alhena mcp serve` is shown of a call that waits for a person."""
+"""Approval questions to a client of `alhena mcp serve`."""
 
 from alhena.frontends.mcp_server.server import Question
 from alhena.tools.confirmation import McpConfirmation

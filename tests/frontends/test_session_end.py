@@ -1,4 +1,4 @@
-"""What becomes of a finished run while the hooks at the end of its session take their time."""
+"""Result of a run whose SessionEnd hooks are slow."""
 
 import json
 import os

@@ -137,7 +137,7 @@ def test_where_settings_are_looked_for_is_told(home: Path, project: Path) -> Non
 
 def test_checking_says_all_there_is_to_say(home: Path, project: Path) -> None:
     fine = alhena("settings", "check")
-    assert (fine.code, fine.out) == (0, "The settings can be used as they are.\n")
+    assert (fine.code, fine.out) == (0, "The settings are valid.\n")
     user(home, {"tools": {"exlude": ["a"]}, "theme": "t"})
     odd = alhena("settings", "check", "--json")
     assert odd.code == 1

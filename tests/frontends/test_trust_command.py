@@ -125,9 +125,9 @@ def test_a_folder_whose_settings_broke_later_can_be_left(home: Path, project: Pa
 def test_where_something_else_decides_that_is_said(home: Path, project: Path) -> None:
     done = alhena("trust", GEMINI_RESTRICTED_MODE="true")
     assert "is not trusted: GEMINI_RESTRICTED_MODE is true" in done.out
-    assert "does not decide here" in done.out
+    assert "does not apply here" in done.out
     user(home, {"security": {"folderTrust": {"enabled": False}}})
-    assert "does not decide here" in alhena("trust", "--never").out
+    assert "does not apply here" in alhena("trust", "--never").out
 
 
 def test_the_words_may_begin_a_prompt(home: Path) -> None:

@@ -90,7 +90,7 @@ def test_what_was_accepted_is_begun_anew_where_its_file_is_damaged(
     status = alhena("trust", "--status")
     assert status.code == 0
     assert f"{file}: what was accepted of workspaces cannot be used" in status.out
-    assert "alhena trust puts the file aside" in status.out
+    assert "alhena trust moves the file aside" in status.out
     listed = alhena("mcp", "list")
     assert listed.code == 0
     assert "it cannot be told what was accepted" in listed.err
@@ -112,7 +112,7 @@ def test_a_list_of_folders_that_is_none_is_put_aside(
     for reading in (("trust", "--status"), ("trust", "--list"), ("tools", "list")):
         failed = alhena(*reading)
         assert failed.code == 52
-        assert "alhena trust puts the file aside" in failed.err
+        assert "alhena trust moves the file aside" in failed.err
     assert file.read_text(encoding="utf-8") == text
     aside = file.with_name("trustedFolders.json.damaged-1")
     done = alhena("trust", *words)
@@ -151,7 +151,7 @@ def test_a_file_is_called_the_data_of_a_server(home: Path, project: Path) -> Non
     assert "alhena trust --data 'my memory.json'" in shown
     done = alhena("trust", "--data", "my memory.json")
     assert done.code == 0
-    assert "MCP server s may change my memory.json: nobody is asked about that." in done.out
+    assert "MCP server s may change my memory.json: alhena will not ask about it." in done.out
     write(project / "my memory.json", "3")
     assert pending(project) == []
     status = alhena("trust", "--status").out

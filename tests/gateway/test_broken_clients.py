@@ -98,7 +98,7 @@ class Queued(HeldGenerator):
 
 
 async def queued(*, fails: bool) -> bytes:
-    """What a client reads that sends two requests at once, and reads when a ping of the second
+    """Bytes read by a client that sends two requests at once and reads when a ping of the second
     answer has long waited for the first to be taken."""
     path, body = ANTHROPIC
     generator = Queued(fails=fails)

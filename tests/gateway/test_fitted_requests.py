@@ -1,11 +1,11 @@
-"""What a service is known to refuse is put right on the way, or refused as the client's error."""
+"""Parts of requests that a service refuses: adapted, or answered with an error."""
 
 from typing import Any
 
 import pytest
 
 from alhena.http.endpoint import parse_endpoint
-from alhena.models.anthropic_api import AnthropicApi
+from alhena.models.providers.anthropic_api import AnthropicApi
 from alhena.wire.content import SIGNATURE_SENTINEL
 from tests.gateway.kit import client, gateway
 from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI

@@ -14,8 +14,8 @@ from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, fault_of
 from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.http.endpoint import parse_endpoint
-from alhena.models.anthropic_api import AnthropicApi
-from alhena.models.openai_compatible import OpenAiCompatible
+from alhena.models.providers.anthropic_api import AnthropicApi
+from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from tests.gateway.kit import client, gateway
@@ -157,7 +157,7 @@ async def test_thoughts_of_a_foreign_service_go_back_to_it_through_a_gemini_clie
 
 
 def taken(body: Any) -> DialectRequest | None:
-    """What of a body goes on to a foreign service; None when it is refused, as it should be."""
+    """The request sent on to a foreign service; None when it is refused, as expected."""
     upstream = Upstream(ScriptedGenerator(), ModelNames("other", gemini=False))
     try:
         sent = upstream.prepared(gemini.read_request(body, "m"), own=True)

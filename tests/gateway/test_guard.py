@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Access to the gateway."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the gateway does not take: too much, too many, too slowly."""
+"""Requests the gateway refuses: too large, too many, too slow."""
 
 import asyncio
 from typing import Any

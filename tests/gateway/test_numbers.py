@@ -8,7 +8,7 @@ import pytest
 from alhena.gateway.upstream import fitted
 from alhena.http.endpoint import parse_endpoint
 from alhena.models.catalogue import model_info
-from alhena.models.openai_compatible import OpenAiCompatible
+from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.encode import encode_request
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 from tests.gateway.kit import client, gateway

@@ -3,14 +3,13 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from alhena.frontends.cli.serve import serve_parser
 from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.body import MB, Limits
 from alhena.gateway.faults import Fault, FaultKind
 from alhena.gateway.google import GoogleSpeech
 from alhena.gateway.openai import OpenAiSpeech
+from tests.support.each import for_each
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
 ROWS = {
@@ -32,7 +31,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(("words", "kind"), ROWS.items(), ids=lambda value: str(value)[:20])
+@for_each(("words", "kind"), ROWS.items())
 def test_the_table_of_errors_is_that_of_the_code(words: str, kind: FaultKind):
     fault = Fault(kind=kind, message="x")
     forms = [speech.error(fault) for speech in (AnthropicSpeech(), OpenAiSpeech(), GoogleSpeech())]

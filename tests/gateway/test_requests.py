@@ -1,4 +1,4 @@
-"""What the model is asked: names of models, settings that fit it, conversations that conform."""
+"""Requests to the model: names of models, adapted settings, conforming conversations."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What `alhena serve` refuses before it serves, and how it ends when nobody reads its log."""
+"""Arguments that `alhena serve` refuses, and its end when nobody reads its log."""
 
 import json
 import os

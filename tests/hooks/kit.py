@@ -1,4 +1,4 @@
-"""What tests of hooks share."""
+"""Helpers shared by tests of hooks."""
 
 import os
 from pathlib import Path

@@ -4,6 +4,7 @@ import pytest
 
 from alhena.hooks.load import HookDocument, Level, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, OnFailure
+from tests.support.each import for_each
 
 
 def load(value: Any, source: HookSource = HookSource.USER) -> LoadedHooks:
@@ -87,10 +88,10 @@ def test_a_systems_hooks_block_when_they_fail_unless_they_say_otherwise():
     assert group.hooks[0].on_failure is OnFailure.WARN
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "problem"),
     [
-        ([], "f.json: the document is no JSON object. Correct it."),
+        ([], "f.json: the document is not a JSON object. Correct it."),
         ({"hooks": []}, "f.json: hooks is no object. Correct it."),
         ({"hooks": {"BeforeTool": {}}}, "f.json: hooks.BeforeTool is no array."),
         ({"hooks": {"BeforeTool": [1]}}, "f.json: hooks.BeforeTool[0] is no object."),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from alhena.hooks.model import OUTPUT_LIMIT, HookEvent, HookRun, HookVerdict, TailCall
 from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, interpret
+from tests.support.each import for_each
 
 BEFORE = HookEvent.BEFORE_TOOL
 
@@ -80,7 +81,7 @@ def test_an_explicit_allow_with_exit_code_1_is_one():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "what"),
     [
         ("[1, 2]", "it wrote a JSON array, not a JSON object"),

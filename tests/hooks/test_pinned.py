@@ -1,4 +1,4 @@
-"""Which files of a project are part of a hook, however its command names them."""
+"""Project files that belong to a hook, for every way its command names them."""
 
 import os
 from pathlib import Path

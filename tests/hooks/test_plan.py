@@ -5,11 +5,12 @@ import pytest
 from alhena.hooks.model import HookEvent, HookSource, OnFailure
 from alhena.hooks.system import matches, plan
 from tests.hooks.kit import Heard, group, hook
+from tests.support.each import for_each
 
 BEFORE = HookEvent.BEFORE_TOOL
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("matcher", "name", "means_it"),
     [
         ("", "write_file", True),

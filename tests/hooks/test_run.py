@@ -23,7 +23,7 @@ async def run(command: str, document: bytes = b"{}", **fields: object) -> HookRu
 
 
 def exists(pid: int) -> bool:
-    """Whether a process lives; a zombie that nobody has buried does not."""
+    """True if a process is alive; false for a zombie."""
     try:
         return pid in descendants(os.getsid(pid))
     except ProcessLookupError:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from alhena.config.errors import ConfigError
+from alhena.config.extensions import Extension, Manifest
 from alhena.config.settings import Settings, settings_of
 from alhena.hooks.firing import HookSurroundings
 from alhena.hooks.gather import GatheredHooks, HooksRequest, HookState, gather_hooks, open_hooks
-from alhena.hooks.load import HookDocument
 from alhena.hooks.model import HookEvent, HookSource
 from alhena.hooks.trust import fingerprint, trust, trusted_fingerprints
 from tests.hooks.kit import hook, surroundings
@@ -182,21 +182,23 @@ def test_a_list_that_cannot_be_used_ends_it_with_the_place(project: Path, home: 
     assert path.read_bytes() == text.encode("utf-8", "surrogateescape")
 
 
-def test_what_the_user_turns_off_is_off_for_all_but_the_system_and_the_program(
+def test_what_the_user_turns_off_is_off_for_extensions_but_not_for_the_program(
     project: Path, home: Path
 ):
     entry = {"hooks": {"BeforeTool": [{"hooks": [{"command": "c", "name": "n"}]}]}}
-    system = HookDocument(value=entry, file="/etc/s", source=HookSource.SYSTEM)
-    extension = HookDocument(value=entry, file="/x", source=HookSource.EXTENSION, extension="x")
+    folder = home / "x"
+    (folder / "hooks").mkdir(parents=True)
+    (folder / "hooks" / "hooks.json").write_text(json.dumps(entry))
+    manifest = Manifest(name="x", version="1")
+    extension = Extension(
+        manifest=manifest, home=folder, folder=folder, installation=None, environ={}
+    )
     for config in ({"enabled": False}, {"disabled": ["n"]}, {"disabled": ["c"]}):
         settings = settings_of(entry | {"hooksConfig": config}, "u")
-        found = gather(
-            project, home, settings=settings, extensions=(system, extension), program=entry
-        )
+        found = gather(project, home, settings=settings, extensions=(extension,), program=entry)
         assert {each.hook.source: each.state for each in found.entries} == {
             HookSource.RUNTIME: HookState.ENABLED,
             HookSource.USER: HookState.DISABLED,
-            HookSource.SYSTEM: HookState.ENABLED,
             HookSource.EXTENSION: HookState.DISABLED,
         }
 

@@ -1,4 +1,4 @@
-"""Which connections are used again, and answers that are none."""
+"""Reuse of connections, and malformed responses."""
 
 import asyncio
 import ssl
@@ -13,7 +13,7 @@ from alhena.http.connect import Channel, open_channel
 from alhena.http.endpoint import parse_endpoint
 from alhena.http.exchange import MOST_INTERIM, Connection
 from alhena.models.errors import QuotaError
-from alhena.models.retry.retry_class import Manner, manner_of
+from alhena.models.retry import Manner, manner_of
 from alhena.wire.encode import RequestBody, request_body
 from tests.models.asking import (
     api,

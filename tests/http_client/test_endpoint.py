@@ -16,6 +16,7 @@ from alhena.http.endpoint import (
     parse_headers,
 )
 from alhena.models.service import model_path, parse_version, user_agent
+from tests.support.each import for_each
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def test_a_base_url_is_taken_apart(url: str, endpoint: Endpoint, authority: str 
     assert parsed.authority == (authority or endpoint.host)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "gemini",
@@ -73,7 +74,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated():
 
 
 def outcome(parse: Callable[[str, str], T], text: str) -> tuple[T | None, str]:
-    """What parsing gives, and the message when it refuses."""
+    """Result of parsing, or the error message."""
     try:
         return parse(text, "SOURCE"), ""
     except ConfigError as error:

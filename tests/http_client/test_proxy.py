@@ -24,11 +24,12 @@ from tests.models.asking import (
     texts,
 )
 from tests.support.certificates import certificate
+from tests.support.each import for_each
 
 URL = "https://gemini.example"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "proxy"),
     [
         ({}, None),

@@ -12,7 +12,7 @@ import pytest
 from alhena.errors import ModelError, NetworkError, StreamCutError
 from alhena.http.client import Timeouts
 from alhena.models.errors import RequestRejectedError
-from alhena.models.retry.retry_class import Manner, manner_of
+from alhena.models.retry import Manner, manner_of
 from tests.http_client.test_proxy import tunnel
 from tests.http_client.test_transport import greet
 from tests.models.asking import (

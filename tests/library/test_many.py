@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from alhena import Agent, run_many
-from alhena.errors import ProgramError
+from alhena.errors import AlhenaError, ProgramError
 from alhena.testing import Call, TestModel
 
 
@@ -111,3 +112,60 @@ async def test_any_other_error_is_raised(project: Path):
 async def test_none_at_a_time_is_refused():
     with pytest.raises(ValueError, match="concurrency has to be at least 1, not 0"):
         await anext(run_many([], agent=lambda: Agent("demo"), concurrency=0))
+
+
+async def test_tasks_may_be_mappings_and_outcomes_have_ids(project: Path):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    tasks = [{"id": "one", "prompt": "count", "output_schema": schema}, "plain", "plain"]
+
+    def agent() -> Agent:
+        return Agent(TestModel('{"n": 1}'), builtin_tools=(), isolated=True, cwd=project)
+
+    outcomes = [each async for each in run_many(tasks, agent=agent, concurrency=1)]
+    assert [each.status for each in outcomes] == ["done"] * 3
+    assert outcomes[0].id == "one"
+    assert outcomes[0].result
+    assert outcomes[0].result.output == {"n": 1}
+    assert outcomes[2].id == f"{outcomes[1].id}-2"
+
+
+@pytest.mark.requirement("RUN-01")
+async def test_a_run_directory_gives_finished_tasks_without_asking_again(project: Path):
+    def fail(request: dict[str, Any]) -> Any:
+        return ProgramError("no") if echo(request) == "bad" else echo(request)
+
+    model = TestModel(*[fail] * 5)
+    run_dir = project / "run"
+
+    def agent() -> Agent:
+        return Agent(model, isolated=True, cwd=project)
+
+    first = run_many(["a", "b", "bad"], agent=agent, concurrency=1, run_dir=run_dir)
+    async with aclosing(first):
+        assert (await anext(first)).task == "a"  # the rest is left to the next call
+    tasks = ["a", "b", "bad", {"id": "new", "prompt": "c"}]
+    outcomes = {
+        each.id if each.id == "new" else each.task: each
+        async for each in run_many(tasks, agent=agent, run_dir=run_dir)
+    }
+    assert {name: each.status for name, each in outcomes.items()} == {
+        "a": "done",
+        "b": "done",
+        "bad": "failed",
+        "new": "done",
+    }
+    assert str(outcomes["bad"].error) == "no"
+    assert outcomes["b"].result
+    assert outcomes["b"].result.output == "b"
+    prompts = [echo(request) for request in model.requests]
+    assert prompts.count("a") == 1
+    before = len(model.requests)
+    again = [each async for each in run_many(tasks, agent=agent, run_dir=run_dir)]
+    assert len(again) == 4
+    assert len(model.requests) == before
+
+
+async def test_what_the_agent_decides_is_no_field_of_a_task(project: Path):
+    tasks = [{"prompt": "x", "model": "m"}]
+    with pytest.raises(AlhenaError, match="a task has no 'model'"):
+        await anext(run_many(tasks, agent=lambda: Agent("demo"), run_dir=project / "run"))

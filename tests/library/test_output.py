@@ -138,7 +138,7 @@ async def test_the_model_is_told_once_what_is_wrong(project: Path):
     async with Agent(generator, builtin_tools=(), cwd=project) as agent:
         value = await agent.ask("go", output=City)
     assert value == City("Bern", 134_000)
-    assert "missing required field `people`" in str(generator.seen(1)[-1])
+    assert "required field 'people' is missing" in str(generator.seen(1)[-1])
 
 
 @pytest.mark.requirement("LIB-02")

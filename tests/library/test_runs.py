@@ -3,16 +3,14 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
 
 from alhena import Agent, AgentOptions, Limits, tool
 from alhena.agent.limits.errors import BusyError, TurnLimitError
-from alhena.config.errors import ConfigError
-from alhena.errors import InputError, InterruptedRunError
+from alhena.errors import InterruptedRunError
 from alhena.events import RunFinishedEvent, RunStartedEvent
 from alhena.wire.content import Part
 from tests.support.scripted import ScriptedGenerator
@@ -276,43 +274,3 @@ async def test_who_made_a_model_object_closes_it(project: Path):
 def test_the_annotations_of_agent_can_be_read():
     hints = get_type_hints(Agent.__init__)
     assert hints["limits"] == Limits | None
-
-
-WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"model": 5}, TypeError, "model has to be a name or a model, not int"),
-    ({"approve": 5}, TypeError, "approve has to be callable, 'always' or 'never', not 5"),
-    ({"tools": [5]}, TypeError, "tools: 5 is neither a tool nor a function"),
-    ({"tools": "x"}, TypeError, "tools has to be a sequence"),
-    ({"policy": "x.toml"}, TypeError, "policy has to be a sequence"),
-    ({"policy": Path("x.toml")}, TypeError, "policy has to be a sequence"),
-    ({"approval_mode": "sometimes"}, ConfigError, "approval_mode cannot be 'sometimes'"),
-    ({"history": [{"role": "user"}]}, TypeError, "history[0] has to be a Content, not dict"),
-    ({"history": b"{"}, ConfigError, "history is no JSON of a conversation"),
-    ({"history": b"[5]"}, ConfigError, "history is no JSON of a conversation"),
-    ({"history": "x"}, TypeError, "history has to be a sequence"),
-]
-
-
-@pytest.mark.parametrize(("given", "error", "said"), WRONG, ids=[row[2] for row in WRONG])
-def test_what_the_program_gives_wrongly_is_refused_by_name(
-    given: dict[str, Any], error: type[Exception], said: str
-):
-    with pytest.raises(error) as caught:
-        Agent(**given)
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("act", "error", "said"),
-    [
-        (lambda agent: agent.run(5), TypeError, "prompt has to be"),
-        (lambda agent: agent.run(["x", 5]), TypeError, "prompt has to be text and Parts, not int"),
-        (lambda agent: agent.run(" "), InputError, "the prompt is empty"),
-        (lambda agent: agent.run([]), InputError, "the prompt is empty"),
-    ],
-)
-def test_what_is_no_prompt_is_refused(
-    act: Callable[[Agent], Any], error: type[Exception], said: str
-):
-    with pytest.raises(error, match=said):
-        act(Agent("demo"))

@@ -29,7 +29,7 @@ Speak = Callable[[Asked, Write], Awaitable[None]]
 
 
 class Bad:
-    """How it answers, by what it is asked (`any` for all of it), and what it was asked."""
+    """Replies by method (`any` for all), and the requests received."""
 
     def __init__(self, **speaks: Speak) -> None:
         self.speaks = {name.replace("_", "/"): speak for name, speak in speaks.items()}
@@ -98,7 +98,7 @@ def whole(body: bytes, *lines: str, status: str = "200 OK") -> Speak:
 
 
 async def good(asked: Asked, write: Write) -> None:
-    """What a good server answers."""
+    """Answers as a good server."""
     match asked.what:
         case "initialize":
             result: dict[str, Any] = {

@@ -34,8 +34,8 @@ Call = tuple[str, dict[str, Any]]
 
 
 class Story(msgspec.Struct, kw_only=True):
-    """What became of it. `answers` are the answers to all calls, `told` the lines that a person
-    got, at the start and later; `report` is the one on the server that is not the good one."""
+    """Result of a run. `answers` are the responses to all calls, `told` the lines shown to a
+    person, at the start and later; `report` is the one on the server that is not the good one."""
 
     answers: list[ToolCallResponseEvent]
     at_start: tuple[str, ...]
@@ -44,7 +44,7 @@ class Story(msgspec.Struct, kw_only=True):
     report: ServerReport
 
     def seen(self, index: int = 0) -> str:
-        """What the model was answered, as JSON."""
+        """Response to the model, as JSON."""
         parts = self.generator.seen(index + 1)[-1]["parts"]
         return msgspec.json.encode(parts).decode("utf-8")
 

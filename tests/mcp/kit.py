@@ -101,7 +101,7 @@ def made(found: Tool, arguments: dict[str, Any]) -> ToolInvocation:
 
 
 async def called(rig: Rig, name: str, arguments: dict[str, Any] | None = None) -> ToolResult:
-    """What a tool of the registry comes to."""
+    """Result of a tool of the registry."""
     found = rig.registry.get(name)
     assert found is not None, rig.registry.names
     return await made(found, arguments or {}).execute(ExecutionContext(Path("/")))

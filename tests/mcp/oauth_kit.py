@@ -44,5 +44,5 @@ async def sign(
 
 
 def kept(home: Path) -> Any:
-    """What is in the file of the tokens."""
+    """Content of the token file."""
     return json.loads((home / ".gemini" / "mcp-oauth-tokens.json").read_text(encoding="utf-8"))

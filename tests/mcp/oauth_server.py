@@ -72,7 +72,7 @@ class OAuthServer:
         return sum(1 for _, asked, _ in self.asked if asked == path)
 
     def form(self, path: str) -> dict[str, str]:
-        """What was last posted to a path."""
+        """Last form posted to a path."""
         return [form for _, asked, form in self.asked if asked == path][-1]
 
     async def oauth(self, request: Request) -> Response:
@@ -152,7 +152,7 @@ class OAuthServer:
         return JSONResponse(told)
 
     def permits(self, token: str) -> bool:
-        """Whether a token has all the scopes that are asked for by now."""
+        """True if a token has all scopes the server now requires."""
         return set(self.step_up.split()) <= set(self.scopes.get(token, "").split())
 
     def guarded(self, inner: ASGIApp) -> ASGIApp:
@@ -220,5 +220,5 @@ def running(*, sse: bool = False) -> Iterator[OAuthServer]:
 
 
 def redirect_of(url: str) -> dict[str, str]:
-    """What the page of an authorization URL was asked."""
+    """Query of an authorization URL."""
     return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}

@@ -1,4 +1,4 @@
-"""What servers answer with, as parts for a model and as text for a person."""
+"""Content of server responses as parts for the model and text for a person."""
 
 import base64
 from typing import Any

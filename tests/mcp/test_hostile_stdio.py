@@ -55,7 +55,7 @@ async def test_one_that_cannot_be_connected_to_is_told_of_in_one_line(
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """What a person is told of a list, and the tools that are declared of it."""
+    """Notices about a tool list, and the tools declared from it."""
 
     told: tuple[str, ...] = ()
     tools: dict[str, str] | int = 1

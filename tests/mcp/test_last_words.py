@@ -1,4 +1,4 @@
-"""What is told of a server that ends in the middle of a call."""
+"""Messages about a server that ends in the middle of a call."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What servers can make the real command take of memory: `alhena -p`, measured at its end."""
+"""Peak memory of `alhena -p` with hostile servers, measured at its end."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """How a run ended, what it wrote, and the most memory it took, in megabytes."""
+    """Exit code, output and peak memory of a run, in megabytes."""
 
     code: int
     out: str

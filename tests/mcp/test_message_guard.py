@@ -15,6 +15,7 @@ from alhena.mcp.connection import MAX_ENTRIES
 from alhena.mcp.message_guard import MAX_CONTAINERS, NO_ANSWER, TOO_MANY, readable, understood
 from tests.mcp.bad_http import EVENTS, JSON, Asked, Bad, Speak, Write, answered, listening, whole
 from tests.mcp.kit import called, odd, rigged, tool
+from tests.support.each import for_each
 
 ERROR = {"code": -32700, "message": NO_ANSWER}
 values = st.recursive(
@@ -49,7 +50,7 @@ def test_no_bytes_raise_and_a_refusal_is_a_message(data: bytes) -> None:
         jsonrpc_message_adapter.validate_json(found, by_name=False)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rest",
     [
         '"result": []',
@@ -70,8 +71,8 @@ def test_an_invalid_answer_is_an_error_for_its_caller(rest: str) -> None:
     assert msgspec.json.decode(readable(data)) == {"jsonrpc": "2.0", "id": 7, "error": ERROR}
 
 
-@pytest.mark.parametrize("beside", ["x", "x" * 200_000])
-@pytest.mark.parametrize(
+@for_each("beside", ["x", "x" * 200_000])
+@for_each(
     ("written", "read"),
     [
         (rb'{"n":NaN,"m":-Infinity}', {"n": None, "m": None}),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, leave
 from tests.mcp.kit import odd, tool
-from tests.support.command import alhena
+from tests.support.command import alhena_process
 from tests.support.terminal import Terminal
 
 PROBE = """
@@ -21,7 +21,7 @@ atexit.register(tell)
 
 @pytest.fixture(autouse=True)
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where each Python process that ends writes down what it had loaded."""
+    """Directory in which each exiting Python process lists its loaded modules."""
     (tmp_path / "probe").mkdir()
     (tmp_path / "probe" / "sitecustomize.py").write_text(PROBE, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "probe"))
@@ -30,7 +30,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def of_mcp(modules: Path) -> set[str]:
-    """What was loaded of MCP, here and of others."""
+    """Loaded modules that belong to MCP, ours and others'."""
     loaded = set(modules.read_text(encoding="utf-8").splitlines())
     assert "alhena.frontends" in loaded
     others = {"mcp", "mcp_types", "anyio", "httpx2", "pydantic"}
@@ -54,7 +54,7 @@ def of_mcp(modules: Path) -> set[str]:
     ],
 )
 def test_a_command(modules: Path, arguments: tuple[str, ...]) -> None:
-    ran = alhena(*arguments)
+    ran = alhena_process(*arguments)
     assert ran.code == 0, ran.err
     assert of_mcp(modules) == set()
 
@@ -80,7 +80,7 @@ def test_servers_that_are_not_wanted_cost_nothing_but_a_look_at_the_settings(
     document = {"mcpServers": {"s": entry}, "mcp": {"excluded": ["s"]}}
     (home / ".gemini").mkdir()
     (home / ".gemini" / "settings.json").write_text(json.dumps(document), encoding="utf-8")
-    ran = alhena("-p", "hi", "-m", "demo")
+    ran = alhena_process("-p", "hi", "-m", "demo")
     assert (ran.code, ran.err) == (0, "")
     assert not heard.exists()
     foreign = {name for name in of_mcp(modules) if not name.startswith("alhena.")}
@@ -91,6 +91,6 @@ def test_the_probe_sees_what_a_server_costs(home: Path, project: Path, modules: 
     (home / ".gemini").mkdir()
     document = {"mcpServers": {"s": odd(project, {"tools": [tool("a")]})}}
     (home / ".gemini" / "settings.json").write_text(json.dumps(document), encoding="utf-8")
-    ran = alhena("-p", "hi", "-m", "demo")
+    ran = alhena_process("-p", "hi", "-m", "demo")
     assert ran.code == 0, ran.err
     assert {"mcp", "alhena.mcp.sdk", "pydantic"} <= of_mcp(modules)

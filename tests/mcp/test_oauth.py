@@ -150,7 +150,7 @@ async def test_openid_metadata_will_do_and_a_server_without_any_is_its_own(
 
 
 def ended_at(url: str) -> str:
-    """Where a browser elsewhere ends, which cannot reach this machine."""
+    """Final address of a browser on another machine, which cannot reach this one."""
     return httpx2.get(url, follow_redirects=False).headers["location"]
 
 

@@ -1,4 +1,4 @@
-"""How long tokens hold, and what is left of one that nobody wants any more."""
+"""Lifetime of tokens, and cleanup after sign-out."""
 
 import asyncio
 import json

@@ -20,7 +20,7 @@ SERVER = f"https://{PUBLIC}/mcp"
 
 
 class Names:
-    """What names mean, one answer after the other; the last one from then on."""
+    """Name resolution with scripted answers; the last one repeats."""
 
     def __init__(self, *answers: Sequence[str] | None) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""What was approved is not lost, whoever writes, and however much servers list."""
+"""Approvals are not lost, for any number of writers and any length of lists."""
 
 import json
 import os

@@ -62,13 +62,13 @@ KITCHEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "structured content": ("mcp_bad_numbers", {}, r'"output":"\{\\"sum\\":3\}"'),
     "a resource": ("read_mcp_resource", {"uri": "bad:kitchen://menu"}, r'"output":"soup\\n"'),
     "data": ("read_mcp_resource", {"uri": "bad:kitchen://scan"}, '"mimeType":"application/pdf"'),
-    "resources": ("list_mcp_resources", {}, r"bad:kitchen://menu \| menu \| What there is"),
+    "resources": ("list_mcp_resources", {}, r"bad:kitchen://menu \| menu \| The menu"),
     "a list that changes": ("mcp_bad_grow", {}, "there is another tool"),
 }
 
 
 def told_of(story: Story, table: dict[str, tuple[str, dict[str, Any], str]]) -> dict[str, str]:
-    """What is not as the table has it."""
+    """Differences from the table."""
     return {
         what: story.seen(index)[:1_000]
         for index, (what, (_, _, said)) in enumerate(table.items())

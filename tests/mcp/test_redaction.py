@@ -1,4 +1,4 @@
-"""What is said of servers holds nothing that they were given in secret."""
+"""Messages about servers contain none of their secrets."""
 
 import sys
 from pathlib import Path

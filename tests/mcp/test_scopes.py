@@ -98,9 +98,7 @@ def test_the_status_says_what_is_missing(guarded: OAuthServer, home: Path, proje
     )
     file.write_text(token, encoding="utf-8")
     alhena("mcp", "add", "-s", "user", "-t", "http", "g", guarded.mcp)
-    assert alhena("mcp", "auth").out == (
-        "g: signed in, without what the server wants by now: mail\n"
-    )
+    assert alhena("mcp", "auth").out == ("g: signed in, but the server now also wants: mail\n")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.support.steady import skip_when
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process, and not only what is left of one."""
+    """True if a process exists and is no zombie."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -228,7 +228,7 @@ async def test_a_cancelled_call_tells_the_server(project: Path) -> None:
 
 
 def given_up(heard: Path) -> int:
-    """How many calls the server was told to give up: each by the id it was sent under."""
+    """Number of cancelled calls the server was told of, each by its own request id."""
     messages = [json.loads(line) for line in heard.read_text(encoding="utf-8").splitlines()]
     calls = {each["id"] for each in messages if each.get("method") == "tools/call"}
     return sum(

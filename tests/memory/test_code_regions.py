@@ -1,4 +1,4 @@
-"""Where an `@path` is an import and where it is code, by the rules of Markdown."""
+"""`@path` as an import or inside code, by the rules of Markdown."""
 
 import os
 import subprocess
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from alhena.memory.imports import places_in_text
 from tests.memory.kit import imported, put
+from tests.support.each import for_each
 
 CODE = [
     "`@./x.md`",
@@ -112,7 +113,7 @@ def test_marks_change_nothing_of_what_the_parser_sees(pieces: list[str]):
     assert places_in_text(words, places) == found
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "a" + "`" * 100_000,
@@ -127,7 +128,6 @@ def test_marks_change_nothing_of_what_the_parser_sees(pieces: list[str]):
         "&" * 50_000,
         "@a " * 30_000,
     ],
-    ids=range(11),
 )
 def test_hostile_markdown_hides_nothing_behind_it_and_ends_in_time(text: str):
     text += "\n\n @./x.md"

@@ -1,4 +1,4 @@
-"""What stands around memory files, and that no file can forge it."""
+"""Frames around memory files, which no file can forge."""
 
 import re
 

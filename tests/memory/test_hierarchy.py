@@ -1,4 +1,4 @@
-"""Which memory files a session begins with, in which order, and which it must not read."""
+"""Memory files of a session: selection, order, and files it must not read."""
 
 import os
 from collections.abc import Callable

@@ -15,7 +15,7 @@ from tests.memory.kit import imported, put
 
 
 def of(project: Path, text: str, **options: object) -> str:
-    """What a GEMINI.md of the project with this text comes to."""
+    """Memory text of a project whose GEMINI.md has this content."""
     return imported(put(project, "GEMINI.md", text), **options).content
 
 

@@ -17,6 +17,7 @@ from alhena.system.errors import (
     UnencodableTextError,
     WriteFailureError,
 )
+from tests.support.each import for_each
 
 
 def after(text: str, fact: str) -> str:
@@ -25,7 +26,7 @@ def after(text: str, fact: str) -> str:
     return text[: put.offset] + put.text + text[put.offset :]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("", f"{SECTION}\n- new\n"),
@@ -63,7 +64,7 @@ def test_code_inside_the_section_does_not_end_it() -> None:
     assert after(text, "new") == f"{text}- new\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fact", "line"),
     [
         ("I like tea", "- I like tea"),

@@ -7,8 +7,8 @@ from ssl import SSLContext
 from typing import Any
 
 from alhena.http.client import Timeouts
-from alhena.models.gemini_api import GeminiApi, service_from
 from alhena.models.generator import ContentGenerator
+from alhena.models.providers.gemini_api import GeminiApi, service_from
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

@@ -19,7 +19,7 @@ GRANT = {"access_token": ACCESS, "expires_in": 3599, "token_type": "Bearer"}
 
 
 def user_info(url: str, **more: Any) -> dict[str, Any]:
-    """What `gcloud auth application-default login` writes."""
+    """A credentials file of `gcloud auth application-default login`."""
     return {
         "type": "authorized_user",
         "client_id": "client.apps.example",

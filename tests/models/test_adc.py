@@ -21,7 +21,7 @@ from alhena.models.auth.adc import (
     metadata_tokens,
 )
 from alhena.models.errors import CredentialsError
-from alhena.models.select import ModelChoice, choose_generator
+from alhena.models.providers.select import ModelChoice, choose_generator
 from tests.models.asking import MODEL, chunks, texts
 from tests.models.google import (
     ACCESS,
@@ -366,6 +366,52 @@ async def test_a_metadata_server_that_goes_away_leaves_the_token_that_holds(
     now[0] = 3600
     with pytest.raises(NetworkError):
         await tokens.token()
+
+
+AUDIENCE = "https://agent-x.run.app"
+
+
+async def test_each_kind_gives_identity_tokens_for_an_audience(
+    server: ScriptedServer, project: Path, account: Account
+):
+    server.reply(json_reply({"id_token": "of.the.user"}))
+    server.reply(json_reply({"id_token": "of.the.robot"}))
+    metadata = Reply(pieces=[b"of.the.machine\n"], headers={"Metadata-Flavor": "Google"})
+    server.reply(metadata)
+    user = written(project / "adc.json", user_info(server.url))
+    robot = written(project / "robot.json", account.info(server.url))
+    given: list[str] = []
+    for environ in (
+        {"GOOGLE_APPLICATION_CREDENTIALS": user},
+        {"GOOGLE_APPLICATION_CREDENTIALS": robot},
+        {"GCE_METADATA_HOST": server.url.removeprefix("http://")},
+    ):
+        tokens = found(environ, audience=AUDIENCE).tokens
+        given += [await tokens.token(), await tokens.token()]
+    assert given == [f"of.the.{who}" for who in ("user", "robot", "machine") for _ in range(2)]
+    first, second, third = server.requests
+    assert form_of(first)["target_audience"] == AUDIENCE
+    claims = account.claims(form_of(second)["assertion"])[1]
+    assert claims["target_audience"] == AUDIENCE
+    assert "scope" not in claims
+    assert third.path.endswith("/identity?audience=https%3A%2F%2Fagent-x.run.app&format=full")
+
+
+async def test_an_answer_without_an_identity_token_is_an_error(
+    server: ScriptedServer, project: Path
+):
+    server.reply(json_reply(GRANT))
+    path = written(project / "adc.json", user_info(server.url))
+    tokens = found({"GOOGLE_APPLICATION_CREDENTIALS": path}, audience=AUDIENCE).tokens
+    with pytest.raises(ServerFaultError, match="gave no identity token") as caught:
+        await tokens.token()
+    shows_no_secret(caught.value)
+
+
+def test_other_kinds_give_no_identity_tokens(project: Path):
+    path = written(project / "other.json", {"type": "external_account"})
+    with pytest.raises(CredentialsError, match="give no identity tokens"):
+        found({"GOOGLE_APPLICATION_CREDENTIALS": path}, audience=AUDIENCE)
 
 
 def test_credentials_show_nothing_secret(project: Path, account: Account):

@@ -7,8 +7,8 @@ import pytest
 
 from alhena.errors import ModelError, ServerFaultError, StreamCutError
 from alhena.http.endpoint import parse_endpoint
-from alhena.models.anthropic_api import AnthropicApi, anthropic_from
 from alhena.models.errors import CredentialsError, QuotaError, RequestRejectedError
+from alhena.models.providers.anthropic_api import AnthropicApi, anthropic_from
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError

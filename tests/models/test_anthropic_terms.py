@@ -1,4 +1,4 @@
-"""What is sent to Anthropic's service keeps what it asks for, and names nothing it does not take."""
+"""Requests to Anthropic's service: complete, and without unsupported fields."""
 
 from contextlib import aclosing
 from itertools import pairwise
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.anthropic_api import EMPTY, without_blanks
 from alhena.models.catalogue import claude_info
+from alhena.models.providers.anthropic_api import EMPTY, without_blanks
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.dialects.anthropic.writing import answer_form
 from alhena.wire.dialects.fields import DialectError
@@ -23,6 +23,7 @@ from alhena.wire.request import (
     ToolConfig,
 )
 from tests.models.test_anthropic_api import asking, block, connected, message, taken, words
+from tests.support.each import for_each
 from tests.support.server import ScriptedServer
 
 THINKING = ThinkingConfig(thinking_budget=2000)
@@ -289,9 +290,7 @@ async def test_a_form_that_the_service_cannot_be_given_is_told_in_words(
     assert said in second
 
 
-@pytest.mark.parametrize(
-    ("schema", "form"),
-    [
+@for_each(("schema", "form"), [
         ({"type": "object"}, None),
         ({"type": ["object", "null"]}, None),
         ({"type": "object", "properties": {}, "additionalProperties": False}, "same"),
@@ -320,8 +319,7 @@ async def test_a_form_that_the_service_cannot_be_given_is_told_in_words(
         ({"enum": [1, None], "properties": {"properties": {"type": "string"}}},
          {"enum": [1, None], "properties": {"properties": {"type": "string"}},
           "additionalProperties": False}),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_schema_is_closed_where_that_allows_the_same_answers(schema: Any, form: Any) -> None:
     assert answer_form(schema) == (schema if form == "same" else form)
 

@@ -32,7 +32,7 @@ async def answer(reader: StreamReader, writer: StreamWriter) -> None:
 
 
 async def stopped_after(generator: ContentGenerator, steps: int) -> bool:
-    """Whether a request was cancelled, `steps` rounds of the event loop after its start."""
+    """True if a request was cancelled `steps` rounds of the event loop after its start."""
     task = asyncio.create_task(chunks(generator))
     for _ in range(steps):
         await asyncio.sleep(0)

@@ -12,13 +12,14 @@ from alhena.models.catalogue import (
     thinking_config,
 )
 from alhena.wire.request import ThinkingConfig
+from tests.support.each import for_each
 
 BUDGET = ThinkingConfig(thinking_budget=-1, include_thoughts=True)
 LEVEL = ThinkingConfig(thinking_level="HIGH", include_thoughts=True)
 
 
 @pytest.mark.requirement("WIRE-09")
-@pytest.mark.parametrize(
+@for_each(
     ("model", "config", "signatures"),
     [
         ("gemini-2.5-pro", BUDGET, False),
@@ -53,7 +54,7 @@ def test_a_session_without_a_chosen_model_thinks():
     assert thinking_config(default_model()) == BUDGET
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "meant"),
     [
         ("auto", "gemini-2.5-pro"),

@@ -11,6 +11,7 @@ from alhena.config.settings import ModelConfigSettings, Settings, settings_of
 from alhena.models.catalogue import MODELS, default_generation
 from alhena.models.configs import oddities, resolve
 from alhena.wire.request import GenerationConfig, ThinkingConfig
+from tests.support.each import for_each
 
 
 def configs(**fields: Any) -> ModelConfigSettings:
@@ -25,7 +26,7 @@ def sent(made: Any) -> dict[str, Any]:
     return msgspec.to_builtins(made)
 
 
-@pytest.mark.parametrize("name", [*(model.name for model in MODELS), "custom", "demo"])
+@for_each("name", [*(model.name for model in MODELS), "custom", "demo"])
 def test_with_nothing_configured_a_model_has_the_usual_settings(name: str):
     resolved = resolve(name, ModelConfigSettings())
     assert sent(resolved.generation) == sent(default_generation(name))
@@ -193,7 +194,7 @@ def test_safety_settings_of_the_wrong_shape_are_named():
         resolve("pro", configs(overrides=[override({"model": "pro"}, safetySettings="none")]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("match", "told"),
     [
         ({"isRetry": True}, "set for pro for further attempts cannot be used"),
@@ -202,7 +203,7 @@ def test_safety_settings_of_the_wrong_shape_are_named():
         ({"model": "gemini-2.5-pro", "isRetry": True}, "set for pro for further attempts"),
     ],
 )
-@pytest.mark.parametrize("value", ["hot", float("inf"), float("nan")])
+@for_each("value", ["hot", float("inf"), float("nan")])
 def test_what_only_a_later_request_would_have_is_looked_at_before_the_first(
     match: dict[str, Any], told: str, value: object
 ):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from alhena import tool
-from alhena.models.demo import NOTICE, DemoGenerator
 from alhena.models.errors import RequestRejectedError
+from alhena.models.providers.demo import NOTICE, DemoGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.wire.content import USER, text_content
 from alhena.wire.encode import EncodedContent

@@ -1,4 +1,4 @@
-"""Which model comes next."""
+"""Choice of the fallback model."""
 
 import pytest
 from hypothesis import given
@@ -15,12 +15,13 @@ from alhena.models.errors import (
     RequestRejectedError,
     ZeroQuotaError,
 )
+from tests.support.each import for_each
 
 DAILY = DailyQuotaError("x", status=429)
 MISSING = ModelNotFoundError("x", status=404)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "error", "other"),
     [
         ("gemini-2.5-pro", DAILY, "gemini-2.5-flash"),

@@ -1,4 +1,4 @@
-"""What is loaded on the way to the first request."""
+"""Modules loaded before the first request."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from tests.support.server import ScriptedServer, json_reply, sse, text
 
 PROGRAM = """
 import asyncio, json, sys
-from alhena.models.select import ModelChoice, choose_generator
+from alhena.models.providers.select import ModelChoice, choose_generator
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest
@@ -53,8 +53,8 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
         "alhena.models.errors",
         "alhena.models.generator",
         "alhena.models.retry",
-        "alhena.models.retry.generator",
-        "alhena.models.select",
+        "alhena.models.providers",
+        "alhena.models.providers.select",
     }
     assert not before & {"h11", "dataclasses"}
     rooms = ("alhena.models.", "alhena.http.")
@@ -68,12 +68,12 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
             "models.auth_type",
             "models.catalogue",
             "models.errors",
-            "models.gemini_api",
+            "models.providers.gemini_api",
             "models.generator",
-            "models.older_schemas",
+            "models.providers",
+            "models.providers.older_schemas",
             "models.retry",
-            "models.retry.generator",
-            "models.select",
+            "models.providers.select",
             "models.service",
             "models.status",
         )

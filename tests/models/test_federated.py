@@ -21,7 +21,7 @@ EXPIRY = "2100-01-02T03:04:05Z"
 
 
 def workload(url: str, source: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What a workflow that signs in without a key finds in its file."""
+    """Credentials file of a workload that signs in without a key."""
     return {
         "type": "external_account",
         "audience": AUDIENCE,

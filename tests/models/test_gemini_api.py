@@ -8,7 +8,7 @@ import pytest
 from alhena.config.errors import ConfigError
 from alhena.http.endpoint import parse_endpoint
 from alhena.models.catalogue import thinking_config
-from alhena.models.gemini_api import GeminiApi, GeminiService, service_from
+from alhena.models.providers.gemini_api import GeminiApi, GeminiService, service_from
 from alhena.version import __version__
 from alhena.wire.content import text_content
 from alhena.wire.request import FunctionDeclaration, GenerationConfig, Tool

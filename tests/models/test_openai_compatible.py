@@ -15,8 +15,8 @@ from alhena.models.errors import (
     RequestRejectedError,
     SpentQuotaError,
 )
-from alhena.models.openai_compatible import OpenAiCompatible, openai_from
-from alhena.models.select import ModelChoice, choose_generator
+from alhena.models.providers.openai_compatible import OpenAiCompatible, openai_from
+from alhena.models.providers.select import ModelChoice, choose_generator
 from alhena.wire.content import (
     Blob,
     Content,

@@ -1,4 +1,4 @@
-"""What google-genai sends for a request is what GeminiApi sends for the same request."""
+"""GeminiApi sends the same request as google-genai."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What requests cost: the table, the user's own prices, and models of which nothing is known."""
+"""Costs of requests: the table, the user's own prices, and unknown models."""
 
 import datetime as dt
 
@@ -10,6 +10,7 @@ from alhena.config.errors import ConfigError
 from alhena.config.settings import LONG_PROMPT, PriceSettings, settings_of
 from alhena.models.catalogue import ALIASES, FLASH, FLASH_LITE, PRO, PRO_3
 from alhena.models.prices import Prices, Tokens, price_table, rates
+from tests.support.each import for_each
 
 KNOWN = Prices({})
 
@@ -21,7 +22,7 @@ def test_the_table_says_where_its_prices_are_from_and_of_which_day() -> None:
     Prices(table.models)  # all of them are amounts of money
 
 
-@pytest.mark.parametrize("name", [PRO, FLASH, FLASH_LITE, PRO_3, *ALIASES])
+@for_each("name", [PRO, FLASH, FLASH_LITE, PRO_3, *ALIASES])
 def test_the_models_that_are_chosen_by_default_have_a_price(name: str) -> None:
     assert KNOWN.of(name) is not None
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from alhena.errors import ModelError, StreamCutError
 from alhena.models.errors import QuotaError, RecordingError
-from alhena.models.recorded import RecordedGenerator, Recorder
+from alhena.models.providers.recorded import RecordedGenerator, Recorder
 from alhena.wire.errors import DecodeError
 from alhena.wire.response import GenerateContentResponse
 from tests.models.asking import MODEL, api, asked, chunks, contents, texts

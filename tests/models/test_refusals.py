@@ -1,4 +1,4 @@
-"""What a service answers instead of an answer, and which error it becomes."""
+"""Error responses of a service, and the exceptions they become."""
 
 import json
 import traceback

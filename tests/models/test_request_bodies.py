@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.code_assist.setup import CodeAssistService, address_from
 from alhena.models.errors import RequestRejectedError
+from alhena.models.providers.code_assist_setup import CodeAssistService, address_from
 from alhena.wire.content import Content, Part, text_content
 from alhena.wire.decode import decode_enveloped
 from alhena.wire.encode import PIECE, EncodedContent, encode_request, request_body

@@ -6,12 +6,12 @@ import pytest
 from alhena.config.errors import ConfigError
 from alhena.config.settings import AuthSettings, settings_of
 from alhena.models.auth_type import AuthType, auth_type
-from alhena.models.demo import DemoGenerator
 from alhena.models.errors import CredentialsError, RecordingError
-from alhena.models.gemini_api import GeminiApi
-from alhena.models.older_schemas import OlderSchemas
-from alhena.models.recorded import RecordedGenerator, Recorder
-from alhena.models.select import ModelChoice, choose_generator
+from alhena.models.providers.demo import DemoGenerator
+from alhena.models.providers.gemini_api import GeminiApi
+from alhena.models.providers.older_schemas import OlderSchemas
+from alhena.models.providers.recorded import RecordedGenerator, Recorder
+from alhena.models.providers.select import ModelChoice, choose_generator
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (

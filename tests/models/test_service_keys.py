@@ -1,4 +1,4 @@
-"""What a service does not know is what google-genai refuses to send it."""
+"""Keys that google-genai refuses to send to a service."""
 
 import json
 from pathlib import Path

@@ -14,8 +14,8 @@ from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, settings_of
 from alhena.models.auth.tokens import AccessToken, BearerAccess, RenewedTokens
 from alhena.models.errors import CredentialsError, ModelNotFoundError
-from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
-from alhena.models.vertex import VertexApi, model_resource, vertex_from, vertex_service
+from alhena.models.providers.select import ChosenGenerator, ModelChoice, choose_generator
+from alhena.models.providers.vertex import VertexApi, model_resource, vertex_from, vertex_service
 from tests.models.asking import (
     KEY,
     MODEL,

@@ -1,4 +1,4 @@
-"""What google-genai sends to Vertex for a request is what VertexApi sends for the same request."""
+"""VertexApi sends the same request as google-genai sends to Vertex."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from google import genai
 from google.auth.credentials import Credentials
 from google.genai import types
 
-from alhena.models.vertex import VertexApi, base_url, vertex_from
+from alhena.models.providers.vertex import VertexApi, base_url, vertex_from
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from tests.models.asking import MODEL, chunks

@@ -19,7 +19,7 @@ FILES: dict[str, str | Path | None] = {
     "sub/.git/config": "[core]\n\tfsmonitor = bad1\n",
 }
 SAYS = "bad1 -o out"
-"""What every program prints: code for who evaluates it, an option for who splits it."""
+"""Output of every program: code when it is evaluated, an option when it is split."""
 
 _PLAIN = ("x", "-n", "--flag", "a", "b.txt", "src/c.py", "'a b'", '"a b"', "foo:bar", "k=v", "1")
 _QUOTED = ("$'x\\ty'", '"q\\"r"', "a\\ b", "''", '"it\'s"', "'bad1 x'", "\\bad1", "'$(bad1)'", "é")

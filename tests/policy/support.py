@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from alhena.policy.decide import decide
+from alhena.policy.engine import decide
 from alhena.policy.load import ProblemLevel, load_tables
 from alhena.policy.model import (
     ApprovalMode,

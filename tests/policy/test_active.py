@@ -2,9 +2,8 @@
 
 import pytest
 
-from alhena.policy.active import ActiveRules, Candidate
 from alhena.policy.bash.model import Part
-from alhena.policy.decide import decide_among
+from alhena.policy.engine import ActiveRules, Candidate, decide_among
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
 from tests.policy.corpus import Line, adversarial, everyday, profiles
 from tests.policy.support import SHELL, rules, shell_rule

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from alhena.policy.bash.reader import analyse
-from alhena.policy.decide import decide
+from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.policy.corpus import TREE, Line, adversarial, everyday, profiles
 from tests.policy.jail import Jail, needs_bash
 from tests.policy.support import SHELL
+from tests.support.each import for_each
 
 EVERYDAY = everyday()
 ADVERSARIAL = adversarial()
@@ -65,7 +66,7 @@ def told(line: Line, decision: Decision) -> str:
     return f"{line.command}\n  {decision.outcome}: {decision.reason}\n  parts: {decision.parts}"
 
 
-@pytest.mark.parametrize("line", EVERYDAY + ADVERSARIAL, ids=shown_as)
+@for_each("line", EVERYDAY + ADVERSARIAL)
 def test_each_line_gets_its_decision(stage: Jail, line: Line) -> None:
     wanted = {"ask": PolicyOutcome.ASK_USER, "allow": PolicyOutcome.ALLOW}
     decision = judged(stage, line, line.command)
@@ -73,7 +74,7 @@ def test_each_line_gets_its_decision(stage: Jail, line: Line) -> None:
 
 
 @needs_bash
-@pytest.mark.parametrize("line", EVERYDAY, ids=shown_as)
+@for_each("line", EVERYDAY)
 def test_of_an_allowed_line_bash_runs_only_what_is_allowed_by_itself(
     stage: Jail, line: Line
 ) -> None:
@@ -87,7 +88,7 @@ def test_of_an_allowed_line_bash_runs_only_what_is_allowed_by_itself(
 
 
 @needs_bash
-@pytest.mark.parametrize("line", [line for line in ADVERSARIAL if line.shown], ids=shown_as)
+@for_each("line", [line for line in ADVERSARIAL if line.shown])
 def test_bash_shows_what_a_line_is_suspected_of(theatre: Jail, line: Line) -> None:
     ran = theatre.run(line.command)
     assert ran.ended
@@ -121,8 +122,8 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("profile", ["read-only", "prefixes", "developer", "yolo"])
-@pytest.mark.parametrize("command", LONG.values(), ids=LONG.keys())
+@for_each("profile", ["read-only", "prefixes", "developer", "yolo"])
+@for_each("command", LONG.values())
 def test_no_length_and_no_depth_hides_a_command(stage: Jail, profile: str, command: str) -> None:
     line = Line(command, profile, "ask", "")
     assert judged(stage, line, command).outcome is not PolicyOutcome.ALLOW

@@ -1,4 +1,4 @@
-"""Which rule decides a call."""
+"""Selection of the rule that decides a call."""
 
 from itertools import permutations
 from typing import Any, cast

@@ -14,6 +14,7 @@ from alhena.policy.model import (
 )
 from alhena.tools.names import all_names
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules, shell_rule
+from tests.support.each import for_each
 
 READING = [
     *("read_file", "read_many_files", "list_directory", "glob", "search_file_content"),
@@ -164,7 +165,7 @@ def test_an_always_rule_for_a_tool_covers_the_tool_of_that_server() -> None:
     assert decided(given, "write_file", ApprovalMode.DEFAULT).outcome is ALLOW
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         *("ls; rm b", "ls > f", "sudo a", "", "bash -c ls", "git", "npx a", "python -c x", None),

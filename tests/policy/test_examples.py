@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
 from alhena.policy.load import LoadedPolicies, ProblemLevel, load_tables
 from alhena.policy.model import Tier
 from tests.policy.support import rule, shell_rule
+from tests.support.each import for_each
 
 
 def load(table: dict[str, Any]) -> LoadedPolicies:
@@ -38,7 +37,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("table", KEPT)
+@for_each("table", KEPT)
 def test_a_rule_that_keeps_its_examples_loads(table: dict[str, Any]) -> None:
     loaded = load(table)
     assert loaded.problems == ()
@@ -63,7 +62,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("table", "field", "said"), BROKEN)
+@for_each(("table", "field", "said"), BROKEN)
 def test_a_rule_that_breaks_an_example_is_dropped_and_the_example_named(
     table: dict[str, Any], field: str, said: str
 ) -> None:
@@ -94,7 +93,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("table", "said"), UNREADABLE)
+@for_each(("table", "said"), UNREADABLE)
 def test_an_example_that_is_none_is_an_error_with_a_remedy(
     table: dict[str, Any], said: str
 ) -> None:

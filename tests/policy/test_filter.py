@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.decide import decide, strictness
-from alhena.policy.engine import PolicyFilter, tighten
+from alhena.policy.engine import PolicyFilter, decide, strictness, tighten
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, PolicyRule
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules, shell_rule
 
@@ -65,7 +64,7 @@ def test_the_reason_names_the_file_and_what_it_would_have_been() -> None:
     decision = tightened(ALLOW, GLOB, rule("deny", toolName="glob", denyMessage="Not here."))
     assert decision.reason == (
         "denied by a rule of the user policies (test.toml, rule 1); "
-        "without the policy of the workspace (w) it would be allowed"
+        "without the policy of the workspace (w): allowed"
     )
     assert decision.deny_message == "Not here."
 

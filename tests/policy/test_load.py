@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from alhena.policy.load import ProblemLevel, load_directory, load_file, load_tables, load_text
 from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, Tier
+from tests.support.each import for_each
 
 GOOD = '[[rule]]\ntoolName = "x"\ndecision = "deny"\npriority = 1\n'
 
@@ -143,7 +144,7 @@ BAD = [
 
 
 @pytest.mark.requirement("POL-02")
-@pytest.mark.parametrize(("change", "field"), BAD)
+@for_each(("change", "field"), BAD)
 def test_a_bad_rule_is_named_by_file_rule_and_field_and_the_others_load(
     change: dict[str, Any], field: str
 ) -> None:

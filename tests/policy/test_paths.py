@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.policy.decide import decide
+from alhena.policy.engine import decide
 from alhena.policy.gather import DEFAULTS_DIRECTORY
 from alhena.policy.load import load_directory
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, Tier

@@ -1,4 +1,4 @@
-"""Who may enter and leave plan mode, by the packaged policies."""
+"""Entering and leaving plan mode under the packaged policies."""
 
 import pytest
 

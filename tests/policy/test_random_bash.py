@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.decide import decide
+from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.policy.jail import Jail, Ran, needs_bash
@@ -50,7 +50,7 @@ def judged(jail: Jail, given_rules: tuple[PolicyRule, ...], command: str) -> Dec
 
 
 def run_if_allowed(jail: Jail, given_rules: tuple[PolicyRule, ...], command: str) -> Ran | None:
-    """What bash does with a command that the rules allow; None when they do not."""
+    """Effects of a command in bash, if the rules allow it; else None."""
     allowed = "\0" not in command and judged(jail, given_rules, command).outcome is ALLOW
     event(f"allowed: {allowed}")
     return jail.run(command, seconds=2) if allowed else None

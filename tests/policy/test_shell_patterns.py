@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, YOLO, ask, rules, run, shell_rule
+from tests.support.each import for_each
 
 PATTERNS = [
     ("commandRegex", "npm t", "npm t", True),
@@ -30,7 +29,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize(("field", "pattern", "command", "allowed"), PATTERNS)
+@for_each(("field", "pattern", "command", "allowed"), PATTERNS)
 def test_an_allow_by_pattern_has_to_match_the_program_and_whole_words(
     field: str, pattern: str, command: str, allowed: bool
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from alhena.policy.bash.reader import analyse
 from alhena.policy.model import Decision
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, YOLO, ask, rules, run, shell_rule
+from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S
 
 WIDE = rules(
@@ -116,13 +117,13 @@ def test_a_prefix_ends_at_a_word() -> None:
     assert run(two, "git -C / status").outcome is ASK
 
 
-@pytest.mark.parametrize("command", NEVER, ids=lambda text: ascii(text)[:30])
+@for_each("command", NEVER)
 def test_what_is_not_known_for_certain_is_never_allowed_by_a_condition(command: str) -> None:
     assert run(WIDE, command).outcome is ASK
 
 
 @pytest.mark.requirement("POL-09")
-@pytest.mark.parametrize("command", EACH_ALLOWED, ids=lambda text: ascii(text)[:30])
+@for_each("command", EACH_ALLOWED)
 def test_a_compound_of_allowed_parts_is_allowed(command: str) -> None:
     only = rules(shell_rule("allow", commandPrefix=["a", "b"]))
     assert run(only, command).outcome is ALLOW
@@ -255,17 +256,17 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("command", DODGES, ids=lambda text: ascii(text)[:40])
+@for_each("command", DODGES)
 def test_a_denied_prefix_is_found_however_it_is_written(command: str) -> None:
     assert run(NO_RM, command).outcome is DENY
 
 
-@pytest.mark.parametrize("command", UNCERTAIN, ids=lambda text: ascii(text)[:40])
+@for_each("command", UNCERTAIN)
 def test_where_a_denied_command_may_hide_nothing_is_allowed(command: str) -> None:
     assert run(NO_RM, command).outcome in {ASK, DENY}
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@for_each("command", HARMLESS)
 def test_a_denied_prefix_leaves_other_commands_alone(command: str) -> None:
     assert run(NO_RM, command).outcome is ALLOW
 
@@ -281,7 +282,7 @@ ENDLESS = [
 ]
 
 
-@pytest.mark.parametrize("command", ENDLESS, ids=lambda text: ascii(text)[:20])
+@for_each("command", ENDLESS)
 def test_a_command_too_long_to_read_to_its_end_is_asked_about(command: str) -> None:
     assert run(NO_RM, command).outcome is ASK
 

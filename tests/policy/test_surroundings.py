@@ -1,4 +1,4 @@
-"""What decisions learn of directories, and where commands run."""
+"""Facts about directories in decisions, and working directories of commands."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.policy.decide import decide
+from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.policy.support import ALLOW, ASK, SHELL, rules, run, shell_rule
@@ -104,7 +104,7 @@ def test_git_in_another_repository_that_names_programs_is_asked_about(project: P
 
 
 def planted(project: Path, trick: str) -> str:
-    """What an archive can bring along so that git runs `./evil`; the command that does it."""
+    """Plants a trick that makes git run `./evil`; returns the command that triggers it."""
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     evil = project / "evil"
     evil.write_text("#!/bin/sh\ntouch ran\n", encoding="utf-8")

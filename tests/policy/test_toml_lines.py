@@ -1,4 +1,4 @@
-"""Where rules begin, whatever stands between them."""
+"""Line numbers of rules, for any text between them."""
 
 import tomllib
 from typing import Any

@@ -176,7 +176,7 @@ def requests(*calls: str | ToolCallRequestInfo) -> list[ToolCallRequestInfo]:
 
 
 def told(call: CompletedToolCall) -> dict[str, Any]:
-    """What the model is told of a call; checks that it is the one answer to that call."""
+    """The model's response to a call; checks that it is the only one."""
     answers = [part.function_response for part in call.response.response_parts]
     (answer,) = [each for each in answers if each is not None]
     assert answers[0] is answer

@@ -1,5 +1,5 @@
-"""What the state machine of the scheduler plays with: tools, hooks, rules and an editor that do what
-each call's plan says, and a stage that holds the scheduler to it."""
+"""Scripted tools, hooks, rules and an editor for the scheduler's state machine, which follow each
+call's plan, and a stage that checks the scheduler."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ ALLOW, ASK, DENY = PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DE
 TOOLS = ("look", "fetch", "change", "hang", "draft")
 MUTATING = {"change", "draft"}
 NEVER = {"stop", "block", "bad"}
-"""What a BeforeTool hook says so that its call never runs."""
+"""Answers of a BeforeTool hook that prevent the call."""
 
 BEFORE = {
     "none": HookVerdict(),
@@ -146,7 +146,7 @@ class World:
         return Decision(outcome=outcome, reason="planned")
 
     def verdict(self, name: str, args: dict[str, Any]) -> PolicyOutcome:
-        """What rules and checkers say of a call now."""
+        """Outcome of rules and checkers for a call now."""
         decision = self.decide(PolicyCall(names=(name,), args=args))
         return self._checked(self.plan(args), decision).outcome
 
@@ -223,7 +223,7 @@ class World:
             self._may_run(number)
 
     def _may_run(self, number: str) -> None:
-        """Whether the call that begins to run is one that may."""
+        """Checks that the call that begins to run is allowed to."""
         asked_as = root(number)
         (state,) = [c for c in self.stage.scheduler.calls if c.request.call_id == asked_as]
         assert isinstance(state, ExecutingToolCall)

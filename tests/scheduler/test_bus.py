@@ -113,7 +113,7 @@ async def test_a_front_end_that_dies_while_it_is_asked_is_no_approval():
 
 
 def thinking() -> tuple[Callable[[ToolConfirmationRequest], Awaitable[None]], asyncio.Event]:
-    """Who comes to no answer, and what says that they were stopped."""
+    """A listener that never answers, and the event set when it is cancelled."""
     stopped = asyncio.Event()
 
     async def thinks(message: ToolConfirmationRequest) -> None:
@@ -246,7 +246,7 @@ async def test_closing_ends_listeners_that_do_not_come_to_an_end():
 
 
 class Plan:
-    """What the listeners of a request do, and whether the asker gives up."""
+    """Behaviour of the listeners of a request, and whether the asker cancels."""
 
     def __init__(self, acts: list[str], *, gives_up: bool) -> None:
         self.acts = acts

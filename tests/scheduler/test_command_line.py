@@ -53,7 +53,7 @@ def calling(name: str, args: dict[str, Any], number: str = "1") -> Any:
 
 
 def told(server: ScriptedServer) -> dict[str, Any]:
-    """What the model was told of its call."""
+    """The model's response to its call."""
     (part,) = server.requests[1].json["contents"][-1]["parts"]
     return part["functionResponse"]["response"]
 
@@ -151,7 +151,7 @@ def test_a_hook_process_hears_that_a_person_is_asked_and_telemetry_of_it(
         terminal.send("touch it\r")
         terminal.until("Allow this?")
         assert done.read_text(encoding="utf-8") == "\n"  # waits for the hook
-        terminal.until("Up/Down")  # keys count now
+        terminal.until("Use arrow keys")  # keys count now
         terminal.send("y")
         terminal.until("It is done.")
         terminal.send("\x04")
@@ -209,8 +209,8 @@ def test_an_approval_for_good_at_the_terminal_holds_for_a_later_run_that_can_ask
     with Terminal(**environ(server)) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("make it\r")
-        terminal.until("Yes, always, and save it: commands that begin with `mkdir`")
-        terminal.until("Up/Down")
+        terminal.until("Yes, always in all sessions: commands that begin with `mkdir`")
+        terminal.until("Use arrow keys")
         terminal.send("s")
         terminal.until("One made.")
         terminal.send("\x04")

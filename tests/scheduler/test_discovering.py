@@ -1,4 +1,4 @@
-"""What goes behind a result because of the places a call has touched."""
+"""Memory added after a result for the paths a call touched."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What a person is shown of a call, of every kind, and told of what may deceive them."""
+"""Display of calls of every kind, and warnings about deceptive text."""
 
 from pathlib import Path
 from typing import Any

@@ -108,7 +108,7 @@ async def live(life: int, report: int) -> None:
 
 
 class Witness:
-    """What has to be there: everything that was acknowledged."""
+    """Checks that everything acknowledged is there."""
 
     def __init__(self) -> None:
         self.kills = 0

@@ -1,4 +1,4 @@
-"""What tests of sessions share: journals on the disk, and what they say."""
+"""Helpers shared by tests of sessions: journals on disk, and their content."""
 
 from pathlib import Path
 

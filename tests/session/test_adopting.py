@@ -1,4 +1,4 @@
-"""What becomes of a folder's own, when it takes along what is kept of the folder it was before."""
+"""Adopting a folder's sessions keeps the new folder's own."""
 
 import errno
 import os

@@ -13,7 +13,7 @@ from tests.scheduler.kit import SmallTool, Stage, deciding, told
 
 
 class Order:
-    """What came first: the disk, or the tool."""
+    """Records the order of disk writes and tool calls."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

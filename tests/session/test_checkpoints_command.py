@@ -47,7 +47,7 @@ def test_a_command_puts_files_and_conversation_back(server: ScriptedServer, proj
 
 def test_without_the_flag_or_the_setting_there_are_none(server: ScriptedServer, project: Path):
     assert edited(server).code == 0
-    assert alhena("sessions", "checkpoints").out == "There are no checkpoints of this project.\n"
+    assert alhena("sessions", "checkpoints").out == "This project has no checkpoints.\n"
     assert alhena("sessions", "checkpoints", "--json").json == {"checkpoints": []}
     refused = alhena("sessions", "restore", "latest")
     assert refused.code == 42
@@ -95,7 +95,7 @@ def test_the_files_come_back_when_the_session_is_gone(server: ScriptedServer, pr
     assert restored["removed"] == ["a.txt"]
     assert restored["conversation"] is False
     told = alhena("sessions", "restore", "1").out
-    assert "The conversation could not be brought back" in told
+    assert "The conversation could not be restored" in told
 
 
 def test_numbers_are_those_of_the_list_when_a_checkpoint_is_damaged(
@@ -168,7 +168,7 @@ def test_a_file_that_had_to_be_left_is_named_and_the_exit_code_says_so(
         assert restored.json["kept"] == kept
     else:
         assert f"Left as it is: a.txt ({why})\n" in restored.out
-        assert f"What the files were before that is kept: {kept}\n" in restored.out
+        assert f"The files before this restore are kept in: {kept}\n" in restored.out
     server.reply(sse(text("where were we")))
     alhena("--resume", "-p", "and now?", **keyed(server))
     assert "This call was undone" in str(server.requests[-1].json["contents"])

@@ -1,4 +1,4 @@
-"""What models, tools and people have written, in an export: it passes for nothing else."""
+"""Text of models, tools and people in an export cannot pass for markup."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ ALLOWED = re.compile(
     r"(paragraph|bullet_list|ordered_list|list_item|blockquote|table|thead|tbody|tr|th|td|em|strong|s)"
     r"_(open|close)|inline|text|softbreak|hardbreak|code_inline|code_block|fence"
 )
-"""What prose may be in a document."""
+"""Node types that prose may have in a document."""
 
 
 def exported(path: Path, said: str, name: str = "f", result: str = "fine") -> Any:

@@ -1,4 +1,5 @@
-"""`kill -9` at random instants: whatever was acknowledged is there, and nothing is done twice."""
+"""`kill -9` at random instants: whatever was acknowledged is there, and nothing is done twice.
+`make soak-kills` kills 5,000 times."""
 
 import os
 import subprocess
@@ -12,7 +13,7 @@ from tests.support.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 KILLS = 10
-SEEDS = range(50)
+SEEDS = range(8)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -35,7 +35,7 @@ def texts_of(generator: ScriptedGenerator) -> list[str]:
 
 
 def once_more(project: Path) -> Resumed:
-    """What another run finds, which comes no further."""
+    """State found by another run, which gets no further."""
     found = project_store(os.environ, project).resume("s", "1")
     found.journal.close()
     return found

@@ -135,7 +135,7 @@ async def test_a_checkpoint_of_another_project_changes_no_file(
     assert f"is of another project: {a}." in refused.err
     assert alhena("sessions", "restore", "latest").code == 42
     said = alhena("sessions", "checkpoints").out
-    assert said.startswith("There are no checkpoints of this project.\n")
+    assert said.startswith("This project has no checkpoints.\n")
     assert f"Not listed, for they are of other projects: {made.stem} ({a})\n" in said
     async with checkpointed(ScriptedGenerator(), cwd=b) as running:
         assert running.checkpoints.list() == ()

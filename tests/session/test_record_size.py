@@ -1,4 +1,4 @@
-"""What is recorded of a change does not grow with the file that is changed."""
+"""The record of a change does not grow with the size of the changed file."""
 
 from pathlib import Path
 from typing import Any

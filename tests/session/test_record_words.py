@@ -1,4 +1,4 @@
-"""What people are told of records: where none can be made, where one goes on, where one goes to."""
+"""Messages about records: failures, resumption and location."""
 
 import json
 import os

@@ -211,7 +211,7 @@ class Machine:
         return Disk(write=self.write, synchronise=self.synchronise)
 
     def after(self, kept: int) -> bytes:
-        """What is found after a power cut: of what was not synchronised some bytes, and NULs."""
+        """File content after a power cut: some of the unsynchronised bytes, and NULs."""
         rest = self.written[len(self.safe) :]
         return self.safe + rest[:kept] + b"\0" * (len(rest) - kept)
 

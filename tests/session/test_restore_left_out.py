@@ -1,4 +1,4 @@
-"""What a checkpoint left out: it may have been there, and stays, whatever the rules say now."""
+"""Files that a checkpoint left out stay, whatever the rules are now."""
 
 import os
 import shutil

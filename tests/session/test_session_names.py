@@ -185,7 +185,7 @@ FOREIGN = {
     "log": b'{"type":"session","at":"2026","version":1}\n',
     "table": b'{"type":"session","at":"2026","is":"' + b"y" * 100_000 + b'"}\n',
 }
-"""What others can have put beside sessions, under names that sessions could have."""
+"""Foreign files beside sessions, under names that sessions could have."""
 
 
 def test_files_that_do_not_begin_as_a_session_are_not_removed_and_do_not_count(temp: Path):
@@ -213,7 +213,7 @@ def test_files_that_do_not_begin_as_a_session_are_told_and_taken_for_none(
         os.utime(sessions / f"{name}{SUFFIX}", (1e9, 1e9))
     others = [f"{name}{SUFFIX}" for name, data in sorted(FOREIGN.items()) if data]
     told = f"Not listed, for they do not begin as a session does: {', '.join(others)}\n"
-    assert alhena("sessions", "list").out == f"There are no sessions of this project.\n{told}"
+    assert alhena("sessions", "list").out == f"This project has no sessions.\n{told}"
     damaged = new_session_id()
     (sessions / f"{damaged}{SUFFIX}").write_bytes(b"\0" * 100)
     write(sessions / f"own{SUFFIX}", header_of(project), *turns(1)[1:])

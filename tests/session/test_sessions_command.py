@@ -139,7 +139,7 @@ def test_a_home_that_cannot_be_written_is_a_warning(server: ScriptedServer, home
 
 @pytest.mark.requirement("CHAT-07")
 def test_sessions_are_listed_shown_and_deleted(server: ScriptedServer, project: Path):
-    assert alhena("sessions", "list").out == "There are no sessions of this project.\n"
+    assert alhena("sessions", "list").out == "This project has no sessions.\n"
     prompts(server, "first\nline", "\x1b[31mred")
     ran = alhena("--list-sessions")
     assert ran.out.startswith("Sessions of this project (2):\n  1. first line (just now) [")

@@ -1,4 +1,4 @@
-"""Which sessions there are, which one a name means, and which ones go."""
+"""Listing sessions, finding one by name, and removing old ones."""
 
 import os
 from pathlib import Path

@@ -1,13 +1,17 @@
-"""The real command in a process of its own."""
+"""The command `alhena`: its front end in this process, or the real command in one of its own."""
 
 import json
 import os
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, TextIO
+from unittest import mock
 
+from alhena.frontends.cli.main import run
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer
 
@@ -16,7 +20,7 @@ ALHENA = str(Path(sys.executable).parent / "alhena")
 
 @dataclass
 class Ran:
-    """How a command ended and what it wrote."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -41,16 +45,42 @@ def keyed(server: ScriptedServer) -> dict[str, str]:
 
 
 def alhena(*arguments: str, **environ: str) -> Ran:
-    """Runs the command, with nothing to read and these variables besides the test's own."""
-    return alhena_reads(None, *arguments, **environ)
+    """Runs the front end in this process, with empty input and these variables besides the test's
+    own."""
+    return alhena_reads(b"", *arguments, **environ)
 
 
-def alhena_reads(stdin: bytes | None, /, *arguments: str, **environ: str) -> Ran:
-    """As `alhena`, with this on its standard input."""
+def alhena_reads(stdin: bytes, /, *arguments: str, **environ: str) -> Ran:
+    """As `alhena`, with this on standard input."""
+    with (
+        TemporaryFile("w+", encoding="utf-8") as piped,
+        TemporaryFile("w+", encoding="utf-8") as out,
+        TemporaryFile("w+", encoding="utf-8") as err,
+        mock.patch.dict(os.environ, environ),
+        mock.patch.multiple(sys, stdin=piped, stdout=out, stderr=err),
+        warnings.catch_warnings(),
+    ):
+        piped.buffer.write(stdin)
+        piped.seek(0)
+        warnings.simplefilter("default", RuntimeWarning)  # shown as the process shows them
+        try:
+            code = run(list(arguments))
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Ran(code, _written(out), _written(err))
+
+
+def _written(stream: TextIO) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+def alhena_process(*arguments: str, stdin: bytes = b"", **environ: str) -> Ran:
+    """Runs the real command, for tests whose subject is the process."""
     ran = subprocess.run(
         [ALHENA, *arguments],
         input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
         env=os.environ | environ,
         timeout=PATIENCE_S,

@@ -1,4 +1,4 @@
-"""What tests ask of files, and disks that are not as one would like."""
+"""File checks for tests, and simulated faulty disks."""
 
 import json
 import os
@@ -20,13 +20,13 @@ def mode(path: Path) -> int:
 
 
 def descriptors() -> set[str]:
-    """What this process has open. What others have left is closed at any time: see whether there is
-    any more afterwards, and not whether there is as much."""
+    """Open descriptors of this process. Those of others may close at any time: check for new ones
+    afterwards, and not for the same number."""
     return set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
 
 
 def written(*paths: Path) -> bool:
-    """Whether each has a whole line: a file is there before there is anything in it."""
+    """True if each file has a whole line: a file exists before it has content."""
     return all(path.exists() and path.read_bytes().endswith(b"\n") for path in paths)
 
 
@@ -42,7 +42,8 @@ def file_size_limit(size: int) -> Generator[None]:
 
 
 def with_own_mounts(program: str, *arguments: str | Path) -> Any:
-    """What a Python program says in JSON that may mount; the test is skipped where none may."""
+    """JSON output of a Python program that may mount; the test is skipped where mounting is not
+    permitted."""
     own = ["unshare", "--user", "--map-root-user", "--mount"]
     if shutil.which("unshare") is None or subprocess.run([*own, "true"], check=False).returncode:
         pytest.skip("no mounts of its own can be had here")

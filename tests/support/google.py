@@ -125,7 +125,7 @@ class GoogleServer(ScriptedServer):
         return json_reply(answer | {"access_token": self.give(), "refresh_token": refresh})
 
     def cached(self, *, expires_in: float, **other: Any) -> dict[str, Any]:
-        """What the reference would have kept of a login at this server."""
+        """The reference's credentials file after a login at this server."""
         self.refresh_tokens.add("1//kept-refresh-very-secret")
         return {
             "access_token": self.give(),

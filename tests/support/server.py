@@ -25,7 +25,7 @@ class Received:
 
 @dataclass
 class Reply:
-    """What to answer. `pieces` are written and flushed one by one; with `cut` the connection is
+    """A scripted reply. `pieces` are written and flushed one by one; with `cut` the connection is
     dropped after them; `hold` is waited for before the last piece."""
 
     status: int = 200

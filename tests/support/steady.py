@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 _STEP_S = 0.005
-"""How long it waits at a stretch."""
+"""Length of one wait."""
 _MOST_S = 0.01
-"""What a stretch, or the work between two, counts at most: what is more, something else had."""
+"""Most that one wait, or the work between two, counts: anything longer is other processes' time."""
 
 
 class _Stretches(selectors.DefaultSelector):

@@ -1,4 +1,4 @@
-"""What tests of the sandbox share: which mechanisms work here, and commands run inside."""
+"""Sandbox mechanisms available here, and commands run inside them."""
 
 import os
 import subprocess

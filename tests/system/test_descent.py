@@ -1,4 +1,4 @@
-"""How the processes of a command are told from all others."""
+"""Finding all processes of a command."""
 
 import os
 import resource

@@ -10,6 +10,7 @@ from alhena.system.encoding import (
     is_binary,
     unencodable,
 )
+from tests.support.each import for_each
 
 
 @given(st.binary(max_size=200) | st.text(max_size=60).map(lambda text: text.encode("utf-16")))
@@ -84,7 +85,7 @@ def test_other_encodings_are_told(data: bytes, encoding: str, errors: str) -> No
     assert (codec.encoding, codec.errors) == (encoding, errors)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "binary"),
     [
         (b"", False),

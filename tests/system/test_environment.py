@@ -13,6 +13,7 @@ from alhena.config.environment import (
 )
 from alhena.config.settings import EnvironmentRedaction, settings_of
 from alhena.system.environment import child_environment
+from tests.support.each import for_each
 
 RULES = EnvironmentRedaction()
 OFF = EnvironmentRedaction(enabled=False)
@@ -52,25 +53,19 @@ def kept(name: str, value: str = "value", rules: EnvironmentRedaction = RULES, *
 
 
 @pytest.mark.requirement("TOOLS-23")
-@pytest.mark.parametrize(
-    "name",
-    SECRET_NAMES.split(),
-)
+@for_each("name", SECRET_NAMES.split())
 def test_names_of_secrets_are_removed(name: str) -> None:
     assert not kept(name)
 
 
 @pytest.mark.requirement("TOOLS-23")
-@pytest.mark.parametrize(
-    "name",
-    HARMLESS_NAMES.split(),
-)
+@for_each("name", HARMLESS_NAMES.split())
 def test_names_that_only_look_like_secrets_are_kept(name: str) -> None:
     assert kept(name)
 
 
 @pytest.mark.requirement("TOOLS-23")
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
@@ -112,15 +107,12 @@ def test_values_that_are_secrets_are_removed_whatever_their_names(value: str) ->
     assert not kept("INNOCENT", f"before {value} after")
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["", "https://example.com/a:b", "me@example.com", "Me <me@example.com>", "sk-short",
+@for_each("value", ["", "https://example.com/a:b", "me@example.com", "Me <me@example.com>", "sk-short",
      "git@github.com:me/it.git", "ssh://git@github.com/me/it.git", "git+ssh://git@host/it",
      "postgres://app@db/app", "https://example.com/@scope/name", "https://example.com#a@b",
      "https://example.com?to=a@b", "https:// me@example.com", "mailto:https@example.com",
      "12:30", "a@b", "key=value", "-----BEGIN PUBLIC KEY-----", "skill-based", "/usr/bin:/bin",
-     "https://example.com/?time=12:30&to=a@b"],
-)  # fmt: skip
+     "https://example.com/?time=12:30&to=a@b"])  # fmt: skip
 def test_everyday_values_are_kept(value: str) -> None:
     assert kept("INNOCENT", value)
 
@@ -191,7 +183,7 @@ def test_a_word_for_a_secret_makes_any_name_secret(name: str) -> None:
     assert has_secret_name(f"SECRET_{name}")
 
 
-@pytest.mark.parametrize("piece", ["eyJ", "://", "://a:", "https://", "https://a", "http", "-----BEGIN ", "-----BEGIN A ", "sk-",
+@for_each("piece", ["eyJ", "://", "://a:", "https://", "https://a", "http", "-----BEGIN ", "-----BEGIN A ", "sk-",
                                    "authorization: ", "AKIA", "eyJaaaaa.", "xoxb-"])  # fmt: skip
 def test_a_huge_hostile_value_is_judged_in_linear_time(piece: str) -> None:
     has_secret_value(piece * (200_000 // len(piece)))

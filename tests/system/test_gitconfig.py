@@ -1,4 +1,4 @@
-"""What is odd in git's own files costs nothing but itself."""
+"""Malformed entries in git's own files affect nothing else."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a guarded fetch reaches, follows, refuses and gives back."""
+"""Guarded fetches: hosts, redirects, refusals and results."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a process wrote last reaches whoever reads it, whatever else begins or ends meanwhile."""
+"""The last output of a process reaches its reader, for every order of events."""
 
 import asyncio
 import os

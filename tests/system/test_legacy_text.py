@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from alhena.system.encoding import decode_text, detect, encode_text, is_binary
 from alhena.system.legacy_text import legacy_encoding
+from tests.support.each import for_each
 
 SAMPLES = [
     ("cp1251", '# Модуль заказов\ndef total():\n    """Сумма с учётом скидки."""\n'),
@@ -48,15 +49,15 @@ WESTERN = [
 FILLING = "".join(f"line {number} = call(value);\n" for number in range(3_000))
 
 
-@pytest.mark.parametrize("filling", ["", FILLING])
-@pytest.mark.parametrize(("encoding", "text"), SAMPLES)
+@for_each("filling", ["", FILLING])
+@for_each(("encoding", "text"), SAMPLES)
 def test_the_encoding_is_told_by_the_text(encoding: str, text: str, filling: str) -> None:
     data = (filling + text).encode(encoding)
     assert decode_text(data).raw == filling + text
     assert not is_binary(data[:8192])
 
 
-@pytest.mark.parametrize(("encoding", "text"), SHORT)
+@for_each(("encoding", "text"), SHORT)
 def test_a_word_or_two_are_enough(encoding: str, text: str) -> None:
     assert decode_text(f"{text}\n".encode(encoding)).raw == f"{text}\n"
 
@@ -78,14 +79,14 @@ def test_other_escape_sequences_are_no_japanese(data: bytes) -> None:
     assert decode_text(data).raw.encode() == data
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
-@pytest.mark.parametrize("text", WESTERN + LISTS)
+@for_each("encoding", ["cp1252", "latin-1"])
+@for_each("text", WESTERN + LISTS)
 def test_western_text_stays_western(encoding: str, text: str) -> None:
     assert decode_text(text.encode(encoding)).raw == text
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("text", [text for _, text in SAMPLES] + ["一つの\n" * 9 + "一二三 end\n"])
+@for_each("encoding", ["utf-16-le", "utf-16-be"])
+@for_each("text", [text for _, text in SAMPLES] + ["一つの\n" * 9 + "一二三 end\n"])
 def test_utf_16_without_a_mark_is_told_in_any_script(encoding: str, text: str) -> None:
     data = text.encode(encoding)
     assert detect(data).encoding == encoding
@@ -106,7 +107,7 @@ def test_binary_data_is_not_taken_for_a_script(data: bytes) -> None:
     assert is_binary(data)
 
 
-@pytest.mark.parametrize(("encoding", "text"), SAMPLES)
+@for_each(("encoding", "text"), SAMPLES)
 def test_the_beginning_of_a_file_tells_as_much_as_the_whole(encoding: str, text: str) -> None:
     data = (text * 400).encode(encoding)
     for length in (len(data) // 2, len(data) // 2 + 1):

@@ -1,4 +1,4 @@
-"""What a child reads from its standard input."""
+"""Standard input of a child."""
 
 import os
 from pathlib import Path

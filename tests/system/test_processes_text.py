@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.system.terminal_text import LiveOutput, OutputCapture, TerminalText, looks_binary
+from tests.support.each import for_each
 
 PIECES = (
     b"a", b"\n", b"\r", b"\r\n", b"\0", b"\x1b", b"[", b"]", b"0;t", b"\x07", b"\x1b\\", b"31m", b"m",
@@ -31,7 +32,7 @@ def test_no_control_character_but_tab_and_line_break_is_left(data: bytes) -> Non
     assert all(char in "\t\n" or (char >= " " and not "\x7f" <= char <= "\x9f") for char in text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raw", "text"),
     [
         (b"\x1b[1;31mred\x1b[0m plain", "red plain"),

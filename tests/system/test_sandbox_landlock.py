@@ -1,4 +1,4 @@
-"""What the launcher of Landlock asks the kernel for, and what its socket filter lets through."""
+"""Landlock rules requested from the kernel, and system calls the socket filter permits."""
 
 import os
 import struct

@@ -22,6 +22,7 @@ from alhena.system.sandbox.model import (
 )
 from alhena.system.sandbox.opening import Surroundings, layout_of, open_sandbox
 from alhena.system.sandbox.sandbox import Sandbox, denied_line, only_ends
+from tests.support.each import for_each
 from tests.system.sandboxing import needs_bwrap, needs_landlock
 
 
@@ -308,7 +309,7 @@ def test_a_kill_of_what_the_session_runs_is_known(command: str):
     assert only_ends(command, GROUPS, MEMBERS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         *("kill 102", "kill -- -101", "kill -- -1", "kill 0", "kill 100 102", "kill", "kill -9"),

@@ -1,4 +1,4 @@
-"""What commands can and cannot do inside, on this machine, by each mechanism that works here."""
+"""Abilities of commands inside each sandbox mechanism that works on this machine."""
 
 import os
 import signal

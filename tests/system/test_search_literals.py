@@ -12,6 +12,7 @@ from alhena.system.search.literals import (
     literal_source,
     required_literals,
 )
+from tests.support.each import for_each
 
 ENCODINGS = ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1", "cp1254",
              "gb18030", "big5", "cp949", "cp932", "euc_jp", "koi8-r", "cp1251", "cp866",
@@ -19,7 +20,7 @@ ENCODINGS = ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin
 """All that `encoding.detect` knows."""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "literals"),
     [
         ("TODO", ("todo",)),
@@ -109,8 +110,8 @@ def test_every_line_that_matches_holds_what_is_required(
             assert re.search(source, text.encode(encoding), re.IGNORECASE)
 
 
-@pytest.mark.parametrize("syntax", [ESCAPED, RAW])
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@for_each("syntax", [ESCAPED, RAW])
+@for_each("encoding", ENCODINGS)
 def test_every_character_that_matches_an_ascii_one_without_case_is_accounted_for(
     encoding: str, syntax: ByteSyntax
 ) -> None:
@@ -133,7 +134,7 @@ def test_other_text_is_not_taken_for_a_literal(literal: str) -> None:
             assert not re.search(source, data, re.IGNORECASE), encoding
 
 
-@pytest.mark.parametrize("char", [chr(code) for code in range(32, 127)])
+@for_each("char", [chr(code) for code in range(32, 127)])
 def test_literal_sources_mean_the_character_itself(char: str) -> None:
     source = literal_source((f"a{char}a".lower(),)).encode()
     assert re.search(source, f"a{char}a".encode(), re.IGNORECASE)

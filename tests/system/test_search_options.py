@@ -1,4 +1,4 @@
-"""What narrows or widens a search means the same to every backend."""
+"""Options that narrow or widen a search mean the same in every backend."""
 
 import os
 from pathlib import Path

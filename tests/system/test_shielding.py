@@ -1,4 +1,5 @@
-"""What a command can see of the process that started it. In processes of their own, as it lasts."""
+"""Visibility of the parent process to a command. Each test uses its own process, since the change
+is permanent."""
 
 import json
 import os
@@ -53,7 +54,7 @@ _END = "\nprint(json.dumps([before, after]))\n"
 
 
 def told(project: Path, does: str) -> list[dict[str, Any]]:
-    """What a process without privileges saw before and after its first command."""
+    """Views of an unprivileged process before and after its first command."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(project), "PYTHONPATH": str(SOURCES)}
     done = subprocess.run(
         [sys.executable, "-c", _UNPRIVILEGED, _TELL + does + _END],

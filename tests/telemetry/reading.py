@@ -7,7 +7,7 @@ from typing import Any
 ATTRIBUTES: dict[str, Any] = json.loads(
     (Path(__file__).parent / "attributes.json").read_text(encoding="utf-8")
 )
-"""What the reference was seen to write: the names and types of attributes, by event."""
+"""Names and types of attributes that the reference writes, by event."""
 
 TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list}
 EVENT = "event.name"
@@ -28,7 +28,7 @@ def objects(data: bytes) -> list[dict[str, Any]]:
 
 
 class Observed:
-    """What a telemetry file holds. `logs` are the attributes of its records, in order."""
+    """Content of a telemetry file. `logs` are the attributes of its records, in order."""
 
     def __init__(self, path: Path) -> None:
         self.text = path.read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ class Observed:
 
 
 def differences(logs: list[dict[str, Any]]) -> list[str]:
-    """Where records have other attributes than the reference's, or of another type."""
+    """Records whose attributes differ from the reference's in name or type."""
     found: list[str] = []
     every = ATTRIBUTES["every"]
     for log in logs:

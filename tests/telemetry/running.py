@@ -1,4 +1,4 @@
-"""What tests of the command share: a model's answers, and an environment that is watched."""
+"""Helpers for tests of the command: scripted model answers and a recorded environment."""
 
 import json
 from pathlib import Path

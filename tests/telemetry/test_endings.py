@@ -119,13 +119,6 @@ def test_a_file_that_cannot_be_opened_is_one_warning(server: ScriptedServer, pro
     assert len(ran.err.splitlines()) == 1
 
 
-def test_telemetry_without_a_file_is_a_warning(server: ScriptedServer):
-    server.reply(answer())
-    ran = alhena("-p", "go", **watched(server, GEMINI_TELEMETRY_OUTFILE=""))
-    assert ran.code == 0
-    assert "telemetry.outfile names no file" in ran.err
-
-
 def test_a_disk_that_is_full_is_one_warning_and_ends_nothing(server: ScriptedServer, project: Path):
     server.reply(*(calls(call("glob", {"pattern": "*"}, id=f"c{n}")) for n in range(4)), answer())
     log = project / "telemetry" / "out.log"

@@ -13,7 +13,7 @@ from alhena.events import (
     UserMessageEvent,
 )
 from alhena.telemetry.records import Record, Redaction, Translation
-from alhena.telemetry.telemetry import Form, Origin, OutFile, Telemetry
+from alhena.telemetry.telemetry import FileSink, Form, Origin, OutFile, Telemetry
 from tests.support.disk import descriptors
 from tests.telemetry.reading import Observed
 
@@ -52,9 +52,8 @@ def opened(file: OutFile, *, waiting: int = 100) -> Telemetry:
     translation = Translation(Redaction({}), texts=True)
     clock = iter(range(1000 * SECOND, 2000 * SECOND, SECOND))
     return Telemetry(
-        file,
+        FileSink(file, Form(ORIGIN), 999 * SECOND),
         translation,
-        Form(ORIGIN),
         name="out.log",
         clock=lambda: next(clock),
         waiting=waiting,
@@ -72,8 +71,8 @@ def test_events_are_written_in_order_with_the_time_they_came(tmp_path: Path):
     assert telemetry.close()
     found = Observed(tmp_path / "out.log")
     assert [log["prompt"] for log in found.logs] == ["one", "two", "three"]
-    assert [item["hrTime"] for item in found.records] == [[1001, 0], [1002, 0], [1003, 0]]
-    assert found.logs[0]["event.timestamp"] == "1970-01-01T00:16:41.000Z"
+    assert [item["hrTime"] for item in found.records] == [[1000, 0], [1001, 0], [1002, 0]]
+    assert found.logs[0]["event.timestamp"] == "1970-01-01T00:16:40.000Z"
     assert telemetry.take_problem() is None
 
 
@@ -117,7 +116,7 @@ def test_a_file_that_stands_still_holds_nobody_up_and_what_is_left_out_is_told(t
     assert telemetry.close()
     assert [log["prompt"] for log in Observed(tmp_path / "out.log").logs] == ["0", "1", "2", "3"]
     problem = telemetry.take_problem()
-    assert problem == "telemetry: out.log is written too slowly; records were left out."
+    assert problem == "telemetry: out.log takes the records too slowly; some are missing."
     assert telemetry.take_problem() is None
 
 

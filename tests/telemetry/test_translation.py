@@ -30,6 +30,7 @@ from alhena.telemetry.options import TelemetryOptions, telemetry_options
 from alhena.telemetry.records import Record, Redaction, Translation
 from alhena.telemetry.telemetry import Form, Origin
 from alhena.tools.edit.splicing import unified_diff
+from tests.support.each import for_each
 from tests.telemetry.reading import ATTRIBUTES, differences, objects
 
 
@@ -314,7 +315,7 @@ def test_a_distribution_counts_every_value_in_its_bucket(values: list[int]):
     assert not metrics.changed
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "environ", "expected"),
     [
         ({}, {}, None),

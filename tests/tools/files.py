@@ -12,7 +12,7 @@ from alhena.tools.contract import ExecutionContext, Tool, ToolFailure, ToolInvoc
 
 
 async def call(tool: Tool, **params: Any) -> ToolResult:
-    """What a call comes to; a failure to build it counts as its result."""
+    """Result of a call; a failure to build it counts as its result."""
     built = tool.build(params)
     if isinstance(built, ToolFailure):
         return ToolResult.failed(built.message, built.type)
@@ -27,7 +27,7 @@ def built(tool: Tool, **params: Any) -> ToolInvocation:
 
 
 async def run(shell: Tool, command: str, **params: Any) -> ToolResult:
-    """What a command comes to, in the working directory."""
+    """Result of a command in the working directory."""
     return await built(shell, command=command, **params).execute(ExecutionContext(Path.cwd()))
 
 

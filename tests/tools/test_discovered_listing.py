@@ -1,4 +1,4 @@
-"""What a discovery command may print, and what becomes of it."""
+"""Output of discovery commands, and the tools made from it."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What models are told when a file tool fails: the texts and types that are known to them."""
+"""Errors of file tools: the texts and types known to models."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What all file tools have in common."""
+"""Behaviour common to all file tools."""
 
 import sys
 from pathlib import Path

@@ -20,7 +20,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.function import tool
+from alhena.tools.function import ToolContext, tool
 from alhena.wire.content import Blob, Part
 from tests.scheduler.kit import Stage, deciding, request, told
 from tests.support.patience import PATIENCE_S
@@ -213,16 +213,18 @@ async def test_a_result_without_a_json_form_is_a_failure():
         """Gives it."""
         return object()
 
-    assert "TypeError" in (await run(give))["error"]
+    assert (await run(give))["error"].startswith(
+        "give returned object, which cannot be put to a model: "
+    )
 
 
 async def test_a_context_is_injected_and_hidden_from_the_model():
     threads: list[int] = []
 
     @tool
-    def watch(folder: str, ctx: ExecutionContext) -> str:
+    def watch(folder: str, ctx: ToolContext) -> str:
         """Watches it."""
-        ctx.update_output("looking\n")
+        ctx.progress("looking\n")
         threads.append(threading.get_ident())
         return f"{folder} in {ctx.cwd.name}"
 
@@ -255,11 +257,11 @@ async def test_a_blocked_function_does_not_keep_a_cancelled_call_from_ending():
     loop = asyncio.get_running_loop()
 
     @tool
-    def block(ctx: ExecutionContext) -> str:
+    def block(ctx: ToolContext) -> str:
         """Blocks."""
         loop.call_soon_threadsafe(entered.set)
         release.wait()
-        return str(ctx.cancellation.is_set())
+        return str(ctx.cancelled)
 
     stage = Stage(block)
     running = asyncio.create_task(stage.run("block"))
@@ -290,7 +292,7 @@ async def test_a_call_describes_itself_and_what_there_is_to_approve():
     def quiet() -> None:
         """Does nothing."""
 
-    @tool(confirm=lambda to: f"Mail {to}?")
+    @tool(confirm=lambda args: f"Mail {args['to']}?")
     def mail(to: str) -> None:
         """Mails."""
 

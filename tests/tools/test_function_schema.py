@@ -6,7 +6,9 @@ import msgspec
 import pytest
 from google.genai import types
 
-from alhena.tools.function import read_docstring, tool
+from alhena.tools.docstring import read_docstring
+from alhena.tools.function import tool
+from tests.support.each import for_each
 
 
 class Color(enum.Enum):
@@ -37,11 +39,6 @@ class Shape(msgspec.Struct):
     color: Color = Color.RED
 
 
-@dataclasses.dataclass
-class Tree:
-    children: "list[Tree]"
-
-
 def schema_of(hint: Any) -> dict[str, Any]:
     def function(value) -> None:
         """Does it."""
@@ -50,7 +47,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
     return tool(function).parameter_schema["properties"]["value"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("hint", "schema"),
     [
         (str, {"type": "string"}),
@@ -67,7 +64,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
             Literal["a"] | None,
             {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]},
         ),
-        (Color, {"type": "string", "enum": ["blue", "red"]}),
+        (Color, {"type": "string", "enum": ["red", "blue"]}),
         (Level, {"type": "integer", "enum": [1, 2]}),
         (
             Options,
@@ -101,7 +98,7 @@ def test_hints_become_schemas_without_references(hint, schema):
 def test_nested_types_are_written_out():
     shape = schema_of(Shape)
     assert shape["properties"]["corners"]["items"]["properties"]["x"] == {"type": "integer"}
-    assert shape["properties"]["color"]["enum"] == ["blue", "red"]
+    assert shape["properties"]["color"]["enum"] == ["red", "blue"]
     assert shape["description"] == "An outline."
     assert "$ref" not in str(shape)
 
@@ -130,10 +127,8 @@ def test_google_genai_declares_the_same_types(hint):
     [
         (complex, "complex"),
         (object, "object"),
-        (Any, "says nothing about the value"),
-        (Tree, "contains itself"),
-        (Literal["a", 1], "not all of one type"),
-        (Point | Shape, "may not contain more than one dict-like type"),
+        (list[complex], "complex"),
+        (Literal[b"a"], "a choice cannot be a bytes"),
     ],
 )
 def test_a_hint_that_no_model_could_fill_in_is_refused_at_once(hint, reason):

@@ -155,7 +155,7 @@ def test_places_without_end_that_do_not_fit_are_searched_within_the_time_limit(
 
 
 def sign(one: str, other: str) -> int:
-    """Whether the first indentation is deeper (1), less deep (-1) or as deep (0)."""
+    """Sign of the difference of two indentations: 1 if the first is deeper, -1 or 0."""
     return (len(one) > len(other)) - (len(one) < len(other))
 
 

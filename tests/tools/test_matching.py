@@ -16,6 +16,7 @@ from alhena.tools.edit.splicing import (
     spliced,
     split_lines,
 )
+from tests.support.each import for_each
 
 
 def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str, str] | None:
@@ -31,7 +32,7 @@ def edited(before: str, old: str, new: str, *, fuzzy: bool = False) -> tuple[str
 
 
 @pytest.mark.requirement("TOOLS-11")
-@pytest.mark.parametrize(
+@for_each(
     ("before", "old", "new", "after"),
     [
         # New lines are indented as the file does it: two spaces for four, tabs for spaces.
@@ -103,7 +104,7 @@ def test_what_is_not_certain_is_not_found(before: str, old: str, new: str) -> No
 
 
 @pytest.mark.requirement("TOOLS-11")
-@pytest.mark.parametrize(
+@for_each(
     ("before", "old", "found"),
     [
         ("def compute_total(values):\n", "def compute_totl(values):", True),

@@ -57,7 +57,7 @@ def calls(workspace: Workspace, *, old: str, new: str, whole: str) -> list[tuple
 
 
 async def run(tool: Tool, params: dict[str, Any], content: str) -> CompletedToolCall:
-    """What the real scheduler makes of the call with a person's content."""
+    """Result of the call in the real scheduler with a person's content."""
     reviewed: Any = Reviewed(tool, content)
     scheduler = Scheduler(
         ToolRegistry([reviewed]),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.params import changes, normalise, prepare, validate, with_aliases
 from alhena.tools.schema import plainly_valid, respelled
+from tests.support.each import for_each
 
 READ = {
     "type": "object",
@@ -41,7 +42,7 @@ def test_parameters_are_shown_under_every_accepted_name():
     assert changes("glob", {"dir_path": "a"}, {"dir_path": "b"}, own) == {"dir_path": "b"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given_back", "changed"),
     [
         ({}, {}),
@@ -144,7 +145,7 @@ def test_a_missing_parameter_is_named_with_what_else_it_may_be_called():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("node", "value", "message"),
     [
         ({"type": "string"}, 1, "must be string, got integer 1"),
@@ -223,7 +224,7 @@ def cyclic() -> dict[str, Any]:
     return value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hostile",
     [
         deep(100_000),
@@ -239,9 +240,8 @@ def cyclic() -> dict[str, Any]:
         math.nan,
         math.inf,
     ],
-    ids=lambda value: type(value).__name__,
 )
-@pytest.mark.parametrize("node", [{"type": "integer"}, {"type": "array"}, {}, None])
+@for_each("node", [{"type": "integer"}, {"type": "array"}, {}, None])
 def test_hostile_arguments_never_crash(hostile, node):
     schema = {"type": "object", "properties": {"x": node} if node is not None else {}}
     result = prepare("read_file", schema, {"x": hostile})

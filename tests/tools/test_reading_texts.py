@@ -1,4 +1,4 @@
-"""What models are told by the tools that look: the texts and types that are known to them."""
+"""Results of read-only tools: the texts and types known to models."""
 
 import os
 from collections.abc import Callable

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from alhena.tools.names import ALIASES, all_names, declared_name, is_declarable
 from alhena.tools.registry import Origin, ToolRegistry, distance
 from tests.scheduler.kit import SmallTool
+from tests.support.each import for_each
 
 
 def test_every_alias_leads_to_a_declared_name_that_lists_it():
@@ -16,7 +17,7 @@ def test_every_alias_leads_to_a_declared_name_that_lists_it():
     assert all_names("my_own") == ("my_own",)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("alias", "declared"),
     [
         ("edit", "replace"),

@@ -24,6 +24,7 @@ from alhena.wire.content import (
     FunctionResponse,
     Part,
 )
+from tests.support.each import for_each
 
 PNG = Part(inline_data=Blob(mime_type="image/png", data="QUJD"))
 
@@ -118,7 +119,7 @@ def test_a_single_picture_or_file_stands_beside_its_status_line():
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mime", "kept_as"),
     [
         ("image/png", "image/png"),

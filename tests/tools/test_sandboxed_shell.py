@@ -144,7 +144,7 @@ async def test_nothing_outlives_the_session(
 
 
 def is_locked(path: Path) -> bool:
-    """Whether any process still holds the lock that the command took."""
+    """True if a process still has the lock of the command."""
     import fcntl
 
     with open(path, "rb") as file:

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.tools.web_pages import HostRate, fair_shares, untrusted, urls_in
+from tests.support.each import for_each
 
 
-@pytest.mark.parametrize(
-    ("prompt", "urls"),
-    [
+@for_each(("prompt", "urls"), [
         ("Read https://a.example/x.", ["https://a.example/x"]),
         ("(see https://a.example/x_(y)), ok?", ["https://a.example/x_(y)"]),
         ("[text](https://a.example/x), and <https://b.example/>",
@@ -27,8 +26,7 @@ from alhena.tools.web_pages import HostRate, fair_shares, untrusted, urls_in
         ("url=https://a.example/x\nnext", ["https://a.example/x"]),
         ("http://[2606:4700::1111]:8080/x]", ["http://[2606:4700::1111]:8080/x"]),
         ("nothing at a.example or //b.example/", []),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_urls_are_found_where_they_end(prompt: str, urls: list[str]) -> None:
     found, problems = urls_in(prompt)
     assert ([str(url) for url in found], problems) == (urls, [])

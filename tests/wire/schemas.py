@@ -90,7 +90,7 @@ parameters = objects_of(nodes).map(
 
 
 def as_json_schema(node: dict[str, Any]) -> dict[str, Any]:
-    """What a schema in the API's form accepts, as JSON Schema."""
+    """JSON Schema that accepts the same values as a schema in the API's form."""
     if "anyOf" in node:
         return {"anyOf": [as_json_schema(item) for item in node["anyOf"]]}
     made = {key: value for key, value in node.items() if key not in ("nullable", "example")}

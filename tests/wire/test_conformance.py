@@ -21,6 +21,7 @@ from alhena.wire.content import (
 from alhena.wire.encode import encode_request
 from alhena.wire.errors import ConformanceError, Level
 from alhena.wire.request import GenerateContentConfig
+from tests.support.each import for_each
 from tests.wire.conformance_cases import CASES, HI
 from tests.wire.histories import (
     call,
@@ -160,7 +161,7 @@ def test_a_missing_signature_in_the_current_turn_is_caught_where_it_is_wanted(
     assert "S1" not in broken(contents)
 
 
-@pytest.mark.parametrize(("rule", "path", "contents"), CASES)
+@for_each(("rule", "path", "contents"), CASES)
 def test_a_broken_rule_is_named_with_its_path(
     rule: str, path: str, contents: list[Content]
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.wire.conformance import check_json
+from tests.support.each import for_each
 from tests.wire.histories import histories, request_of
 
 HI: dict[str, Any] = {"role": "user", "parts": [{"text": "hi"}]}
@@ -68,7 +69,7 @@ def test_an_unknown_or_missing_key_is_named_with_its_path(
     assert found(body) == violations
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "rule", "path"),
     [
         ([], "C4", "$"),

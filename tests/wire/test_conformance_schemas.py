@@ -16,6 +16,7 @@ from alhena.wire.request import (
     GenerationConfig,
     Tool,
 )
+from tests.support.each import for_each
 from tests.wire.histories import request_of, user
 
 HI = user(Part(text="hi"))
@@ -64,7 +65,7 @@ def found(config: GenerateContentConfig) -> tuple[Violation, ...]:
     return typed
 
 
-@pytest.mark.parametrize(("rule", "path", "schema"), SCHEMA_CASES)
+@for_each(("rule", "path", "schema"), SCHEMA_CASES)
 def test_a_broken_rule_of_a_schema_is_named_with_its_path(
     rule: str, path: str, schema: dict[str, Any]
 ) -> None:

@@ -19,6 +19,7 @@ from alhena.wire.request import (
     Tool,
     ToolConfig,
 )
+from tests.support.each import for_each
 from tests.wire.histories import CONFIG, NAMES, PNG, request_of, user
 
 HI = user(Part(text="hi"))
@@ -96,7 +97,7 @@ CONFIG_CASES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "path", "given_settings"), CONFIG_CASES)
+@for_each(("rule", "path", "given_settings"), CONFIG_CASES)
 def test_a_broken_rule_of_the_settings_is_named_with_its_path(
     rule: str, path: str, given_settings: dict[str, Any]
 ) -> None:

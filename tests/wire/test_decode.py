@@ -17,6 +17,7 @@ from alhena.wire.decode import (
 )
 from alhena.wire.errors import ApiStatus, DecodeError
 from alhena.wire.response import FinishReason, GenerateContentResponse
+from tests.support.each import for_each
 
 QUOTA = {
     "error": {
@@ -109,7 +110,7 @@ def test_nulls_and_numbers_as_strings_are_read_as_in_any_protocol_buffer_json() 
 
 
 @pytest.mark.requirement("WIRE-07")
-@pytest.mark.parametrize(
+@for_each(
     ("payload", "said"),
     [
         (b"", "truncated"),
@@ -195,7 +196,7 @@ def test_incomplete_errors_are_read_as_far_as_they_go(body: Any, status: ApiStat
     assert decode_error(dump(body)) == status
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         *(b"", b"<html>", b"{}", b"[]", b"[[]]", b'{"error":null}', b'{"error":""}'),

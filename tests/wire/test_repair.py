@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
 from alhena.wire.conformance.repair import GO_ON, LEFT_OUT, REPAIRED, repair
 from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.errors import Level
+from tests.support.each import for_each
 from tests.wire.conformance_cases import CASES, HI
 from tests.wire.histories import call, histories, model, request_of, response, user
 
@@ -98,7 +98,7 @@ def test_with_an_open_end_a_prompt_or_the_responses_may_follow(contents: list[Co
         assert broken((*made, HI)) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "contents"),
     [(rule, contents) for rule, _, contents in CASES if rule in REPAIRED and contents],
 )

@@ -32,7 +32,7 @@ def older(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def one(schema: Any, **defs: Any) -> dict[str, Any]:
-    """How the older form says one property."""
+    """One property in the older form."""
     return older(of(x=schema) | ({"$defs": defs} if defs else {}))["properties"]["x"]
 
 

@@ -1,9 +1,7 @@
-"""How the API's own form of a schema says what JSON Schema says."""
+"""JSON Schema in the API's own form."""
 
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
@@ -16,6 +14,7 @@ from alhena.wire.schema.adapt import SchemaForm, adapted
 from alhena.wire.schema.keywords import is_plain
 from alhena.wire.schema.local import local_schema
 from alhena.wire.schema.openapi import to_parameters
+from tests.support.each import for_each
 from tests.support.scripted import ScriptedGenerator
 
 OBJECT = {"type": "object"}
@@ -35,7 +34,7 @@ def older(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def one(schema: Any) -> dict[str, Any]:
-    """How the older form says one property."""
+    """One property in the older form."""
     return older(of(x=schema))["properties"]["x"]
 
 
@@ -103,7 +102,7 @@ SAID: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("given_schema", "said"), SAID)
+@for_each(("given_schema", "said"), SAID)
 def test_what_the_older_form_cannot_say_is_said_in_words(
     given_schema: Any, said: dict[str, Any]
 ) -> None:

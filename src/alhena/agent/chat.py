@@ -15,7 +15,7 @@ from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.errors import AlhenaError, ModelError
 from alhena.models.catalogue import default_generation, default_model, model_info, resolved_name
 from alhena.models.generator import ContentGenerator
-from alhena.models.select import ChosenGenerator
+from alhena.models.providers.select import ChosenGenerator
 from alhena.wire.calls import CallIds
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import EncodedContent

@@ -13,7 +13,7 @@ from alhena.chat.masking import MaskingLimits, said
 from alhena.config.settings import ModelConfigSettings
 from alhena.models.catalogue import ANTHROPIC, model_info
 from alhena.models.generator import ContentGenerator
-from alhena.models.retry.generator import RetryingGenerator
+from alhena.models.retry import RetryingGenerator
 from alhena.tools.output_store import OutputStore
 from alhena.wire.content import Part
 from alhena.wire.encoded import EncodedContent

@@ -6,11 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
 from alhena.agent.recording import Place
-from alhena.agent.toolset.subagents import builtin_agents
 from alhena.agent.toolset.workbench import Workbench
 from alhena.chat.prompt import (
     SECTIONS,
@@ -24,20 +24,21 @@ from alhena.config.documents import read_limited
 from alhena.config.errors import ConfigError
 from alhena.config.home import project_temp
 from alhena.config.trust import FolderTrust
-from alhena.policy.model import ApprovalMode
-from alhena.policy.safety.model import (
+from alhena.policy.checker import (
     ConversationHistory,
     ConversationTurn,
     ModelTurn,
     ToolCall,
     UserTurn,
 )
+from alhena.policy.model import ApprovalMode
 from alhena.system.errors import ChangedFileError, FileError, MissingFileError, printable
 from alhena.system.files import read_whole
 from alhena.system.folder import MAX_ITEMS, folder_structure
 from alhena.system.ignore import IgnoreRules
 from alhena.system.replacement import replace_file
 from alhena.system.workspace import Workspace, is_within
+from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.names import BUILT_IN, declared_name
 from alhena.tools.registry import ToolRegistry
 from alhena.wire.content import USER, Content
@@ -97,9 +98,19 @@ class SessionPrompt:
         memory = "" if bench.memory is None else bench.memory.user_text
         servers = _of_servers(bench)
         if self.own is None:
-            return system_instruction(self.composed(bench), memory, servers)
+            prompt = f"{self.composed(bench)}\n\n{_of_skills(bench)}"
+        else:
+            prompt = told_of_tools(self.own, bench.registry, _of_skills(bench))
+        return system_instruction(prompt, memory, servers)
 
-        return system_instruction(told_of_tools(self.own, bench.registry), memory, servers)
+
+def _of_skills(bench: Workbench) -> str:
+    """The list of skills; "" where none can be activated."""
+    if bench.skills is None or "activate_skill" not in bench.registry.names:
+        return ""
+    from alhena.skills.tool import listed
+
+    return listed(bench.skills)
 
 
 def _of_servers(bench: Workbench) -> str:
@@ -199,10 +210,10 @@ def write_prompt(text: str, workspace: Workspace, environ: Mapping[str, str]) ->
             raise _unwritten(path, error.message, f"Change or unset {WRITE}.") from error
 
 
-def told_of_tools(text: str, registry: ToolRegistry) -> str:
+def told_of_tools(text: str, registry: ToolRegistry, skills: str = "") -> str:
     """A prompt with its variables told: `${AvailableTools}` and `${SubAgents}` as lists,
-    `${AgentSkills}`, and `${NAME_ToolName}` as the name under which that tool is declared. What
-    names no tool stays as it is."""
+    `${AgentSkills}` as the list of `skills`, and `${NAME_ToolName}` as the name under which that
+    tool is declared. What names no tool stays as it is."""
     names = registry.names
 
     def told(found: re.Match[str]) -> str:
@@ -215,9 +226,11 @@ def told_of_tools(text: str, registry: ToolRegistry) -> str:
             return known if known in BUILT_IN else found.group()
         if whole == "AvailableTools":
             return "\n".join(f"- {name}" for name in names) or _NO_TOOLS
-        if whole == "SubAgents" and "delegate_to_agent" in names:
-            return "\n".join(f"- {each.name}: {each.description}" for each in builtin_agents())
-        return ""
+        delegate = registry.find(DelegateToAgent.name)
+        if whole == "SubAgents" and delegate is not None:
+            agents = cast("DelegateToAgent", delegate.tool).agents
+            return "\n".join(f"- {each.name}: {each.description}" for each in agents)
+        return skills if whole == "AgentSkills" else ""
 
     return _VARIABLE.sub(told, text)
 

@@ -30,7 +30,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Part
+from alhena.wire.content import USER, Part
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ async def drive_prompt(
                     notices=session.take_notices(),
                 )
             )
-            if prompt is not None:
+            proceeds, session.proceeds = session.proceeds and prompt is not None, False
+            if prompt is not None and not proceeds:
                 emit(UserMessageEvent(prompt_id=prompt_id, text=prompt.text))
         await session.ready()
         if prompt is None:
@@ -100,7 +101,7 @@ async def drive_prompt(
 
             await propose(session, (prompt_id, session.session_id))
         else:
-            await _carry(session, channel, prompt_id, prompt)
+            await (_proceed if proceeds else _carry)(session, channel, prompt_id, prompt)
         if watch is not None:
             watch.stop()
         await session.bench.turn_over()
@@ -201,6 +202,27 @@ async def _carry(session: Session, channel: EventChannel, prompt_id: str, prompt
         channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text))
 
     await session.prompt_hooks.carry(prompt.text, chat, send, announce)
+
+
+async def _proceed(session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt) -> None:
+    """Continues a prompt at the step where its journal ends: what was sent last without an answer
+    is sent again; an answer that ends the prompt is told again."""
+    chat, course = session.chat, session.course
+    if prompt.final is not None:
+        prompt.final.by_tool = not session.chosen.speaks_gemini
+    course.new_prompt(prompt_id, prompt.final)
+    last = chat.history.contents[-1].content
+    parts = last.parts
+    if last.role == USER:
+        chat.history.rollback(len(chat.history) - 1)
+    else:
+        text = "".join(part.text or "" for part in parts if not part.thought)
+        correction = None if prompt.final is None else prompt.final.read_text(text)
+        if correction is None:
+            channel.emit(ContentEvent(text=text))
+            return
+        parts = (correction,)
+    await run_prompt(chat, session.scheduler, course, parts, (prompt_id, session.session_id))
 
 
 async def _end(session: Session, channel: EventChannel) -> None:

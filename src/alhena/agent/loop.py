@@ -15,7 +15,7 @@ from alhena.chat.chat import Chat
 from alhena.chat.turn import ChantingError, Turn
 from alhena.config.settings import BudgetSettings, Settings
 from alhena.events import Event
-from alhena.models.select import ChosenGenerator
+from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.calls import ToolCallRequestInfo
 from alhena.wire.content import Part

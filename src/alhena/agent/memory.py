@@ -20,6 +20,7 @@ from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.workbench import Workbench
+    from alhena.config.extensions import Extension
     from alhena.memory.below import TouchedMemory
     from alhena.tools.contract import Discover
 
@@ -35,7 +36,12 @@ NOTHING = "There are no context files any more."
 
 
 def memory_request(
-    workspace: Workspace, environ: Mapping[str, str], settings: Settings, *, skip_trust: bool
+    workspace: Workspace,
+    environ: Mapping[str, str],
+    settings: Settings,
+    *,
+    skip_trust: bool,
+    extensions: "Iterable[Extension]" = (),
 ) -> MemoryRequest:
     """The memory request of a workspace. Its trust check raises ConfigError if the list of trusted
     folders cannot be used."""
@@ -45,7 +51,13 @@ def memory_request(
         return folder_trust(folder, environ, enabled=enabled, skip=skip_trust)
 
     return MemoryRequest(
-        roots=workspace.roots, environ=environ, context=settings.context, trust=trust
+        roots=workspace.roots,
+        environ=environ,
+        context=settings.context,
+        trust=trust,
+        extensions=tuple(
+            (path, each.folder) for each in extensions for path in each.context_files()
+        ),
     )
 
 
@@ -55,11 +67,13 @@ def open_memory(
     emit: Callable[[Event], None],
     *,
     skip: bool,
+    extensions: "Iterable[Extension]" = (),
 ) -> "SessionMemory":
     """Reads the memory of a session over `workspace`; `place` are variables and settings, `skip`
     is `--skip-trust`. Raises ConfigError."""
     environ, settings = place
-    return SessionMemory(memory_request(workspace, environ, settings, skip_trust=skip), emit)
+    request = memory_request(workspace, environ, settings, skip_trust=skip, extensions=extensions)
+    return SessionMemory(request, emit)
 
 
 class SessionMemory:
@@ -77,7 +91,7 @@ class SessionMemory:
     @property
     def user_text(self) -> str:
         """The user's own memory, for the system instruction."""
-        return self.memory.text(MemoryKind.GLOBAL, MemoryKind.PRIVATE)
+        return self.memory.text(MemoryKind.GLOBAL, MemoryKind.EXTENSION, MemoryKind.PRIVATE)
 
     @property
     def project_text(self) -> str:

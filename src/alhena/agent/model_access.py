@@ -65,8 +65,7 @@ class SessionModel:
         says why. Raises ModelError or WireError."""
         from alhena.chat.turn import ASKED_AGAIN
         from alhena.models.errors import UnusableAnswerError
-        from alhena.models.retry.generator import RetryingGenerator, retry_event
-        from alhena.models.retry.retry_class import Manner
+        from alhena.models.retry import Manner, RetryingGenerator, retry_event
         from alhena.wire.conformance.check import RequestGate
 
         generator, own = self._source()

@@ -24,13 +24,19 @@ from alhena.chat.chat import Chat, Outlets
 from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
 from alhena.events import WarningEvent
-from alhena.models.retry.generator import retry_policy
-from alhena.models.select import ChosenGenerator, ModelChoice, choose_generator
+from alhena.models.providers.select import (
+    RECORDINGS,
+    ChosenGenerator,
+    ModelChoice,
+    choose_generator,
+)
+from alhena.models.retry import retry_policy, within
 from alhena.system.workspace import Workspace
 
 if TYPE_CHECKING:
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.restoring import SavedConversations
+    from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.hooking import PromptHooks
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver
@@ -39,29 +45,43 @@ if TYPE_CHECKING:
     from alhena.tools.builtin.ask_user import Ask
 
 
+instrumented: "Providers | None" = None
+"""The OpenTelemetry providers that the program wants its sessions reported to."""
+
+
 def session_generator(
     options: SessionOptions, model: str, settings: Settings, channel: EventChannel
 ) -> ChosenGenerator:
-    """The generator: the program's own, or the one selected by model, credentials and settings.
-    Raises ConfigError, CredentialsError."""
-    if options.generator is not None:
-        return ChosenGenerator(generator=options.generator, model=model, owned=False)
+    """The generator: the program's own, or the one selected by model, credentials and settings;
+    what a program's recording puts in its place. Raises ConfigError, CredentialsError."""
+
+    def choose() -> ChosenGenerator:
+        given = options.generator
+        if given is None:
+            return choose_generator(choice)
+        plain = ChosenGenerator(generator=given, model=model)
+        chosen: ChosenGenerator = getattr(given, "chosen", plain)
+        return replace(chosen, generator=given, model=model, owned=False)
+
     environ = options.environ
-    return choose_generator(
-        ModelChoice(
-            model=model,
-            environ=environ,
-            settings=settings,
-            fake_responses=options.fake_responses,
-            fake_strict=options.fake_strict,
-            record_responses=options.record_responses,
-            is_terminal=options.is_terminal,
-            retry=retry_policy(settings.general),
-            private_files=partial(private_files, environ),
-            tell=lambda text: channel.emit(WarningEvent(message=text)),
-            installation_id=partial(installation_number, environ),
-        )
+    choice = ModelChoice(
+        model=model,
+        environ=environ,
+        settings=settings,
+        fake_responses=options.fake_responses,
+        fake_strict=options.fake_strict,
+        record_responses=options.record_responses,
+        is_terminal=options.is_terminal,
+        retry=retry_policy(settings.general),
+        private_files=partial(private_files, environ),
+        tell=lambda text: channel.emit(WarningEvent(message=text)),
+        installation_id=partial(installation_number, environ),
     )
+    recorded = RECORDINGS[-1] if RECORDINGS else None
+    chosen = recorded.generator(choose, model, str(options.cwd)) if recorded else choose()
+    if options.wrap is None:
+        return chosen
+    return replace(chosen, generator=within(chosen.generator, options.wrap))
 
 
 def private_files(environ: Mapping[str, str]) -> "PrivateFiles":
@@ -89,6 +109,7 @@ def open_session(
         channel.emit,
         record=options.record,
         session_id=options.session_id,
+        disk=options.disk,
     )
     try:
         session = _open(options, channel, begun, source)
@@ -116,7 +137,13 @@ def _open(
     processes = SessionProcesses()
     bus, close_bus = _bus(options, channel)
     workspace = Workspace(cwd, options.include_directories)
-    memory = open_memory(workspace, (environ, settings), channel.emit, skip=options.skip_trust)
+    memory = open_memory(
+        workspace,
+        (environ, settings),
+        channel.emit,
+        skip=options.skip_trust,
+        extensions=options.extensions,
+    )
     first = begun.opening_contents or options.history
     opening = first or first_contents(workspace, place, memory.project_text)
     memory.began_with([entry.content for entry in begun.contents] or opening)
@@ -175,14 +202,15 @@ def _open(
         room=room,
         prompts=begun.prompts,
         mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
+        proceeds=options.proceeds and len(begun.contents) > begun.opening,
     )
     course.step = session.step
     again = options.history or begun.contents
     session.prompt_hooks = _hook(session, links, "resume" if again else source, begun.opening)
     if options.full_context:
         _tell_files(session, environ, channel, begun=bool(again))
-    if watch is not None:
-        from alhena.agent.telemetry import Told, open_session_telemetry
+    if watch is not None or instrumented is not None:
+        from alhena.agent.telemetry import Told, open_instrumented, open_session_telemetry
 
         told = Told(
             session_id=session.session_id,
@@ -192,7 +220,9 @@ def _open(
             bench=bench,
             facts=options.facts,
         )
-        session.telemetry = open_session_telemetry(watch, told, channel)
+        by_settings = None if watch is None else open_session_telemetry(watch, told, channel)
+        by_program = instrumented and open_instrumented(instrumented, told, channel)
+        session.telemetry = tuple(filter(None, (by_settings, by_program)))
     return session
 
 

@@ -16,10 +16,14 @@ from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
+    from alhena.agent.subagents import AgentDefinition
+    from alhena.agent.subagents.remote import RemoteAgent
     from alhena.config.accepted_entries import Acceptance
     from alhena.config.effective_settings import Place
+    from alhena.config.extensions import Extension
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver, Edit
+    from alhena.session.journal import Disk
 
 T = TypeVar("T")
 PolicySource = str | PathLike[str] | PolicyRule
@@ -30,10 +34,13 @@ class SessionOptions(Value, frozen=True, kw_only=True):
 
     Beside what `Agent` and `AgentOptions` describe: `environ` and `settings` are loaded for `cwd`;
     `generator` answers instead of the one chosen by model and credentials; `builtin_tools`: the
-    only ones declared; `interactive`: someone can be asked; `servers`: connect to MCP servers, of
-    which `in_process_servers` are objects of the SDK by name;
-    `held_servers`: blocked ones with the reason; `acceptance` is asked before each other one
-    starts; `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
+    only ones declared; `agents` and `remote_agents`: beside the built-in ones; `interactive`:
+    someone can be asked; `servers`: connect to MCP servers, of which `in_process_servers` are
+    objects of the SDK by name; `extensions`: those in use;
+    `held_servers`: blocked ones with the reason; `acceptance` is asked before other ones start;
+    `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
+    `wrap` puts something between the session and the service, `disk` writes its journal; with
+    `proceeds` the first prompt of a resumed session continues at the step its journal ends with;
     `facts` go to telemetry (output_format, debug_mode), `notices` to the person with the first run.
     """
 
@@ -45,6 +52,8 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     system_prompt: str | None = None
     tools: tuple[Tool, ...] = ()
     builtin_tools: tuple[str, ...] | None = None
+    agents: "tuple[AgentDefinition, ...]" = ()
+    remote_agents: "tuple[RemoteAgent, ...]" = ()
     approve: "Approver | None" = None
     ask: Ask | None = None
     edit: "Edit | None" = None
@@ -60,6 +69,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     servers: bool = True
     in_process_servers: Mapping[str, Any] = {}
     wait_for_servers: bool = True
+    extensions: "tuple[Extension, ...]" = ()
     held_servers: Mapping[str, str] = {}
     acceptance: "Acceptance | None" = None
     named: Callable[[tuple[str, ...], Any], Any] | None = None
@@ -75,6 +85,9 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     fake_responses: str | None = None
     fake_strict: bool = True
     record_responses: str | None = None
+    wrap: Callable[[ContentGenerator], ContentGenerator] | None = None
+    disk: "Disk | None" = None
+    proceeds: bool = False
     is_terminal: bool = False
     facts: Mapping[str, str | bool] = {}
     notices: tuple[str, ...] = ()
@@ -94,6 +107,7 @@ def of_place(place: "Place") -> dict[str, Any]:
     """The options of a session that come with the settings of its directory."""
     return {
         "notices": place.told,
+        "extensions": place.extensions,
         "held_servers": place.held_servers,
         "acceptance": place.acceptance,
         "named": place.named,

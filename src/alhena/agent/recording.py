@@ -351,6 +351,7 @@ def begin(
     *,
     record: bool,
     session_id: str | None = None,
+    disk: "Disk | None" = None,
 ) -> Beginning:
     """A new session (of this id, if one is given), or with `resume` (`latest`, a number, an id) an
     old one. Raises SessionError, HeldSessionError, JournalError, ConfigError."""
@@ -364,7 +365,7 @@ def begin(
 
         project_store(environ, cwd).require_new(session_id)
     if resume is not None:
-        old = resumed(resume, cwd, environ, emit)
+        old = resumed(resume, cwd, environ, emit, disk)
         if old is not None:
             old.resumed = True
             return old
@@ -373,7 +374,7 @@ def begin(
         beginning.notices = ("No previous sessions found for this project.",)
     if record:
         temp = project_temp(environ, cwd)
-        beginning.recording = Recording(beginning.session_id, temp, cwd, emit)
+        beginning.recording = Recording(beginning.session_id, temp, cwd, emit, disk)
 
         def prune() -> "Thread | None":
             from alhena.session.store import pruned_beside
@@ -401,14 +402,18 @@ GONE = (
 
 
 def resumed(
-    name: str, cwd: Path, environ: Mapping[str, str], emit: Callable[[Event], None]
+    name: str,
+    cwd: Path,
+    environ: Mapping[str, str],
+    emit: Callable[[Event], None],
+    disk: "Disk | None" = None,
 ) -> Beginning | None:
     """The session that is meant; None for the latest where there is none. Raises SessionError,
     HeldSessionError, JournalError, ConfigError."""
     store = project_store(environ, cwd)
     if name == LATEST and not store.summaries():
         return None
-    found = store.resume(name, __version__)
+    found = store.resume(name, __version__, disk)
     replay = found.replay
     beginning = Beginning(found.journal.path.stem)
     beginning.kept = tuple(replay.contents)
@@ -419,7 +424,7 @@ def resumed(
     beginning.counted = replay.counted
     beginning.notices = notices_of(found)
     temp = project_temp(environ, cwd)
-    beginning.recording = Recording(beginning.session_id, temp, cwd, emit)
+    beginning.recording = Recording(beginning.session_id, temp, cwd, emit, disk)
     beginning.recording.go_on(found)
     return beginning
 

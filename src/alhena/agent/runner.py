@@ -47,8 +47,9 @@ class SessionRunner:
     """
 
     def __init__(self, options: SessionOptions | Callable[[], SessionOptions]) -> None:
-        """`options`, or what reads them whenever a session is opened."""
+        """`options`, or what reads them whenever a session is opened; `adapt` may change them."""
         self._options = options
+        self.adapt: Callable[[SessionOptions], SessionOptions] = _same
         self._channel = EventChannel()
         self._session: Session | None = None
         self._closing: Session | None = None
@@ -273,7 +274,8 @@ class SessionRunner:
                 leave()
 
     def _read_options(self) -> SessionOptions:
-        return self._options if isinstance(self._options, SessionOptions) else self._options()
+        given = self._options
+        return self.adapt(given if isinstance(given, SessionOptions) else given())
 
     def _opened(self) -> Session:
         if self._session is None:
@@ -281,3 +283,7 @@ class SessionRunner:
                 "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
             )
         return self._session
+
+
+def _same(options: SessionOptions) -> SessionOptions:
+    return options

@@ -14,7 +14,7 @@ from alhena.agent.recording import Recording, close_recording
 from alhena.agent.toolset.workbench import Workbench, at_once
 from alhena.chat.chat import Chat
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
-from alhena.models.select import ChosenGenerator
+from alhena.models.providers.select import ChosenGenerator
 from alhena.system.processes import ProcessGroups
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Session(msgspec.Struct, kw_only=True):
     """The objects of a session, closed with it. `before_first`: work to do before the first prompt.
     `scheduler` is created with the first call. `checkpoints` opens the session's checkpoints;
     `proposal`: calls that may be made again after a restore. `going_back` cancels a restore in
-    progress."""
+    progress. `proceeds`: the next prompt is in the conversation already."""
 
     chat: Chat
     room: "ConversationRoom"
@@ -75,7 +75,7 @@ class Session(msgspec.Struct, kw_only=True):
     checkpoints: "Callable[[], Checkpoints]"
     close_bus: Callable[[], Awaitable[None]] = at_once
     prompt_hooks: "PromptHooks | None" = None
-    telemetry: "Telemetry | None" = None
+    telemetry: "tuple[Telemetry, ...]" = ()
     recording: Recording | None = None
     prompts: int = 0
     mark: str = ""
@@ -84,6 +84,7 @@ class Session(msgspec.Struct, kw_only=True):
     proposal: "Proposal | None" = None
     going_back: "threading.Event | None" = None
     before_first: Callable[[], Awaitable[None]] | None = None
+    proceeds: bool = False
 
     @property
     def model(self) -> str:
@@ -130,7 +131,7 @@ class Session(msgspec.Struct, kw_only=True):
             if self.recording is not None:
                 await close_recording(self.recording)
         finally:
-            if self.telemetry is not None:
+            if self.telemetry:
                 from alhena.agent.telemetry import finish
 
                 await finish(self.telemetry)
@@ -159,7 +160,7 @@ class Session(msgspec.Struct, kw_only=True):
     async def flush(self) -> str | None:
         """Flushes journal and telemetry; reports once why one could not be written."""
         problem = None if self.recording is None else await self.recording.flush()
-        if problem is not None or self.telemetry is None:
+        if problem is not None or not self.telemetry:
             return problem
         from alhena.agent.telemetry import flushed
 
@@ -176,5 +177,5 @@ class Session(msgspec.Struct, kw_only=True):
     def kill(self) -> None:
         """Kills every process without waiting, for an immediate exit."""
         self.processes.kill()
-        if self.telemetry is not None:
-            self.telemetry.close(KILL_S)
+        for telemetry in self.telemetry:
+            telemetry.close(KILL_S)

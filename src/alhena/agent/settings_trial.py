@@ -70,6 +70,7 @@ def _hooks(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
         settings=options.settings,
         session_id="",
         plans=options.cwd,
+        extensions=options.extensions,
         skip_trust=options.skip_trust,
     )
     _, warnings, _ = open_session_hooks(
@@ -109,14 +110,14 @@ def _retention(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str
 
 
 def _telemetry(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    from alhena.telemetry.options import telemetry_options
+    from alhena.telemetry.options import is_installed, telemetry_options
 
     found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)
-    if found is None or found.outfile is not None:
+    if found is None or found.outfile is not None or is_installed():
         return ()
-    from alhena.agent.telemetry import NOWHERE
+    from alhena.agent.telemetry import NOT_INSTALLED
 
-    return (NOWHERE,)
+    return (NOT_INSTALLED,)
 
 
 _STEPS: tuple[Step, ...] = (

@@ -1,8 +1,9 @@
 """Opens the telemetry of a session, if enabled."""
 
 import asyncio
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,15 +12,18 @@ from alhena.agent.run import EventChannel, settled
 from alhena.agent.toolset.workbench import Workbench
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
-from alhena.models.select import ChosenGenerator
-from alhena.telemetry.options import TelemetryOptions, installation_id
+from alhena.models.providers.select import ChosenGenerator
+from alhena.telemetry.options import TelemetryOptions, installation_id, is_installed
 from alhena.telemetry.records import Record, Redaction, Translation
-from alhena.telemetry.telemetry import Form, Origin, OutFile, Telemetry
+from alhena.telemetry.telemetry import FileSink, Form, Origin, OutFile, Telemetry
+from alhena.version import __version__
 
-NOWHERE = (
-    "telemetry: it is enabled, but telemetry.outfile names no file; this version writes to files "
-    "only, so nothing is recorded."
+NOT_INSTALLED = (
+    "telemetry: OpenTelemetry is not installed, so nothing is sent. Install alhena[otel], or name "
+    "a file in telemetry.outfile."
 )
+OTLP_CLOSE_S = 1.0
+"""Seconds that a session waits at its end for a collector."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,39 +37,97 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     facts: Mapping[str, str | bool] = {}
 
 
+class Providers(msgspec.Struct, frozen=True):
+    """The OpenTelemetry providers of a program, given to `alhena.otel.instrument`; None: the global
+    ones. `texts`: records include what people, models, tools and hooks wrote."""
+
+    tracer: Any = None
+    meter: Any = None
+    logger: Any = None
+    texts: bool = False
+
+
 def open_session_telemetry(
     options: TelemetryOptions, told: Told, channel: EventChannel
 ) -> Telemetry | None:
-    """Opens telemetry and subscribes it to the events. None if the file cannot be written, with a
-    warning of the workbench."""
+    """Opens telemetry by settings and subscribes it to the events. None, with a warning of the
+    workbench, if it has nowhere to go."""
     if options.outfile is None:
-        told.bench.warnings += (NOWHERE,)
-        return None
+        return _sent(options, told, channel)
     try:
         outfile = OutFile(options.outfile)
     except OSError as error:
         reason = f"cannot write to {options.outfile}: {error.strerror or error}"
         told.bench.warnings += (f"telemetry: {reason}; nothing is recorded.",)
         return None
+    sink = FileSink(outfile, Form(_origin(told)), time.time_ns())
+    redaction = Redaction(told.environ)
+    telemetry = Telemetry(
+        sink, Translation(redaction, texts=options.texts), name=str(options.outfile)
+    )
+    return _begun(telemetry, told, channel, texts=options.texts)
+
+
+def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -> Telemetry:
+    """Opens telemetry to the providers of the program."""
+    from opentelemetry import _logs, metrics, trace
+
+    from alhena.telemetry.otlp import OpenTelemetrySink
+
+    sink = OpenTelemetrySink(
+        providers.logger or _logs.get_logger_provider(),
+        providers.meter or metrics.get_meter_provider(),
+        _origin(told).attributes,
+    )
+    _trace(providers.tracer or trace.get_tracer_provider(), told, channel)
+    translation = Translation(Redaction(told.environ), texts=providers.texts)
+    telemetry = Telemetry(sink, translation, name="OpenTelemetry")
+    return _begun(telemetry, told, channel, texts=providers.texts)
+
+
+def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
+    if not is_installed():
+        told.bench.warnings += (NOT_INSTALLED,)
+        return None
+    from alhena.telemetry.otlp import OtlpSink
+
+    endpoint = options.endpoint
+    sink = OtlpSink(endpoint, _origin(told).attributes)
+    if sink.tracers is not None:
+        _trace(sink.tracers, told, channel)
+    translation = Translation(Redaction(told.environ), texts=options.texts)
+    telemetry = Telemetry(sink, translation, name=endpoint.url, close_s=OTLP_CLOSE_S)
+    return _begun(telemetry, told, channel, texts=options.texts)
+
+
+def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
+    """Makes spans by the provider, and tells commands and servers which span is theirs."""
+    from alhena.telemetry.spans import SCOPE, Spans
+
+    tracer = provider.get_tracer(SCOPE, __version__)
+    spans = Spans(tracer, told.session_id, told.environ)
+    channel.subscribe(spans.feed)
+    told.bench.traceparent = spans.traceparent
+    told.bench.when_closed.append(spans.close)
+
+
+def _begun(telemetry: Telemetry, told: Told, channel: EventChannel, *, texts: bool) -> Telemetry:
+    telemetry.record(config_record(told, texts=texts))
+    channel.subscribe(telemetry.feed)
+    return telemetry
+
+
+def _origin(told: Told) -> Origin:
     number, problem = installation_id(installation_id_path(told.environ))
     if problem:
         reason = f"the installation's id cannot be kept: {problem}"
         told.bench.warnings += (f"telemetry: {reason}.",)
-    origin = Origin(
+    return Origin(
         session_id=told.session_id,
         installation_id=number,
         interactive=told.bench.context.interactive,
         auth_type=told.chosen.auth_type,
     )
-    telemetry = Telemetry(
-        outfile,
-        Translation(Redaction(told.environ), texts=options.texts),
-        Form(origin),
-        name=str(options.outfile),
-    )
-    telemetry.record(config_record(told, texts=options.texts))
-    channel.subscribe(telemetry.feed)
-    return telemetry
 
 
 def config_record(told: Told, *, texts: bool) -> Record:
@@ -93,16 +155,18 @@ def config_record(told: Told, *, texts: bool) -> Record:
     return Record("config", "CLI configuration loaded.", attributes | dict(told.facts))
 
 
-async def flushed(telemetry: Telemetry) -> str | None:
-    """Flushes telemetry; reports once why the file is incomplete."""
-    await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.flush)))
-    return telemetry.take_problem()
+async def flushed(opened: Sequence[Telemetry]) -> str | None:
+    """Flushes telemetry; reports once why it is incomplete."""
+    for telemetry in opened:
+        await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.flush)))
+    return next(filter(None, (telemetry.take_problem() for telemetry in opened)), None)
 
 
-async def finish(telemetry: Telemetry) -> None:
+async def finish(opened: Sequence[Telemetry]) -> None:
     """Closes telemetry. A problem is issued as a RuntimeWarning, because no reader of events is
     left."""
-    await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.close)))
-    problem = telemetry.take_problem()
-    if problem is not None:
-        warnings.warn(problem, RuntimeWarning, stacklevel=2)
+    for telemetry in opened:
+        await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.close)))
+        problem = telemetry.take_problem()
+        if problem is not None:
+            warnings.warn(problem, RuntimeWarning, stacklevel=2)

@@ -20,7 +20,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.models.generator import ContentGenerator
-from alhena.models.retry.generator import RetryingGenerator
+from alhena.models.retry import RetryingGenerator
 from alhena.wire.calls import CallIds
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import (

@@ -1,6 +1,7 @@
 """The system prompt, composed from the texts in `prompts/`, and the context of a session."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -36,7 +37,7 @@ _CHANGING = frozenset({_SHELL, "write_file", "replace", "smart_edit"})
 FULL_CONTEXT = "--- Full File Context ---"
 """First line of the text of the workspace's files."""
 
-_GREETING = "This is alhena. We are setting up the context for our chat."
+GREETING = "This is alhena. We are setting up the context for our chat."
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
@@ -99,7 +100,7 @@ def environment_context(facts: EnvironmentFacts) -> tuple[Content, Content]:
     """
     directories = "\n".join(f"  - {directory}" for directory in facts.directories)
     text = (
-        f"{_GREETING}\n"
+        f"{GREETING}\n"
         f"Today's date is {facts.date}.\n"
         f"My operating system is: {facts.platform}\n"
         f"The project's temporary directory is: {facts.temp}\n"
@@ -147,11 +148,12 @@ def told_of_project(contents: Sequence[Content]) -> str | None:
             text = part.text or ""
             if text.startswith(changed[0]) and text.endswith(changed[1]):
                 return text[len(changed[0]) : len(text) - len(changed[1])]
-            if text.startswith(_GREETING) and began[0] in text and text.endswith(began[1]):
+            if text.startswith(GREETING) and began[0] in text and text.endswith(began[1]):
                 return text.partition(began[0])[2].removesuffix(began[1])
     return None
 
 
+@cache
 def _text(name: str) -> str:
     return (_PROMPTS / f"{name}.md").read_text(encoding="utf-8")
 

@@ -9,8 +9,7 @@ from alhena.chat.turn import ASKED_AGAIN, CALL_CUT_OFF, InvalidResponseError
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import Event, ModelFallbackEvent
 from alhena.models.errors import RecordingError
-from alhena.models.retry.generator import RetryingGenerator, retry_event
-from alhena.models.retry.retry_class import Manner
+from alhena.models.retry import Manner, RetryingGenerator, retry_event
 from alhena.wire.content import MODEL, USER, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig
@@ -19,7 +18,7 @@ from alhena.wire.response import FinishReason
 if TYPE_CHECKING:
     from alhena.chat.chat import ModelTraits
     from alhena.chat.turn import Turn
-    from alhena.models.retry.retry_class import Patience
+    from alhena.models.retry import Patience
 
 NUDGE_EMPTY = (
     "\n[System: You previously returned an empty response with no text or thoughts. "

@@ -88,7 +88,7 @@ def with_accepted(
     if len(whole) > MAX_BYTES:
         raise ConfigError(
             f"{path}: what is accepted of {root} does not fit in it.",
-            remedy="Move the file away to be asked anew.",
+            remedy="Move the file away to be asked again.",
         )
     return whole
 

@@ -184,5 +184,5 @@ def _entry(states: Iterable[State]) -> Accepted:
 def _damaged(path: Path, why: str) -> DamagedError:
     return DamagedError(
         f"{path}: what was accepted of workspaces cannot be used: {why}.",
-        remedy="alhena trust puts the file aside, and accepts anew what it shows.",
+        remedy="alhena trust moves the file aside and asks again.",
     )

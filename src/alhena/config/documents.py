@@ -31,7 +31,7 @@ def read_limited(path: str | Path, limit: int = MAX_BYTES) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise NotReadableError("it is no regular file")
+            raise NotReadableError("it is not a regular file")
         data = file.read(limit + 1)
         if len(data) > limit:
             raise TooLargeError(f"it is larger than {limit} bytes")

@@ -13,7 +13,6 @@ from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
     user_settings_path,
-    workspace_policies_path,
     workspace_settings_path,
 )
 from alhena.config.settings import Settings
@@ -22,6 +21,7 @@ from alhena.config.trust import FolderTrust, folder_trust
 if TYPE_CHECKING:
     from alhena.config.accepted_entries import Acceptance
     from alhena.config.env_files import FoundEnvFile
+    from alhena.config.extensions import Extension
     from alhena.config.layers import Layer, Layered, LayerFile
     from alhena.config.pinned_entries import Bound
 
@@ -34,8 +34,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     user's, and the project's for the agent itself. `unread` are files of the directory that are
     ignored because it is not trusted, and `notice` is the message about them; "" for none.
     `pending` are its servers and commands blocked because they differ from the accepted state;
-    `acceptance` checks the others before each start, None if nothing can be blocked. `warnings` are
-    for people, `notes` for diagnosis.
+    `acceptance` checks the others before each start, None if nothing can be blocked. `extensions`
+    are those in use. `warnings` are for people, `notes` for diagnosis.
     """
 
     cwd: Path
@@ -47,6 +47,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     pending: "tuple[Bound, ...]" = ()
     acceptance: "Acceptance | None" = None
+    extensions: "tuple[Extension, ...]" = ()
     notice: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -79,10 +80,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_place(
-    cwd: Path, environ: Mapping[str, str], *, skip_trust: bool = False, env_files: bool = True
+    cwd: Path,
+    environ: Mapping[str, str],
+    *,
+    skip_trust: bool = False,
+    env_files: bool = True,
+    extensions: tuple[str, ...] | None = None,
 ) -> Place:
     """Loads the settings of a directory from all layers, and its variables (those of .env files
-    only with `env_files`). `skip_trust` is `--skip-trust`.
+    only with `env_files`). `skip_trust` is `--skip-trust`, `extensions` the only ones to use.
 
     Raises ConfigError for an unusable file, with its line and the remedy.
     """
@@ -140,7 +146,26 @@ def open_place(
         warnings=tuple(warnings),
         notes=tuple(notes),
     )
+    place = _with_extensions(place, of_user, extensions)
     return place if not place.unread else _told(place)
+
+
+def _with_extensions(
+    place: Place, environ: Mapping[str, str], chosen: tuple[str, ...] | None
+) -> Place:
+    """Adds the user's extensions. Nothing of them is imported where there are none."""
+    if not os.path.isdir(config_home(environ) / "extensions") and not chosen:
+        return place
+    from alhena.config.extensions import load_extensions, with_extensions
+
+    allowed = place.settings.security.allowed_extensions
+    found = load_extensions(environ, place.cwd, chosen, allowed)
+    return msgspec.structs.replace(
+        place,
+        extensions=found.used,
+        settings=with_extensions(place.settings, found.used),
+        warnings=(*place.warnings, *found.problems),
+    )
 
 
 def _with(
@@ -297,9 +322,9 @@ def _users_env(environ: Mapping[str, str], settings: Settings) -> "FoundEnvFile 
 def _others(cwd: Path, environ: Mapping[str, str], settings: Settings) -> list[str]:
     """Other files of a directory that would be read if it were trusted."""
     found = [name for name in settings.context.file_names if os.path.lexists(cwd / name)]
-    own = _same(cwd / ".gemini", config_home(environ))
-    if not own and os.path.lexists(workspace_policies_path(cwd)):
-        found.append(".gemini/policies")
+    if not _same(cwd / ".gemini", config_home(environ)):
+        names = (".gemini/policies", ".gemini/commands", ".gemini/skills", ".agents/skills")
+        found += [name for name in names if os.path.lexists(cwd / name)]
     return found
 
 

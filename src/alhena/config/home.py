@@ -4,19 +4,25 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.config.documents import read_limited
 from alhena.config.errors import ConfigError
 
+if TYPE_CHECKING:
+    from alhena.config.extensions import Extension
+
 MAX_NAMESAKES = 1_000
 _ROOT_MARK = ".project_root"
 _FORMER_ROOTS = ".project_former_roots"
 PROMPT_HISTORY = "prompt_history.jsonl"
+PROJECT_TEMP = "ALHENA_PROJECT_TEMP"
+"""Variable by which an engine of many runs gives a session a `project_temp` of its own."""
 _HEADER = 1 << 16
 _TRIES, _PAUSE_S = 200, 0.05
 _LINKS = 40
@@ -108,6 +114,47 @@ def workspace_settings_path(project: Path) -> Path:
     return project / ".gemini" / "settings.json"
 
 
+def skill_folders(
+    environ: Mapping[str, str],
+    project: Path,
+    *,
+    trusted: bool,
+    extensions: "Iterable[Extension]" = (),
+) -> tuple[tuple[str, Path], ...]:
+    """The existing folders of skills, each with its source, the weaker first: those of extensions,
+    the user's, and those of a trusted project."""
+    home = config_home(environ)
+    found = [(each.name, each.folder / "skills") for each in extensions]
+    found += [("user", home / "skills"), ("user", home.parent / ".agents" / "skills")]
+    if trusted and project != home.parent:
+        names = (".gemini", ".agents")
+        found += [("workspace", project / name / "skills") for name in names]
+    return tuple((source, folder) for source, folder in found if os.path.isdir(folder))
+
+
+def agent_folders(
+    environ: Mapping[str, str],
+    project: Path,
+    *,
+    trusted: bool,
+    extensions: "Iterable[Extension]" = (),
+) -> tuple[tuple[str, Path], ...]:
+    """The existing folders of agent definitions, each with its source, the stronger first: that of
+    a trusted project, the user's, and those of extensions."""
+    user = config_home(environ) / "agents"
+    own = project / ".gemini" / "agents"
+    found = [("user", user)]
+    if trusted and os.path.realpath(own) != os.path.realpath(user):
+        found.insert(0, ("workspace", own))
+    found += [(each.name, each.folder / "agents") for each in extensions]
+    return tuple((source, folder) for source, folder in found if os.path.isdir(folder))
+
+
+def accepted_agents_path(environ: Mapping[str, str]) -> Path:
+    """The file of accepted agents of projects; the reference reads and writes the same."""
+    return config_home(environ) / "acknowledgments" / "agents.json"
+
+
 def workspace_policies_path(project: Path) -> Path:
     """The directory of a workspace's own policies."""
     return project / ".gemini" / "policies"
@@ -125,6 +172,8 @@ def project_temp(environ: Mapping[str, str], project: Path) -> Path:
     The slug is the folder's name in lower-case letters, digits and dashes. If another project has a
     folder of the same name (recorded in its `.project_root`), the suffix -1, -2 and so on is added.
     """
+    if given := environ.get(PROJECT_TEMP):
+        return Path(given)
     base = temps(environ)
     slug = _slug(project.name)
     if _marked(base / slug) == str(project):

@@ -258,7 +258,7 @@ def _oddities(layer: Layer) -> Iterator[str]:
             for each in odd_keys(layer.document)
         ]
         if named:
-            yield f"{layer.path}: keys that nobody knows, of no effect: {_list(named)}."
+            yield f"{layer.path}: unknown settings (ignored): {_list(named)}."
     for key in _UNSUPPORTED:
         if value_at(layer.document, key) is True:
             yield (

@@ -103,13 +103,17 @@ class AuthSettings(Section, frozen=True, kw_only=True):
 
 class SecuritySettings(Section, frozen=True, kw_only=True):
     """`security.*`. With `disable_always_allow` an approval covers its call only; with
-    `disable_yolo_mode` nothing runs in yolo mode."""
+    `disable_yolo_mode` nothing runs in yolo mode. `block_git_extensions`: no extension is installed
+    from git; `allowed_extensions`: regular expressions of which one has to match the source of an
+    extension."""
 
     environment_variable_redaction: EnvironmentRedaction = EnvironmentRedaction()
     folder_trust: FolderTrustSettings = FolderTrustSettings()
     auth: AuthSettings = AuthSettings()
     disable_always_allow: bool = False
     disable_yolo_mode: bool = False
+    block_git_extensions: bool = False
+    allowed_extensions: tuple[str, ...] = ()
 
 
 class PrivacySettings(Section, frozen=True, kw_only=True):
@@ -173,13 +177,54 @@ class HooksConfig(Section, frozen=True, kw_only=True):
     notifications: bool = True
 
 
+class SkillSettings(Section, frozen=True, kw_only=True):
+    """`skills.*`. `disabled` are names of skills."""
+
+    enabled: bool = True
+    disabled: tuple[str, ...] = ()
+
+
+class AgentRunConfig(Section, frozen=True, kw_only=True):
+    """`agents.overrides.NAME.runConfig`."""
+
+    max_turns: int | None = None
+    max_time_minutes: float | None = None
+
+
+class AgentModelConfig(Section, frozen=True, kw_only=True):
+    """`agents.overrides.NAME.modelConfig`; of the configuration only temperature is used."""
+
+    model: str | None = None
+    generate_content_config: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class AgentOverride(Section, frozen=True, kw_only=True):
+    """`agents.overrides.NAME`: replaces what the definition of an agent says."""
+
+    enabled: bool | None = None
+    tools: tuple[str, ...] | None = None
+    run_config: AgentRunConfig = AgentRunConfig()
+    model_settings: AgentModelConfig = msgspec.field(name="modelConfig", default=AgentModelConfig())
+
+
+class AgentsSettings(Section, frozen=True, kw_only=True):
+    """`agents.*`: how many agents may run at once and in a session, and changes to single ones."""
+
+    max_concurrent: Annotated[int, msgspec.Meta(ge=1)] = 4
+    max_per_session: Annotated[int, msgspec.Meta(ge=0)] = 50
+    overrides: dict[str, AgentOverride] = msgspec.field(default_factory=dict[str, AgentOverride])
+
+
 class TelemetrySettings(Section, frozen=True, kw_only=True):
     """`telemetry.*`. With `log_prompts` false, the outfile has no text from people, models, tools
-    or hooks."""
+    or hooks; an OTLP endpoint has it only with true. The outfile counts before the endpoint."""
 
     enabled: bool = False
     outfile: str | None = None
     log_prompts: bool | None = None
+    otlp_endpoint: str | None = None
+    otlp_protocol: Literal["grpc", "http"] = "grpc"
+    traces: bool = True
 
 
 class AdvancedSettings(Section, frozen=True, kw_only=True):
@@ -392,6 +437,8 @@ class Settings(Section, frozen=True, kw_only=True):
     context_management: ContextManagementSettings = ContextManagementSettings()
     hooks: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     hooks_config: HooksConfig = HooksConfig()
+    skills: SkillSettings = SkillSettings()
+    agents: AgentsSettings = AgentsSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     advanced: AdvancedSettings = AdvancedSettings()
 

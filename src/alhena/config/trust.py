@@ -145,5 +145,5 @@ def _damaged(file: Path, why: str) -> DamagedError:
     return DamagedError(
         f"{file}: the trusted folders cannot be used: {why}.",
         remedy="It is a JSON object of absolute paths, each with TRUST_FOLDER, TRUST_PARENT or "
-        "DO_NOT_TRUST; correct it, or begin a new one: alhena trust puts the file aside.",
+        "DO_NOT_TRUST; correct it, or begin a new one: alhena trust moves the file aside.",
     )

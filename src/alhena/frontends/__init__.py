@@ -1,1 +1,1 @@
-"""What people and programs talk to."""
+"""The command line, the terminal UI and the MCP server."""

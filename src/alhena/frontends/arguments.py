@@ -12,8 +12,14 @@ from alhena.policy.model import ApprovalMode
 
 EPILOG = """\
 commands:
+  alhena batch TASKS          many tasks: status, resume, cancel, retry-failed, show, report
   alhena tools list|call      the tools, and one call through the gate
   alhena policy explain|test  what the policy says of a call, and why; the examples of rules
+  alhena agents list|show     agents that get tasks; validate, new, auth
+  alhena commands list        custom commands: commands/**/*.toml
+  alhena skills list          skills; enable, disable, install, link, uninstall
+  alhena extensions list      extensions; install, update, enable, disable, link, uninstall,
+                              config, new, validate
   alhena hooks list|test      the hooks and whether they run; enable, disable, trust
   alhena memory show|import   what GEMINI.md files say here, and what imports come to; refresh
   alhena sessions list|show   the recorded sessions of this project: export, delete, adopt;
@@ -39,8 +45,8 @@ class OutputFormat(StrEnum):
 
 
 class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run may use up, where the command line says: turns of the model (-1: no limit),
-    tokens, seconds, US dollars."""
+    """Limits of a run given on the command line: turns of the model (-1: no limit), tokens,
+    seconds, US dollars."""
 
     max_turns: int = -1
     max_tokens: int | None = None
@@ -51,7 +57,8 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
 class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed command line. `prompt` is None when none was given; `words` are those it was made
     of, unless they stood behind `--`; `sessions` are the arguments of `alhena sessions` when
-    options ask for that; `mcp_servers` the only ones that are wanted, None for all."""
+    options ask for that; `mcp_servers` and `extensions` the only ones that are wanted,
+    None for all."""
 
     prompt: str | None = None
     words: tuple[str, ...] = ()
@@ -63,6 +70,8 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     policy_paths: tuple[str, ...] = ()
     allowed_tools: tuple[str, ...] = ()
     mcp_servers: tuple[str, ...] | None = None
+    extensions: tuple[str, ...] | None = None
+    list_extensions: bool = False
     skip_trust: bool = False
     sandbox: bool | None = None
     fake_responses: str | None = None
@@ -75,12 +84,14 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     debug: bool = False
     all_files: bool = False
     limits: RunLimits = RunLimits()
+    acp: bool = False
     wants_help: bool = False
     wants_version: bool = False
 
 
 def before_dashes(argv: list[str]) -> tuple[list[str], list[str]]:
-    """What may be options, and what stands behind the first `--`, of which nothing is one."""
+    """Splits arguments at the first `--`: those that may be options, and the rest, which are
+    not."""
     end = argv.index("--") if "--" in argv else len(argv)
     return argv[:end], argv[end + 1 :]
 
@@ -103,17 +114,20 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}.", remedy=f"See {self.prog} --help.")
 
 
-def _whole(text: str) -> int:
+def whole(text: str) -> int:
+    """A whole number above 0."""
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)
 
 
-def _turns(text: str) -> int:
-    return -1 if text == "-1" else _whole(text)
+def turns(text: str) -> int:
+    """A number of turns; -1: no limit."""
+    return -1 if text == "-1" else whole(text)
 
 
-def _amount(text: str) -> float:
+def amount(text: str) -> float:
+    """A number above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -124,10 +138,10 @@ def _amount(text: str) -> float:
 
 
 _LIMITS = (
-    ("turns", _turns, "turns of the model than N for its prompt (-1: no limit)"),
-    ("tokens", _whole, "tokens than N"),
-    ("seconds", _amount, "seconds than N"),
-    ("cost", _amount, "US dollars than N, by the table of prices"),
+    ("turns", turns, "turns of the model than N for its prompt (-1: no limit)"),
+    ("tokens", whole, "tokens than N"),
+    ("seconds", amount, "seconds than N"),
+    ("cost", amount, "US dollars than N, by the table of prices"),
 )
 
 
@@ -171,7 +185,7 @@ def run_parser() -> Parser:
     add(
         "--approval-mode",
         choices=["default", "auto_edit", "yolo", "plan"],
-        help="what may run without asking: reading; also edits; everything; reading only",
+        help="default asks before changes; auto_edit runs edits, yolo everything; plan only reads",
     )
     add("-y", "--yolo", action="store_true", help="the same as --approval-mode yolo")
     add("--include-directories", action="append", metavar="DIR", help="more workspace roots")
@@ -189,6 +203,18 @@ def run_parser() -> Parser:
         metavar="NAMES",
         help="of the MCP servers, only these",
     )
+    add(
+        *("--acp", "--experimental-acp"),
+        action="store_true",
+        help="serve an editor over the Agent Client Protocol",
+    )
+    add(
+        *("-e", "--extensions"),
+        action="append",
+        metavar="NAMES",
+        help="of the extensions, only these, also disabled ones; none: no extension",
+    )
+    add("-l", "--list-extensions", action="store_true", help="list the extensions in use here")
     add("--skip-trust", action="store_true", help="trust this folder for this run")
     add(
         *("-s", "--sandbox"),
@@ -200,16 +226,16 @@ def run_parser() -> Parser:
         nargs="?",
         const="latest",
         metavar="SESSION",
-        help="go on with the latest session of this project, or with that number or id",
+        help="resume the latest session of this project, or that number or id",
     )
     add("--session-id", metavar="ID", help="begin a session with this id")
     for name, kind, what in _LIMITS:
-        add(f"--max-{name}", type=kind, metavar="N", help=f"end a run that takes more {what}")
+        add(f"--max-{name}", type=kind, metavar="N", help=f"end a run that uses more {what}")
     parser.set_defaults(max_turns=-1)
     add(
         "--checkpointing",
         action="store_true",
-        help="keep the files before each call that may change them, whatever the settings say",
+        help="checkpoint files before each call that may change them, whatever the settings say",
     )
     add("--list-sessions", action="store_true", help="the same as `alhena sessions list`")
     add("--delete-session", metavar="SESSION", help="the same as `alhena sessions delete SESSION`")
@@ -256,6 +282,8 @@ def parse_run(argv: list[str]) -> RunArguments:
         mcp_servers=(
             split_list(found.allowed_mcp_server_names) if found.allowed_mcp_server_names else None
         ),
+        extensions=split_list(found.extensions) if found.extensions else None,
+        list_extensions=found.list_extensions,
         skip_trust=found.skip_trust,
         sandbox=found.sandbox,
         fake_responses=found.fake_responses or found.fake_responses_non_strict,
@@ -273,6 +301,7 @@ def parse_run(argv: list[str]) -> RunArguments:
             max_seconds=found.max_seconds,
             max_cost=found.max_cost,
         ),
+        acp=found.acp,
         wants_help=found.help,
         wants_version=found.version,
     )

@@ -16,10 +16,15 @@ from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
 
 
-def place_here(*, skip_trust: bool = False, told: bool = True) -> Place:
+def place_here(
+    *, skip_trust: bool = False, told: bool = True, extensions: tuple[str, ...] | None = None
+) -> Place:
     """The settings of the working directory; what a person should know of them goes to stderr
-    when `told`. Raises ConfigError, and InputError when there is no such directory."""
-    place = open_place(current_directory(), os.environ, skip_trust=skip_trust)
+    when `told`. `extensions` are the only ones to use, None for those that are enabled. Raises
+    ConfigError, and InputError when there is no such directory."""
+    place = open_place(
+        current_directory(), os.environ, skip_trust=skip_trust, extensions=extensions
+    )
     if told:
         tell(place.warnings)
     return place
@@ -47,7 +52,7 @@ def included(place: Place, given: tuple[str, ...]) -> tuple[tuple[str, ...], tup
 
 
 def session_options(arguments: RunArguments, place: Place) -> SessionOptions:
-    """What a run was asked for, in the place it is carried out in. Raises ConfigError."""
+    """Session options from a run's arguments and the settings of its place. Raises ConfigError."""
     settings = place.settings
     if arguments.checkpointing:
         settings = with_checkpoints(settings)

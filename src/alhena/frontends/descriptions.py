@@ -16,7 +16,7 @@ Named = tuple[str, Checkpoint]
 
 
 def checkpoint_words(checkpoint: Checkpoint) -> str:
-    """What a checkpoint was made before."""
+    """The change a checkpoint was made before."""
     call = checkpoint.tool_call
     if checkpoint.kind == "restore":
         what = "before files were put back"
@@ -29,35 +29,35 @@ def checkpoint_words(checkpoint: Checkpoint) -> str:
 
 
 def restored_words(restored: Restored) -> list[tuple[bool, str]]:
-    """What going back has come to, line by line; true for what needs a second look."""
+    """The result of a restore, line by line; true marks a warning."""
     files = restored.files
     said: list[tuple[bool, str]] = []
     if files is None:
-        said.append((True, f"The files are as they were: {restored.problem}."))
+        said.append((True, f"Files were not changed: {restored.problem}."))
     else:
         if not (files.written or files.removed or files.left):
-            said.append((False, "The files are what they were then."))
+            said.append((False, "Files: already as they were at the checkpoint."))
         said += ((False, each) for each in _told("Put back", files.written))
         said += ((False, each) for each in _told("Removed", files.removed))
         left = [f"{shown(path)} ({reason})" for path, reason in files.left]
         said += ((True, each) for each in _told("Left as it is", left))
     if restored.conversation:
-        said.append((False, "The conversation is what it was then."))
+        said.append((False, "The conversation is back at the checkpoint."))
     elif restored.forgotten:
         said.append(
             (
                 True,
-                "The conversation could not be brought back: nothing has a record of it any more.",
+                "The conversation could not be restored: its record is gone.",
             )
         )
     if restored.kept:
-        said.append((False, f"What the files were before that is kept: {restored.kept}"))
+        said.append((False, f"The files before this restore are kept in: {restored.kept}"))
     said += ((True, one_line(f"Note: {each}", 2_000)) for each in restored.notices)
     return said
 
 
 def undone_note(restored: Restored) -> str:
-    """What the model is told, with the next prompt, of edits that were taken back."""
+    """Note to the model, sent with the next prompt, about undone edits."""
     files = restored.files
     paths = () if files is None else (*files.written, *files.removed)
     named = [one_line(shown(path), 200) for path in paths[:MAX_PATHS]]
@@ -85,7 +85,7 @@ def _told(what: str, paths: Sequence[str]) -> list[str]:
 
 
 def loop_words(event: LoopDetectedEvent) -> str:
-    """What was found, and what became of it."""
+    """The loop that was detected, and the reaction to it."""
     whose = "The model seems" if event.role == "main" else "A subagent seems"
     ends = "the run ends" if event.role == "main" else "it ends"
     match event.action:
@@ -94,7 +94,7 @@ def loop_words(event: LoopDetectedEvent) -> str:
         case "ended":
             then = f"told so before, {ends}."
         case "ignored":
-            then = "it goes on as you wish."
+            then = "it continues, as you chose."
         case _:
             assert_never(event.action)
     return f"{whose} to go in circles: {event.detail}; {then}"
@@ -114,14 +114,14 @@ FAILED = {
 
 
 def compressed_words(event: CompressedEvent) -> str:
-    """What became of an attempt to shorten the conversation, in a sentence or two."""
+    """The result of a compression, in a sentence or two."""
     whose = "Chat history" if event.role == "main" else "A subagent's chat history"
     sizes = f"from {event.original_tokens:,} to {event.new_tokens:,} tokens"
     match event.status:
         case "compressed":
             return f"{whose} compressed {sizes}."
         case "content_truncated":
-            return f"{whose} did not fit any more; old parts of it were left out, {sizes}."
+            return f"{whose} no longer fitted; the oldest parts were left out, {sizes}."
         case "noop":
             return "Nothing to compress."
         case _:
@@ -135,7 +135,7 @@ def is_loss(event: CompressedEvent) -> bool:
 
 
 def masked_words(event: OutputsMaskedEvent) -> str:
-    """Which results the model does not have whole any more."""
+    """The tool results that were masked for the model."""
     one = event.results == 1
     what = "old tool result" if one else "old tool results"
     where = "it is" if one else "they are"
@@ -152,7 +152,7 @@ MARKS = {
 
 
 def state_words(report: ServerReport) -> str:
-    """Where a server stands, and what keeps it from more."""
+    """The state of a server, and the reason when it is not connected."""
     name = report.name
     match report.state:
         case ServerState.CONNECTED:
@@ -168,7 +168,7 @@ def state_words(report: ServerReport) -> str:
 
 
 def offer_words(report: ServerReport) -> str:
-    """How much a server has."""
+    """Counts of a server's tools, prompts and resources."""
     counts = (
         (len(report.tools), "tool"),
         (len(report.prompts), "prompt"),

@@ -32,14 +32,14 @@ from alhena.frontends.files import change_json
 from alhena.frontends.pinned_entry_text import entry_lines
 
 MAX_NAMED = 12
-"""How many names of one kind are shown."""
+"""Most names of one kind that are listed."""
 UNCHANGED = "what is trusted was not written down"
 UNACCEPTED = "what was accepted was not written down"
 
 
 class Waits:
-    """What waits for a folder to be trusted, in `lines`. `entries` are its servers and commands by
-    their keys, `ends` after how many lines each has been shown whole."""
+    """Configuration that becomes active when a folder is trusted, in `lines`. `entries` are its
+    servers and commands by their keys; each was shown in full in the first `ends` lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -98,14 +98,14 @@ def set_aside(environ: Mapping[str, str]) -> tuple[tuple[Path, Path], ...]:
 
 
 def aside_words(moved: tuple[Path, Path]) -> str:
-    """What to tell a person of a file that was put aside."""
+    """Message about a file that was moved aside."""
     path, aside = moved
     return f"{path} could not be used, and is now {aside}: what it said does not count any more"
 
 
 def what_waits(place: Place) -> Waits:
-    """What of a folder would become active if it were trusted. Nothing of it is carried out; what
-    it says is made harmless to print."""
+    """Collects the configuration that becomes active when a folder is trusted. Runs none of it; its
+    text is made safe to print."""
     waits = Waits()
     for name in place.unread:
         details = list(_details(place, name, waits))
@@ -191,8 +191,8 @@ def forget_accepted(environ: Mapping[str, str], revoked: Callable[[str, str], bo
 
 @contextmanager
 def _forgetting(environ: Mapping[str, str], folder: Path | None) -> Generator[bool]:
-    """What was accepted of `folder`, and of folders that lose their trust within the block, is
-    forgotten behind it. Gives whether anything was accepted of `folder`."""
+    """Forgets, at the end of the block, what was accepted of `folder` and of folders that lose
+    their trust in it. Yields whether anything was accepted of `folder`."""
     listed = {**environ, "GEMINI_RESTRICTED_MODE": "", "GEMINI_CLI_TRUST_WORKSPACE": ""}
     lost = set[str]() if folder is None else {folder_key(folder)}
     try:

@@ -1,6 +1,6 @@
-"""Prompts that name files (@path), resources and prompts of MCP servers.
+"""Prompts that name files (@path), resources and prompts of MCP servers, and custom commands.
 
-Where there are no servers, nothing of them is imported.
+Where there are none of them, nothing of them is imported.
 """
 
 import os
@@ -9,10 +9,14 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alhena.display_text import one_line
+from alhena.errors import InputError, InterruptedRunError
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.workbench import Workbench
+    from alhena.commands.files import Source
+    from alhena.commands.template import Piece, Shell
     from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
 
@@ -42,7 +46,7 @@ def existing(paths: Sequence[str], cwd: Path) -> tuple[tuple[str, ...], tuple[st
 
 
 def missing_words(paths: Sequence[str]) -> str:
-    """What is said of paths that are not there."""
+    """Warning about paths that do not exist."""
     named = ", ".join(f"@{path}" for path in paths[:NAMED])
     more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
     if len(paths) == 1:
@@ -56,7 +60,7 @@ def quoted_path(path: str) -> str:
 
 
 def attachment(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """What read_many_files answered, as parts of a prompt."""
+    """The result of read_many_files as parts of a prompt."""
     texts: list[Part] = []
     media = [part for part in parts if part.function_response is None]
     for part in parts:
@@ -67,7 +71,7 @@ def attachment(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def shell_note(command: str, output: str) -> Part:
-    """What the model is told of a command that the person ran."""
+    """Note to the model about a command the person ran."""
     if len(output) > MAX_SHELL_OUTPUT:
         output = output[:MAX_SHELL_OUTPUT] + "\n... (truncated)"
     return Part(
@@ -83,8 +87,8 @@ CallTool = Callable[[str, Mapping[str, object]], Awaitable["CompletedToolCall | 
 async def referenced(
     text: str, bench: "Workbench", call: CallTool, warn: Callable[[str], None]
 ) -> tuple[Part, ...]:
-    """What is sent with a prompt for its @paths. `warn` is told of those that are not there, which
-    stay mere text."""
+    """Parts sent with a prompt for its @paths. Missing ones are passed to `warn` and stay plain
+    text."""
     words = mentioned(text)
     resources = resources_among(bench, words)
     others = [word for word in words if word not in resources]
@@ -115,7 +119,7 @@ def resources_among(bench: "Workbench", words: Sequence[str]) -> tuple[str, ...]
 
 
 def resource_attachment(uri: str, parts: Sequence[Part]) -> tuple[Part, ...]:
-    """What read_mcp_resource answered, as parts of a prompt."""
+    """The result of read_mcp_resource as parts of a prompt."""
     pieces: list[Part] = []
     for part in parts:
         if part.function_response is None:
@@ -147,3 +151,129 @@ async def filled_prompt(command: "PromptCommand", rest: str) -> tuple[str, tuple
     parts = await filled_in(command, rest)
     text = "\n\n".join(part.text for part in parts if part.text)
     return text, tuple(part for part in parts if not part.text)
+
+
+def command_word(text: str) -> tuple[str, str] | None:
+    """The name of the command that a prompt calls and the rest of the prompt; None for a prompt
+    that calls none: it does not begin with a slash, or with a path."""
+    words = text.strip().split(None, 1)
+    if not words or not words[0].startswith("/"):
+        return None
+    name = words[0].removeprefix("/")
+    return (name, "".join(words[1:])) if name and "/" not in name else None
+
+
+class PromptCommands:
+    """Commands that stand for a prompt: custom ones, and prompts of MCP servers. `taken` are the
+    names of other commands."""
+
+    def __init__(self, bench: "Callable[[], Workbench]", taken: Container[str] = ()) -> None:
+        self._bench = bench
+        self._taken = taken
+        self.load(())
+
+    def load(self, sources: "Sequence[Source] | None" = None) -> list[str]:
+        """Finds the custom commands of these sources, or again those of the last ones. Returns what
+        is wrong with them."""
+        from alhena.commands.files import CustomCommands
+
+        if sources is not None:
+            self._sources = sources
+        self.custom = CustomCommands(self._sources, self._taken)
+        return self.custom.problems
+
+    def served(self) -> "dict[str, PromptCommand]":
+        """The prompts of MCP servers by the names of their commands."""
+        found = server_prompts(self._bench(), self.custom.files)
+        return {name: each for name, each in found.items() if name not in self._taken}
+
+    def __contains__(self, name: str) -> bool:
+        return self.custom.find(name) is not None or name in self.served()
+
+    def names(self) -> list[tuple[str, str]]:
+        """All names, with their descriptions."""
+        custom = self.custom
+        names = [(name, custom.described(file)) for name, file in custom.files.items()]
+        served = sorted(self.served().items())
+        return names + [(name, one_line(each.prompt.description, 200)) for name, each in served]
+
+    async def filled(
+        self, name: str, rest: str, call: CallTool, warn: Callable[[str], None]
+    ) -> tuple[str, tuple[Part, ...]]:
+        """The prompt of a command, and the media that go with it; tools are called for what it
+        injects. Raises InputError, McpError, InterruptedRunError."""
+        file = self.custom.find(name)
+        if file is None:
+            return await filled_prompt(self.served()[name], rest)
+        return await _filled_template(self.custom.read(file).pieces, (name, rest), call, warn)
+
+
+async def _filled_template(
+    pieces: "tuple[Piece, ...]",
+    called: tuple[str, str],
+    call: CallTool,
+    warn: Callable[[str], None],
+) -> tuple[str, tuple[Part, ...]]:
+    from alhena.commands.template import Arguments, File, Shell, Text, takes_arguments
+
+    name, rest = called
+    made: list[str] = []
+    media: list[Part] = []
+    for piece in pieces:
+        match piece:
+            case Text():
+                made.append(piece.text)
+            case Arguments():
+                made.append(rest)
+            case Shell():
+                made.append(await _shell_output(name, piece, rest, call))
+            case File():
+                text, found = await _file_content(piece.path, call)
+                media += found
+                if not text and not found:
+                    text = f"@{{{piece.path}}}"
+                    warn(f"/{name}: there is nothing to read at {text}; sent as text.")
+                made.append(text)
+    if rest and not takes_arguments(pieces):
+        made.append(f"\n\n/{name} {rest}")
+    return "".join(made), tuple(media)
+
+
+async def _file_content(path: str, call: CallTool) -> tuple[str, list[Part]]:
+    """The text and media at a path; neither where nothing can be read."""
+    done = await call("read_many_files", {"paths": [path]})
+    if done is None:
+        raise InterruptedRunError("the command was interrupted.")
+    answer = done.response
+    if answer.error or not (answer.data or {}).get("processed"):
+        return "", []
+    media = [part for part in answer.response_parts if part.function_response is None]
+    if media:
+        return "", media
+    outputs = (part.function_response for part in answer.response_parts)
+    return "".join(str(each.response.get("output", "")) for each in outputs if each), []
+
+
+async def _shell_output(name: str, piece: "Shell", rest: str, call: CallTool) -> str:
+    """The output of a shell command, which the gate has to allow."""
+    from alhena.commands.template import with_arguments
+    from alhena.tools.contract import TerminalOutput
+
+    command = with_arguments(piece.command, rest)
+    done = await call("run_shell_command", {"command": command})
+    if done is None:
+        raise InterruptedRunError("the command was interrupted.")
+    answer = done.response
+    shown = answer.result_display
+    if answer.error or not isinstance(shown, TerminalOutput):
+        raise InputError(
+            f'/{name} cannot be run. Blocked command: "{command}". Reason: {answer.error}',
+            remedy="Approve it at the terminal, or allow it in a policy.",
+        )
+    text = shown.text
+    if shown.exit_code == 0:
+        return text
+    how = f"exited with code {shown.exit_code}"
+    if shown.exit_code is None:
+        how = f"terminated by signal {(answer.data or {}).get('signal')}"
+    return f"{text}\n[Shell command '{command}' {how}]"

@@ -1,4 +1,4 @@
-"""What a workspace has run or is connected to, in lines for whoever has to accept it."""
+"""A workspace's servers and commands as text, for the person who accepts them."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -58,7 +58,7 @@ def _difference(each: Bound) -> list[str]:
     before, now = (each.before or "").split("\n"), each.text.split("\n")
     rows = [*unified_diff(before, now, lineterm="", n=2)][2:]
     found = [row for row in rows if not row.startswith("@@")]
-    return found or ["(what is another is not among what is shown)"]
+    return found or ["(changed ones are not among those shown)"]
 
 
 def _doubted(each: Bound) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _doubted(each: Bound) -> Iterator[str]:
 
 
 def _chosen(each: Bound) -> Iterator[str]:
-    """Which variables of an entry may make its words mean another program."""
+    """Variables of an entry that can make its command run another program."""
     told = [name for name in each.variables if is_choosing(name)]
     if told:
         yield (
@@ -83,8 +83,8 @@ def _chosen(each: Bound) -> Iterator[str]:
 
 
 def _given(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
-    """Which of the user's secrets something is given: the variables that it names, each of them,
-    and what the user's settings let through to every child."""
+    """The user's secrets an entry receives: variables it names, and those the user's settings pass
+    to every child."""
     name = one_line(each.label, 80)
     key = "security.environmentVariableRedaction"
     if not each.server and not redaction.enabled:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from alhena.display_text import escaped, one_line
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, UsageError
 
 
 class OutputError(AlhenaError):
@@ -69,3 +69,22 @@ def json_document(value: Any) -> str:
 def is_terminal(stream: Any) -> bool:
     """True when a standard stream is open and a terminal."""
     return stream is not None and stream.isatty()
+
+
+def says_yes(question: str) -> bool:
+    """Asks a person at the terminal; anything but y and yes is a no."""
+    write_stdout(question)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def agrees(question: str, unchanged: str, *, consent: bool) -> bool:
+    """True when a person agrees, or has by `--consent`; `unchanged` says what a no has left. Raises
+    UsageError when nobody can be asked."""
+    if consent:
+        return True
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        raise UsageError(f"nobody can be asked: {unchanged}.", remedy="Use --consent.")
+    if says_yes(question):
+        return True
+    write_stdout(f"{unchanged.capitalize()}.\n")
+    return False

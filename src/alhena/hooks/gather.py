@@ -25,6 +25,7 @@ from alhena.hooks.system import Hooks
 from alhena.values import Value
 
 if TYPE_CHECKING:
+    from alhena.config.extensions import Extension
     from alhena.events import Event
     from alhena.hooks.firing import HookSurroundings
     from alhena.hooks.trust import PinnedFiles
@@ -51,13 +52,13 @@ class HookEntry(Value, frozen=True, kw_only=True):
 
 class HooksRequest(Value, frozen=True, kw_only=True):
     """A request for the hooks of a workspace at `cwd`, with these settings and variables. `program`
-    is a document of the embedding program; `extensions` are those of extensions."""
+    is a document of the embedding program; `extensions` are those whose hooks run, too."""
 
     cwd: Path
     environ: Mapping[str, str]
     settings: Settings
     program: Mapping[str, Any] | None = None
-    extensions: tuple[HookDocument, ...] = ()
+    extensions: "tuple[Extension, ...]" = ()
     skip_trust: bool = False
 
 
@@ -127,7 +128,7 @@ def gather_hooks(request: HooksRequest) -> GatheredHooks:
     )
     loaded = [
         (document, load_hooks(document))
-        for document in (program, project, user, *system, *request.extensions)
+        for document in (program, project, user, *system, *_extension_documents(request, problems))
         if document is not None
     ]
     accepted: frozenset[str] | None = None
@@ -184,6 +185,26 @@ def _system_documents(request: HooksRequest) -> tuple[HookDocument, ...]:
             document = cast("dict[str, Any]", value)
             found.append(HookDocument(value=document, file=str(path), source=HookSource.SYSTEM))
     return tuple(found)
+
+
+def _extension_documents(request: HooksRequest, problems: list[HookProblem]) -> list[HookDocument]:
+    found: list[HookDocument] = []
+    for each in request.extensions:
+        file = str(each.hooks_file)
+        try:
+            value = each.hooks(request.cwd)
+        except ConfigError as error:
+            problems.append(
+                HookProblem(file=file, path="", message=error.message, remedy=error.remedy or "")
+            )
+            continue
+        if value is not None:
+            found.append(
+                HookDocument(
+                    value=value, file=file, source=HookSource.EXTENSION, extension=each.name
+                )
+            )
+    return found
 
 
 def _project_document(

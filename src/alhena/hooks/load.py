@@ -88,7 +88,7 @@ class _Reader:
         """Everything in the document."""
         top = as_object(self._document.value)
         if top is None:
-            self._wrong("the document", "is no JSON object")
+            self._wrong("the document", "is not a JSON object")
             top = {}
         hooks = self._object(top, "hooks", "hooks")
         config = {key: hooks[key] for key in CONFIG_KEYS if key in hooks}

@@ -206,11 +206,26 @@ class Channel(_Link):
         return data
 
 
+forbidden = 0
+"""Greater than zero while a program's test lets no request leave."""
+
+
+def refusal(host: str) -> str | None:
+    """The reason why no request may leave to `host`; None: it may."""
+    if not forbidden:
+        return None
+    return f"no_real_requests() lets no request leave to {host}."
+
+
 async def open_channel(host: str, port: int, tls: "SSLContext | None", limit: float) -> Channel:
     """Connects within `limit` seconds, name resolution and TLS handshake included.
 
     Raises TimeoutError or OSError (such as socket.gaierror and ssl.SSLError).
     """
+    if refused := refusal(host):
+        from alhena.errors import ProgramError
+
+        raise ProgramError(refused, remedy="Use a TestModel or a replay instead.")
     async with asyncio.timeout(limit):
         _transport, channel = await asyncio.get_running_loop().create_connection(
             Channel,

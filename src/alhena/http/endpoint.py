@@ -1,6 +1,7 @@
 """Addresses of services, and headers from the environment."""
 
 import re
+from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -64,6 +65,16 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
         raise ConfigError(f"{source} is no usable URL: {url[:200]!r}.", remedy=remedy)
     port = port or (443 if parts.scheme == "https" else 80)
     return Endpoint(parts.scheme, host, port, prefix, source)
+
+
+def endpoint_from(
+    environ: Mapping[str, str], variable: str, default: str, base_url: str | None
+) -> Endpoint:
+    """The endpoint of the argument `base_url`, else of a variable, else the default one. Raises
+    ConfigError, as `parse_endpoint` does."""
+    if base_url is not None:
+        return parse_endpoint(base_url, "base_url")
+    return parse_endpoint(environ.get(variable, "").strip() or default, variable)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,11 +1,13 @@
 """`Agent`, the library's front door."""
 
+from __future__ import annotations  # help() shows the names of the types
+
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, overload
 
 import msgspec
 
@@ -15,6 +17,8 @@ from alhena.agent.limits.turns import Usage
 from alhena.agent.options import PolicySource, SessionOptions
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
+from alhena.agent.subagents.remote import RemoteAgent
+from alhena.agent.toolset.opening import own_tools
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError, ProgramError
 from alhena.events import Event
@@ -24,10 +28,13 @@ from alhena.library.options import (
     Arguments,
     Hook,
     Limits,
+    Subagent,
+    agents_of,
     approver_of,
     builtin_names,
     contents_of,
     hooks_of,
+    instance_of,
     mode_of,
     require_usable,
     sequence_of,
@@ -36,11 +43,13 @@ from alhena.library.options import (
 )
 from alhena.library.result import Release, Result, ResultCollector, Run, warnings_of
 from alhena.library.servers import Server
+from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
 from alhena.tools.confirmation import ToolConfirmationOutcome
 from alhena.tools.contract import Tool
+from alhena.tools.function import DepsT, Image
 from alhena.tools.value_types import schema_of, value_from_json
 from alhena.wire.content import Content, Part
 
@@ -50,10 +59,12 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
-Prompt = str | Sequence[str | Part]
+Prompt = str | Sequence[str | Part | Image]
+_SAME: Any = object()
+"""The `deps` of a run that has those of its agent."""
 
 
-class Agent:
+class Agent(Generic[DepsT]):
     """An agent: a session with a model that can use tools.
 
         async with Agent(tools=[lookup], approve=ask_me) as agent:
@@ -75,6 +86,7 @@ class Agent:
         approve: Approver | Literal["always", "never"] | None = None,
         approval_mode: ApprovalMode | str = ApprovalMode.DEFAULT,
         policy: Sequence[PolicySource] = (),
+        agents: Sequence[Subagent | RemoteAgent] = (),
         servers: Mapping[str, Server] = MappingProxyType({}),
         hooks: Mapping[str, Hook | Sequence[Hook]] = MappingProxyType({}),
         limits: Limits | None = None,
@@ -82,6 +94,7 @@ class Agent:
         isolated: bool = False,
         resume: str | None = None,
         history: Sequence[Content] | bytes = (),
+        deps: DepsT = None,  # pyright: ignore[reportArgumentType]
         options: AgentOptions | None = None,
     ) -> None:
         """Checks the arguments; files are read when the agent is opened.
@@ -97,6 +110,8 @@ class Agent:
                 such calls are denied, and tools that need it are not declared.
             approval_mode: "default", "auto_edit", "yolo" or "plan".
             policy: rules, policy files, or directories of them.
+            agents: subagents and remote agents that the model may give tasks to, beside the
+                built-in ones.
             servers: MCP servers by name, beside those of the settings.
             hooks: functions or commands by event ("BeforeTool", …), as docs/hooks.md describes
                 their input and output.
@@ -107,28 +122,34 @@ class Agent:
                 process's environment is read for keys.
             resume: the recorded session to continue: "latest", a number, or an id.
             history: a conversation to continue: contents, or what `history_json` returned.
+            deps: any object, which tools find in their `ToolContext`.
             options: the rest.
         """
+        self._deps = deps
+        local, remote = agents_of(agents)
         self._given = Arguments(
             model=model,
             instructions=instructions,
             tools=tools_of(tools),
             builtin_tools=builtin_names(builtin_tools),
+            agents=local,
+            remote_agents=remote,
             approve=self._guarded(approver_of(approve)),
             approval_mode=mode_of(approval_mode),
             policy=sequence_of("policy", policy),
             servers=servers,
             hooks=hooks_of(hooks),
-            limits=limits or Limits(),
+            limits=instance_of("limits", Limits, limits),
             cwd=cwd,
             isolated=isolated,
             resume=resume,
             history=contents_of(history),
-            options=options or AgentOptions(),
+            options=instance_of("options", AgentOptions, options),
         )
         require_usable(self._given)
         self._home: TemporaryDirectory[str] | None = None
         self._runner = SessionRunner(self._options)
+        self._program = AgentProgram(self._runner, self._fail)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
         self._model = ""
@@ -246,7 +267,7 @@ class Agent:
     if TYPE_CHECKING:
 
         @overload
-        def run(self, prompt: Prompt) -> Run[str]: ...
+        def run(self, prompt: Prompt, *, deps: DepsT = ...) -> Run[str]: ...
         @overload
         def run(
             self,
@@ -255,19 +276,28 @@ class Agent:
             output: TypeForm[T],
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
+            deps: DepsT = ...,
         ) -> Run[T]: ...
 
     def run(
-        self, prompt: Prompt, *, output: Any = str, check: Any = None, corrections: int = 1
+        self,
+        prompt: Prompt,
+        *,
+        output: Any = str,
+        check: Any = None,
+        corrections: int = 1,
+        deps: Any = _SAME,
     ) -> Run[Any]:
         """Starts a prompt: await the run for its Result, or iterate over its events.
 
         Args:
-            prompt: text, or texts and `Part`s in order.
-            output: a type: the model is asked for a value of it, which is the result's `output`.
+            prompt: text, or texts, `Part`s and `Image`s in order.
+            output: a type, or a JSON schema: the model is asked for a value of it, which is the
+                result's `output`.
             check: a function of that value that returns it, or raises ValueError with what is
                 wrong with it.
             corrections: how often the model is told what is wrong before OutputError is raised.
+            deps: instead of those of the agent, for this run.
 
         Raises InputError for an empty prompt and TypeError for a type that JSON cannot carry;
         awaiting and iterating raise the AlhenaError that ended the run (`LimitError` at a limit),
@@ -275,6 +305,8 @@ class Agent:
         """
         before, text, attached = parts_of(prompt)
         final = None
+        if output is str and check is not None:
+            raise TypeError("check needs output=, a type whose values it checks")
         if output is not str:
             if not isinstance(cast("object", corrections), int) or corrections < 0:
                 raise TypeError(f"corrections has to be a number from 0, not {corrections!r:.60}")
@@ -284,6 +316,7 @@ class Agent:
         def listen(session: Session) -> Callable[[Event], None]:
             take = collector.start(session)
             self._ran = True
+            self._program.deps = self._deps if deps is _SAME else deps
 
             def hear(event: Event) -> None:
                 take(event)
@@ -299,7 +332,7 @@ class Agent:
     if TYPE_CHECKING:
 
         @overload
-        def run_sync(self, prompt: Prompt) -> Result[str]: ...
+        def run_sync(self, prompt: Prompt, *, deps: DepsT = ...) -> Result[str]: ...
         @overload
         def run_sync(
             self,
@@ -308,6 +341,7 @@ class Agent:
             output: TypeForm[T],
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
+            deps: DepsT = ...,
         ) -> Result[T]: ...
 
     def run_sync(self, prompt: Prompt, **more: Any) -> Result[Any]:
@@ -334,7 +368,7 @@ class Agent:
     if TYPE_CHECKING:
 
         @overload
-        async def ask(self, prompt: Prompt) -> str: ...
+        async def ask(self, prompt: Prompt, *, deps: DepsT = ...) -> str: ...
         @overload
         async def ask(
             self,
@@ -343,6 +377,7 @@ class Agent:
             output: TypeForm[T],
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
+            deps: DepsT = ...,
         ) -> T: ...
 
     async def ask(self, prompt: Prompt, **more: Any) -> Any:
@@ -352,7 +387,7 @@ class Agent:
     if TYPE_CHECKING:
 
         @overload
-        def ask_sync(self, prompt: Prompt) -> str: ...
+        def ask_sync(self, prompt: Prompt, *, deps: DepsT = ...) -> str: ...
         @overload
         def ask_sync(
             self,
@@ -361,6 +396,7 @@ class Agent:
             output: TypeForm[T],
             check: Callable[[T], T] | None = None,
             corrections: int = 1,
+            deps: DepsT = ...,
         ) -> T: ...
 
     def ask_sync(self, prompt: Prompt, **more: Any) -> Any:
@@ -398,8 +434,16 @@ class Agent:
         return session_options(self._given, None if self._home is None else self._home.name)
 
     async def _open(self) -> None:
-        await self._runner.__aenter__()
-        for tool in self._given.tools:
+        try:
+            await self._runner.__aenter__()
+        except CredentialsError as error:
+            if error.remedy and " --" in error.remedy:  # that is for people at a command line
+                error.remedy = (
+                    "Set GEMINI_API_KEY, or pass a model of alhena.models; in tests, a TestModel."
+                )
+            raise
+        self._runner.workbench.program = self._program
+        for tool in own_tools(self._given.tools, self._given.agents):
             if self._runner.workbench.needs_a_person(tool):
                 await self._runner.__aexit__(None, None, None)
                 raise ConfigError(
@@ -433,6 +477,26 @@ class Agent:
             self._warnings += fresh
 
 
+class AgentProgram:
+    """The `tools.contract.Program` of an agent."""
+
+    def __init__(self, runner: SessionRunner, fail: Callable[[str], object]) -> None:
+        self.deps: Any = None
+        self._runner = runner
+        self._fail = fail
+
+    async def ask_model(self, prompt: str) -> str:
+        """The text by which the agent's model answers `prompt`. Raises ModelError."""
+        ask = self._runner.workbench.ask_model
+        if ask is None:
+            raise ProgramError("this agent has no model to ask.")
+        return await ask(prompt)
+
+    def fail(self, message: str) -> None:
+        """Ends the run with a ProgramError."""
+        self._fail(message)
+
+
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
@@ -442,6 +506,8 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def typed(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """The schema of a type, and what reads a value of it. Raises TypeError."""
+    if isinstance(output, Mapping):
+        return _by_schema(dict(cast("Mapping[str, Any]", output)), check)
     try:
         schema = schema_of(output)
     except TypeError as error:
@@ -456,20 +522,37 @@ def typed(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]
     return schema, read
 
 
+def _by_schema(schema: dict[str, Any], check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    """A JSON schema, and what reads a value of it."""
+    from alhena.tools.schema import problem_with
+
+    def read(data: Any) -> Any:
+        problem = problem_with(schema, data)
+        if problem is not None:
+            raise ValueError(problem)
+        return data if check is None else check(data)
+
+    return schema, read
+
+
 def parts_of(
     prompt: Prompt,
 ) -> tuple[tuple[Part, ...], str, tuple[Part, ...]]:
     """The parts before the first text of a prompt, that text, and what follows, as parts. Raises
     TypeError."""
+    if not isinstance(cast("object", prompt), Iterable):
+        raise TypeError(f"prompt has to be text, Parts and Images, not {prompt!r:.60}")
     items: tuple[Any, ...] = (prompt,) if isinstance(prompt, str) else sequence_of("prompt", prompt)
     before: list[Part] = []
     text = ""
     after: list[Part] = []
     for item in items:
+        if isinstance(item, Image):
+            item = item.part
         if isinstance(item, Part):
             (after if text else before).append(item)
         elif not isinstance(item, str):
-            raise TypeError(f"prompt has to be text and Parts, not {type(item).__name__}")
+            raise TypeError(f"prompt has to be text, Parts and Images, not {type(item).__name__}")
         elif text:
             after.append(Part(text=item))
         else:

@@ -3,23 +3,26 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
 from alhena.agent.options import PolicySource, SessionOptions, of_place, workspace_directory
+from alhena.agent.subagents import AgentDefinition, builtin_agents
+from alhena.agent.subagents.remote import RemoteAgent
 from alhena.config.effective_settings import open_place
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
 from alhena.library.servers import InProcessServer, Server, entries_of
 from alhena.models.generator import ContentGenerator
-from alhena.policy.model import ApprovalMode
+from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import Approver, Edit
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
-from alhena.tools.function import tool
-from alhena.tools.names import BUILT_IN, declared_name
+from alhena.tools.function import as_tool
+from alhena.tools.names import BUILT_IN, declared_name, is_declarable
+from alhena.tools.value_types import schema_of
 from alhena.values import Value
 from alhena.wire.content import Content
 
@@ -28,12 +31,12 @@ T = TypeVar("T")
 
 class Limits(Value, frozen=True, kw_only=True):
     """Limits of an agent: model `turns` per prompt, `seconds` per run, `tokens` and `cost` (US
-    dollars) per session. None: no limit but that of the settings."""
+    dollars) per session. None: no limit but that of the settings; -1 turns: not even that."""
 
-    turns: int | None = None
-    tokens: int | None = None
-    seconds: float | None = None
-    cost: float | None = None
+    turns: Annotated[int, msgspec.Meta(ge=-1)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    cost: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class AgentOptions(Value, frozen=True, kw_only=True):
@@ -65,6 +68,55 @@ class AgentOptions(Value, frozen=True, kw_only=True):
     wait_for_servers: bool = True
 
 
+class Subagent(Value, frozen=True, kw_only=True):
+    """An agent that the model may give tasks to; it works in a conversation of its own.
+
+    `tools`: functions and tools of the program, and names of the agent's other tools ("read_file",
+    "server__*", "*"). `output`: the type of what it hands over. Of `limits`, turns (30) and seconds
+    (600) are its own. `model`: a name; None is the agent's. Its calls pass the agent's rules,
+    approvals and hooks, its requests count in the usage of the run.
+    """
+
+    name: str
+    description: str
+    instructions: str
+    tools: Sequence[str | Tool | Callable[..., Any]] = ()
+    model: str | None = None
+    output: Any = str
+    limits: Limits | None = None
+
+    def definition(self) -> AgentDefinition:
+        """The agent for a session. Raises ConfigError, TypeError."""
+        where = f"Subagent {self.name!r}"
+        if not is_declarable(self.name):
+            raise ConfigError(f"{where}: that is no name.", remedy="Use letters, digits, _ and -.")
+        for field in ("description", "instructions"):
+            if not getattr(self, field).strip():
+                raise ConfigError(f"{where}: its {field} is empty.", remedy="Give it a text.")
+        if self.model is not None and not isinstance(cast("object", self.model), str):
+            raise TypeError(f"{where}: model has to be a name, not {type(self.model).__name__}")
+        limits = self.limits or Limits()
+        if limits.tokens is not None or limits.cost is not None:
+            raise ConfigError(
+                f"{where}: limits of tokens and cost cannot be its own; "
+                "they count for the agent with all its subagents.",
+                remedy="Give them to the Agent.",
+            )
+        items = sequence_of(f"{where}: tools", self.tools)
+        own = tuple(as_tool(each, f"{where}: tools") for each in items if not isinstance(each, str))
+        return AgentDefinition(
+            name=self.name,
+            description=self.description,
+            system_prompt=self.instructions,
+            tools=tuple(each for each in items if isinstance(each, str)),
+            own_tools=own,
+            result_schema=schema_of(self.output),
+            model=self.model,
+            max_turns=30 if limits.turns is None else limits.turns,
+            time_limit_s=600 if limits.seconds is None else limits.seconds,
+        )
+
+
 Hook = Callable[[dict[str, Any]], Any] | str | Mapping[str, Any]
 """A function of the input of a hook, async or not, that returns its output or None; a command; or a
 group with a matcher, as settings.json has it."""
@@ -77,6 +129,8 @@ class Arguments(Value, frozen=True, kw_only=True):
     instructions: str | None
     tools: tuple[Tool, ...]
     builtin_tools: tuple[str, ...] | None
+    agents: tuple[AgentDefinition, ...]
+    remote_agents: tuple[RemoteAgent, ...]
     approve: Approver | None
     approval_mode: ApprovalMode
     policy: tuple[PolicySource, ...]
@@ -128,18 +182,40 @@ def mode_of(name: str) -> ApprovalMode:
         ) from None
 
 
+def instance_of(argument: str, kind: type[T], given: object) -> T:
+    """The value of an argument, or that of a `kind` made without arguments. Raises TypeError."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise TypeError(f"{argument} has to be {kind.__name__}(…), not {given!r:.60}")
+    return given
+
+
 def tools_of(items: object) -> tuple[Tool, ...]:
     """The tools of the program, plain functions made into tools. Raises TypeError."""
     given: tuple[Any, ...] = sequence_of("tools", items)
-    return tuple(map(_tool, given))
+    return tuple(map(as_tool, given))
 
 
-def _tool(item: Any) -> Tool:
-    if callable(getattr(item, "build", None)):
-        return item
-    if not callable(item) or isinstance(item, type):
-        raise TypeError(f"tools: {item!r:.60} is neither a tool nor a function")
-    return tool(item)
+def agents_of(items: object) -> tuple[tuple[AgentDefinition, ...], tuple[RemoteAgent, ...]]:
+    """The subagents of the program, and its remote agents. Raises ConfigError, TypeError."""
+    found: list[AgentDefinition] = []
+    remote: list[RemoteAgent] = []
+    taken = {agent.name for agent in builtin_agents()}
+    given: tuple[Any, ...] = sequence_of("agents", items)
+    for item in given:
+        if not isinstance(item, Subagent | RemoteAgent):
+            raise TypeError(f"agents: {item!r:.60} is no Subagent")
+        if item.name in taken:
+            raise ConfigError(
+                f"agents: there are two of the name {item.name!r}.", remedy="Rename one."
+            )
+        taken.add(item.name)
+        if isinstance(item, Subagent):
+            found.append(item.definition())
+        else:
+            remote.append(item)
+    return tuple(found), tuple(remote)
 
 
 def builtin_names(names: object) -> tuple[str, ...] | None:
@@ -204,8 +280,16 @@ def approver_of(approve: object) -> Approver | None:
 def require_usable(given: Arguments) -> None:
     """Raises TypeError for arguments of the wrong type."""
     model = given.model
-    if model is not None and not isinstance(model, str) and not hasattr(model, "stream"):
-        raise TypeError(f"model has to be a name or a model, not {type(model).__name__}")
+    if isinstance(model, type) or not (
+        model is None or isinstance(model, str) or hasattr(model, "stream")
+    ):
+        kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"model has to be a name or a model, not {kind}")
+    for index, rule in enumerate(given.policy):
+        _require(f"policy[{index}]", rule, str | PathLike | PolicyRule, "a Rule or a path")
+    _require("cwd", given.cwd, str | PathLike | None, "a path")
+    _require("AgentOptions.settings", given.options.settings, Settings | None, "a Settings")
+    _require("AgentOptions.environ", given.options.environ, Mapping | None, "a mapping")
     if not isinstance(cast("object", given.servers), Mapping):
         raise TypeError("servers has to be a mapping of names to servers")
     entries_of(given.servers)
@@ -214,6 +298,11 @@ def require_usable(given: Arguments) -> None:
             "resume and isolated exclude each other: an isolated agent reads no records.",
             remedy="Pass the conversation as history.",
         )
+
+
+def _require(what: str, value: object, kinds: Any, wanted: str) -> None:
+    if not isinstance(value, kinds):
+        raise TypeError(f"{what} has to be {wanted}, not {value!r:.60}")
 
 
 def session_options(given: Arguments, home: str | None = None) -> SessionOptions:
@@ -247,6 +336,8 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
         generator=generator,
         system_prompt=given.instructions,
         tools=given.tools,
+        agents=given.agents,
+        remote_agents=given.remote_agents,
         builtin_tools=given.builtin_tools,
         approve=given.approve,
         approval_mode=given.approval_mode,

@@ -1,7 +1,7 @@
 """MCP servers in code."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from alhena.config.errors import ConfigError
 from alhena.values import Value
@@ -22,6 +22,7 @@ class StdioServer(Value, frozen=True):
         super().__post_init__()
         if not self.command.strip():
             raise ConfigError("StdioServer.command is empty.", remedy="Name the program to start.")
+        _require_texts("StdioServer.env", self.env)
 
 
 class HttpServer(Value, frozen=True):
@@ -36,6 +37,7 @@ class HttpServer(Value, frozen=True):
             raise ConfigError(
                 f"HttpServer.url cannot be {self.url!r:.100}.", remedy="It begins with https://."
             )
+        _require_texts("HttpServer.headers", self.headers)
 
     def __repr__(self) -> str:
         return f"HttpServer({self.url!r})"
@@ -46,8 +48,20 @@ class InProcessServer(Value, frozen=True):
 
     server: Any
 
+    def __post_init__(self) -> None:
+        if not hasattr(self.server, "run"):
+            kind = type(self.server).__name__
+            raise TypeError(f"InProcessServer takes a server of the MCP SDK, not {kind}")
+
 
 Server = StdioServer | HttpServer | InProcessServer
+
+
+def _require_texts(where: str, texts: Any) -> None:
+    items: list[Any] = list(cast("Any", texts).items()) if isinstance(texts, Mapping) else [(0, 0)]
+    for name, text in items:
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise TypeError(f"{where} has to be a mapping of texts to texts, not {texts!r:.60}")
 
 
 def entries_of(servers: Mapping[str, Server]) -> dict[str, Any]:

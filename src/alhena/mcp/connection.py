@@ -135,7 +135,11 @@ class Connection(Protocol):
         ...
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], progress: Progress | None = None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: Progress | None = None,
+        traceparent: str = "",
     ) -> dict[str, Any]:
         """Calls a tool and returns the raw result."""
         ...

@@ -235,7 +235,11 @@ class SdkConnection:
         return Pages(tuple(entries[:MAX_ENTRIES]), tuple(problems))
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], progress: Progress | None = None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: Progress | None = None,
+        traceparent: str = "",
     ) -> dict[str, Any]:
         """Calls a tool and returns the raw result."""
 
@@ -250,7 +254,8 @@ class SdkConnection:
             if progress is not None:
                 progress(_progress_line(done, total, message))
 
-        params = CallToolRequestParams(name=name, arguments=arguments)
+        meta: Any = {"traceparent": traceparent} if traceparent else None
+        params = CallToolRequestParams(name=name, arguments=arguments, _meta=meta)
         try:
             async with patience:
                 return await self._ask(CallToolRequest(params=params), told, self._longest_s)

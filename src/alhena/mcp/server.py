@@ -153,10 +153,14 @@ class Server:
             await asyncio.wait({task}, timeout=CLOSING_S)
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], progress: Progress | None = None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        progress: Progress | None = None,
+        traceparent: str = "",
     ) -> dict[str, Any]:
         """Calls a tool and returns the raw result. Raises McpError."""
-        return await self._with(lambda each: each.call_tool(name, arguments, progress))
+        return await self._with(lambda each: each.call_tool(name, arguments, progress, traceparent))
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
         """Returns a prompt with its arguments filled in. Raises McpError."""

@@ -221,7 +221,8 @@ class _Call(BaseInvocation):
         tool = self._tool
         name = tool.listed.name
         try:
-            result = await tool.server.call_tool(name, self.params, _bounded(context.update_output))
+            told = _bounded(context.update_output)
+            result = await tool.server.call_tool(name, self.params, told, context.traceparent)
         except McpError as error:
             message = f"MCP tool '{name}' of the server '{tool.server.name}' failed: {error}"
             return ToolResult.failed(message, ToolErrorType.MCP_TOOL_ERROR)

@@ -97,10 +97,11 @@ def _limit(most: int) -> str:
 
 
 class MemoryKind(StrEnum):
-    """The scope of a memory file: the user's for every project, the user's for this one, the
-    project's."""
+    """The scope of a memory file: the user's for every project, an extension's, the user's
+    for this project, the project's."""
 
     GLOBAL = "global"
+    EXTENSION = "extension"
     PRIVATE = "private"
     PROJECT = "project"
 

@@ -29,7 +29,8 @@ PRIVATE_NAME = "MEMORY.md"
 
 class MemoryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request for memory: workspace roots, the first of them the working directory, all real
-    paths. `trust` decides if the files of a directory may be read.
+    paths. `trust` decides if the files of a directory may be read. `extensions` are context files
+    of extensions, each with the folder it may import from.
 
     Every use of a request reads all memory files again.
     """
@@ -38,6 +39,7 @@ class MemoryRequest(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     context: ContextSettings
     trust: Callable[[Path], FolderTrust]
+    extensions: tuple[tuple[Path, Path], ...] = ()
 
 
 class LoadedMemory(msgspec.Struct, frozen=True):
@@ -99,6 +101,13 @@ class MemoryReader:
         for name in (PRIVATE_NAME, *names):
             if self._add_own(found, MemoryKind.PRIVATE, private / name):
                 break
+        return found
+
+    def of_extensions(self) -> list[LoadedMemory]:
+        """The context files of extensions; a link in one may not lead out of it."""
+        found: list[LoadedMemory] = []
+        for path, folder in self.request.extensions:
+            self._add(found, MemoryKind.EXTENSION, path, (folder,))
         return found
 
     def above(self, root: Path) -> list[LoadedMemory]:
@@ -177,7 +186,7 @@ def load_memory(request: MemoryRequest) -> Memory:
     """Loads the initial memory: the user's files, then those of each root and its parent
     directories. Roots beside the working directory count only if the settings enable them."""
     reader = MemoryReader(request)
-    files = reader.of_user()
+    files = [*reader.of_user(), *reader.of_extensions()]
     wanted = request.roots if request.context.load_memory_from_include_directories else ()
     for root in dict.fromkeys((*request.roots[:1], *wanted)):
         files += reader.above(root)

@@ -1,1 +1,53 @@
-"""Model services: the ContentGenerator protocol and its implementations."""
+"""Model services: the ContentGenerator protocol and its implementations.
+
+Programs take model objects from here, and what models of their own need; they load on first use.
+"""
+
+TYPE_CHECKING = False  # type checkers read it as true
+if TYPE_CHECKING:
+    from alhena.library.models import (
+        Anthropic,
+        CodeAssist,
+        Gemini,
+        OpenAICompatible,
+        Recorded,
+        Vertex,
+    )
+    from alhena.library.test_model import TestModel
+    from alhena.wire.request import GenerateContentRequest
+    from alhena.wire.response import Candidate, EmbedContentResponse, GenerateContentResponse
+
+__all__ = [
+    "Anthropic",
+    "Candidate",
+    "CodeAssist",
+    "EmbedContentResponse",
+    "Gemini",
+    "GenerateContentRequest",
+    "GenerateContentResponse",
+    "OpenAICompatible",
+    "Recorded",
+    "TestModel",
+    "Vertex",
+]
+
+_HOMES = {
+    "Candidate": "wire.response",
+    "EmbedContentResponse": "wire.response",
+    "GenerateContentRequest": "wire.request",
+    "GenerateContentResponse": "wire.response",
+    "TestModel": "library.test_model",
+}
+"""Modules of the names that are not in `library.models`."""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name not in __all__:
+        raise AttributeError(f"module 'alhena.models' has no attribute {name!r}")
+    return getattr(import_module(f"alhena.{_HOMES.get(name, 'library.models')}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -256,7 +256,7 @@ def _wanted(response: Response) -> float | None:
         return None
     from time import time
 
-    from alhena.models.retry.quota import longest, retry_after_ms, retry_after_s
+    from alhena.models.quota import longest, retry_after_ms, retry_after_s
 
     said = retry_after_s(header, response.header("date"), time())
     return longest((said, retry_after_ms(milliseconds)))

@@ -153,8 +153,8 @@ def _error(
     label: str = "",
 ) -> ModelError:
     """The error for a status. `label`: the service's name of the error if that was not a status."""
-    from alhena.models.retry.generator import LONGEST_WAIT_S
-    from alhena.models.retry.quota import longest, minute_hint, quota_class, retry_hint
+    from alhena.models.quota import longest, minute_hint, quota_class, retry_hint
+    from alhena.models.retry import LONGEST_WAIT_S
 
     said = asked.clean(api.message) or asked.clean(api.status) or "no reason given"
     said = f"{label or f'HTTP {code}'}: {said}"
@@ -214,13 +214,13 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
 
 
 def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> CredentialsError:
-    from alhena.models.retry.quota import validation
+    from alhena.models.quota import validation
 
     if code == 403:
         error = validation(api, f"{asked.place} wants the account to be verified first ({said}).")
         if error is not None:
             return error
-        from alhena.models.retry.quota import project_remedy
+        from alhena.models.quota import project_remedy
 
         remedy = project_remedy(api, lambda text: asked.clean(text, 100))
         if remedy is not None:

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from alhena.policy.active import ActiveRules
-from alhena.policy.bash.hazards.judge import hazard
+from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
 from alhena.policy.bash.prefix import Match, programs_of
 from alhena.policy.bash.reach import Command, Reach, reach
@@ -17,7 +16,7 @@ from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
-from alhena.policy.decide import by_default, by_rule, describe_rule, strictness
+from alhena.policy.engine import ActiveRules, by_default, by_rule, describe_rule, strictness
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -127,7 +126,7 @@ class _CommandLine:
         return all(word.text.isdigit() for word in words[1:])
 
     def _restriction(self, read: _Read) -> Decision | None:
-        """What a rule that speaks of this very command says against it."""
+        """The restriction by a rule that speaks of this very command."""
         floor: Decision | None = None
         for candidate in self.active.about(read.programs):
             rule = candidate.rule
@@ -164,7 +163,7 @@ class _CommandLine:
         return floor or self._not_standing(read) or by_default(self.call, (part.text,))
 
     def _by_rule(self, rule: PolicyRule, read: _Read) -> Decision:
-        """What a restriction decides, with what is odd about the part when the rule is for any
+        """The decision of a restriction, with a remark on the part when the rule is for any
         command."""
         decision = by_rule(rule, (read.part.text,))
         remark = None if looks_at_arguments(rule) else self._remark(read)
@@ -255,7 +254,7 @@ class _CommandLine:
         return f"{written} may write to a file, and the rule does not say allowRedirection"
 
     def _not_standing(self, read: _Read, above: PolicyRule | None = None) -> Decision | None:
-        """What is said of the first rule that would allow this part, were it nothing but what the
+        """The objection to the first rule that would allow this part, were it nothing but what the
         rule names; of those above the one that restricts it."""
         for candidate in self.active.about(read.programs):
             rule = candidate.rule

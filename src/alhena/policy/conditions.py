@@ -319,7 +319,7 @@ def _qualified(call: PolicyCall) -> set[str]:
 
 
 def _prefixes(call: PolicyCall) -> tuple[str, ...]:
-    """What begins the qualified names of its server's tools."""
+    """The beginnings of the qualified names of its server's tools."""
     return tuple(
         prefix
         for server in sorted(_spellings(call.server_name or ""))

@@ -1,13 +1,18 @@
-"""The rules of a session, and filters that can make a decision stricter, never laxer."""
+"""Decides calls by the rules of a session; filters can make a decision stricter, never laxer."""
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
-from alhena.policy.active import ActiveRules
-from alhena.policy.conditions import is_shell, looks_at_arguments, looks_at_commands, names_tool
-from alhena.policy.decide import decide_among, is_active, rules_for, strictness
+from alhena.policy.conditions import (
+    Conditions,
+    is_shell,
+    looks_at_arguments,
+    looks_at_commands,
+    names_tool,
+)
 from alhena.policy.model import (
     ApprovalMode,
     Decision,
@@ -17,8 +22,212 @@ from alhena.policy.model import (
     PolicyRule,
     Tier,
 )
+from alhena.values import Value
 
-MAX_KNOWN = 4096
+if TYPE_CHECKING:
+    from alhena.policy.bash.model import Part
+
+
+MAX_KNOWN = 1024
+"""Programs, and tools, whose rules are remembered: a model can make up names without end."""
+
+
+class Candidate(Value, frozen=True):
+    """A rule, the programs that its prefixes are about (None: perhaps any) and the words that have
+    to follow for it to allow something (None: perhaps none)."""
+
+    rule: PolicyRule
+    programs: frozenset[str | None]
+    following: frozenset[str] | None
+
+    def may_speak_of(self, programs: frozenset[str | None]) -> bool:
+        """Could the rule mean a command of one of these programs, going by their names?"""
+        return not self.programs or None in self.programs or not self.programs.isdisjoint(programs)
+
+
+class _Spoken:
+    """The rules that could be meant for a program, and which are left by the word behind it."""
+
+    __slots__ = ("_by_word", "_words", "candidates")
+
+    def __init__(self, candidates: list[Candidate]) -> None:
+        self.candidates = candidates
+        self._words = frozenset[str]().union(*(each.following or () for each in candidates))
+        self._by_word: dict[str | None, list[PolicyRule]] = {}
+
+    def deciding(self, word: str | None) -> list[PolicyRule]:
+        known = word if word in self._words else None
+        found = self._by_word.get(known)
+        if found is None:
+            found = self._by_word[known] = [
+                each.rule
+                for each in self.candidates
+                if each.rule.decision is not PolicyOutcome.ALLOW
+                or each.following is None
+                or known in each.following
+            ]
+        return found
+
+
+class ActiveRules:
+    """`rules`, the strongest first. Which of them can speak of a command is looked up once for
+    each program."""
+
+    __slots__ = ("_candidates", "_spoken", "rules", "with_predicates")
+
+    def __init__(self, rules: list[PolicyRule]) -> None:
+        self.rules = rules
+        self.with_predicates = any(rule.when is not None for rule in rules)
+        self._candidates: list[Candidate] | None = None
+        self._spoken: dict[frozenset[str | None], _Spoken] = {}
+
+    def about(self, programs: frozenset[str | None]) -> list[Candidate]:
+        """The rules that could be meant for a command that runs these programs (None: any), the
+        strongest first: all but those for prefixes of other programs."""
+        return self._of(programs).candidates
+
+    def deciding(self, programs: frozenset[str | None], part: "Part") -> list[PolicyRule]:
+        """Those of them that can decide about the part: all but allow rules for other words."""
+        words = part.words
+        return self._of(programs).deciding(words[1].text if len(words) > 1 else None)
+
+    def _of(self, programs: frozenset[str | None]) -> _Spoken:
+        found = self._spoken.get(programs)
+        if found is None:
+            if len(self._spoken) >= MAX_KNOWN:
+                self._spoken.clear()
+            found = self._spoken[programs] = _Spoken(self._speaking(programs))
+        return found
+
+    def _speaking(self, programs: frozenset[str | None]) -> list[Candidate]:
+        if self._candidates is None:
+            self._candidates = [_candidate(rule) for rule in self.rules]
+        if None in programs:
+            return self._candidates
+        return [each for each in self._candidates if each.may_speak_of(programs)]
+
+
+def _candidate(rule: PolicyRule) -> Candidate:
+    from alhena.policy.bash.options import divided_prefix
+    from alhena.policy.bash.prefix import prefix_name
+
+    only_prefixes = rule.command_prefixes and not (rule.paths or rule.command_class)
+    following: set[str] | None = set() if only_prefixes else None
+    for prefix in rule.command_prefixes:
+        divided = divided_prefix(prefix)
+        if divided is None or len(divided.words) < 2:
+            following = None
+            break
+        if following is not None:
+            following.add(divided.words[1])
+    return Candidate(
+        rule,
+        frozenset(map(prefix_name, rule.command_prefixes)),
+        None if following is None else frozenset(following),
+    )
+
+
+_STRICTNESS = (PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY)
+
+
+def describe_rule(rule: PolicyRule) -> str:
+    """A rule in words: its author and where it is written."""
+    where = f" ({rule.source})" if rule.source else ""
+    return f"a rule of the {rule.author} policies{where}"
+
+
+def by_rule(rule: PolicyRule, parts: tuple[str, ...] = ()) -> Decision:
+    """The decision of a rule that matches."""
+    reason = f"{_said(rule.decision)} by {describe_rule(rule)}"
+    return Decision(outcome=rule.decision, reason=reason, rule=rule, parts=parts)
+
+
+def by_default(call: PolicyCall, parts: tuple[str, ...] = ()) -> Decision:
+    """The decision where no rule matches."""
+    return Decision(
+        outcome=PolicyOutcome.ASK_USER,
+        reason=f"no rule matches this call of {call.names[0]}, and asking is the default",
+        parts=parts,
+    )
+
+
+def strictness(decision: Decision) -> int:
+    """Allow is 0, ask_user 1, deny 2."""
+    return _STRICTNESS.index(decision.outcome)
+
+
+def _said(outcome: PolicyOutcome) -> str:
+    match outcome:
+        case PolicyOutcome.ALLOW:
+            return "allowed"
+        case PolicyOutcome.ASK_USER:
+            return "to be confirmed"
+        case PolicyOutcome.DENY:
+            return "denied"
+        case _ as never:
+            assert_never(never)
+
+
+def decide(call: PolicyCall, rules: Sequence[PolicyRule], context: PolicyContext) -> Decision:
+    """The decision of the matching rule of highest priority; of equals, the first in `rules`.
+
+    Without one, ask. In a non-interactive context nobody can be asked, so that is a deny (POL-07).
+    A shell command is decided part by part, the strictest part decides.
+    """
+    return decide_among(call, rules_for(call, sorted(rules, key=_order), context), context)
+
+
+def rules_for(
+    call: PolicyCall, ordered: Sequence[PolicyRule], context: PolicyContext
+) -> ActiveRules:
+    """Those of the rules that speak of the tool of this call, in these circumstances."""
+    return ActiveRules(
+        [rule for rule in ordered if is_active(rule, context) and names_tool(rule, call)]
+    )
+
+
+def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) -> Decision:
+    """The decision, given the rules for this tool (`rules_for`), the strongest first."""
+    if active.with_predicates:
+        active = ActiveRules(
+            [rule for rule in active.rules if rule.when is None or rule.when(call.args)]
+        )
+    if is_shell(call):
+        from alhena.policy.command_line import decide_command
+
+        decision = decide_command(call, active, context)
+    else:
+        decision = _decide_tool(call, active.rules, context)
+    return denied_if_unattended(decision, context)
+
+
+def denied_if_unattended(decision: Decision, context: PolicyContext) -> Decision:
+    """The decision; a question is a denial where nobody can be asked (POL-07)."""
+    if decision.outcome is not PolicyOutcome.ASK_USER or context.interactive:
+        return decision
+    reason = f"{decision.reason}; nobody can be asked in a non-interactive run, so it is denied"
+    return replace(decision, outcome=PolicyOutcome.DENY, reason=reason)
+
+
+def is_active(rule: PolicyRule, context: PolicyContext) -> bool:
+    """Does the rule apply in this mode (POL-06), with or without a person, and to this caller?"""
+    return (
+        (not rule.modes or context.mode in rule.modes)
+        and (rule.interactive is None or rule.interactive is context.interactive)
+        and (rule.subagent is None or rule.subagent == context.subagent)
+    )
+
+
+def _decide_tool(call: PolicyCall, active: list[PolicyRule], context: PolicyContext) -> Decision:
+    conditions = Conditions(call, context.surroundings)
+    for rule in active:
+        if looks_at_commands(rule):
+            continue  # These look at shell commands, and this tool runs none.
+        if conditions.hold(rule, allow=rule.decision is PolicyOutcome.ALLOW):
+            return by_rule(rule)
+    return by_default(call)
+
+
 ALWAYS_PRIORITY = 950
 """A person's "always": stronger than the user's rules up to priority 949."""
 
@@ -45,10 +254,13 @@ class PolicyEngine:
 
     def decide(self, call: PolicyCall, context: PolicyContext) -> Decision:
         """May this call run?"""
-        key = (call.names, call.server_name, context.mode, context.interactive)
+        key = (
+            *(call.names, call.server_name, context.mode, context.interactive),
+            context.subagent,
+        )
         active = self._active.get(key)
         if active is None:
-            if len(self._active) >= MAX_KNOWN:  # names that a model makes up are not kept for ever
+            if len(self._active) >= MAX_KNOWN:
                 self._active.clear()
             active = self._active[key] = rules_for(call, self._rules, context)
         return decide_among(call, active, context)
@@ -81,7 +293,8 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     None when it would be too broad, could not allow the call again, or when the command is not what
     it looks like to whoever says "always".
     """
-    name = call.names[0]
+    agent = call.args.get("agent_name")
+    name = agent if agent in call.names else call.names[0]
     rule = PolicyRule(
         decision=PolicyOutcome.ALLOW,
         priority=ALWAYS_PRIORITY,
@@ -128,7 +341,7 @@ class PolicyFilter:
         return tuple(rule for rule in self._engine.rules if rule is not _SILENCE)
 
     def decide(self, call: PolicyCall, context: PolicyContext) -> Decision | None:
-        """What it has against a call; None for nothing."""
+        """Its objection to a call, or None."""
         decision = self._engine.decide(call, context)
         return None if decision.outcome is PolicyOutcome.ALLOW else decision
 
@@ -153,11 +366,6 @@ def tighten(
             break
         wanted = each.decide(call, context)
         if wanted is not None and strictness(wanted) > strictness(strictest):
-            before = f"without the policy of {each.name} it would be {_said(strictest)}"
+            before = f"without the policy of {each.name}: {_said(strictest.outcome)}"
             strictest = replace(wanted, reason=f"{wanted.reason}; {before}")
     return strictest
-
-
-def _said(decision: Decision) -> str:
-    """A decision that is not the strictest, in words."""
-    return "allowed" if decision.outcome is PolicyOutcome.ALLOW else "asked about"

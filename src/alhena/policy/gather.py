@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from alhena.policy.settings_rules import ToolNames, settings_policy, with_slips
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from alhena.policy.safety.model import SafetyChecker
+    from alhena.policy.checker import SafetyChecker
 
 ADMIN_DIRECTORY = Path("/etc/gemini-cli/policies")
 DEFAULTS_DIRECTORY = Path(__file__).parent / "defaults"
@@ -38,12 +39,18 @@ def load_policies(
     """All rules and checkers of all tiers. `extra_paths` are files or directories beside the user's
     own; None for `user_dir` leaves the user's out. `admin_owner` is the user id that has to own an
     administrator's files."""
-    parts = [load_directory(DEFAULTS_DIRECTORY, Tier.DEFAULT)]
+    parts = [_packaged(DEFAULTS_DIRECTORY)]
     if user_dir is not None:
         parts.append(load_directory(user_dir, Tier.USER))
     parts += [load_path(path, Tier.USER) for path in extra_paths]
     parts.append(_administrators(admin_dir, admin_owner))
     return LoadedPolicies.joined(parts)
+
+
+@cache
+def _packaged(directory: Path) -> LoadedPolicies:
+    """The rules that come with the package: read once, for all sessions of the process."""
+    return load_directory(directory, Tier.DEFAULT)
 
 
 def load_filter(
@@ -128,9 +135,9 @@ class PolicyRequest(Value, frozen=True, kw_only=True):
 
 
 class GatheredPolicy(Value, frozen=True, kw_only=True):
-    """What was found. `checkers` look at calls behind rules and filters. `named_errors` are the
-    errors in what `--policy` named. `notes` are for people who look closer: what was left out, and
-    why."""
+    """The policy of a session. `checkers` look at calls behind rules and filters. `named_errors`
+    are the errors in what `--policy` named. `notes` are for people who look closer: what was left
+    out, and why."""
 
     rules: tuple[PolicyRule, ...]
     filters: tuple[PolicyFilter, ...]
@@ -243,7 +250,7 @@ def _without_program(
 ) -> tuple[PolicyProblem, ...]:
     if not checkers:
         return ()
-    from alhena.policy.safety.runner import CheckerRegistry
+    from alhena.policy.safety_checks import CheckerRegistry
 
     return CheckerRegistry(user_checkers_path(environ)).problems(checkers)
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from alhena.policy.examples import check_examples
 from alhena.policy.model import PolicyRule, RuleError, Tier
-from alhena.policy.parse import RulePlace, parse_rule
+from alhena.policy.parse import ParsedRule, RulePlace, check_examples, parse_rule
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from alhena.policy.safety.model import SafetyChecker
+    from alhena.policy.checker import SafetyChecker
 
 MAX_FILE_BYTES = 1024 * 1024
-_CHECKERS = "safety_checker"
+_RULE = "rule"
+_CHECKER = "safety_checker"
 _READABLE = "Put a file there that can be read, or do not name it."
 
 
@@ -31,8 +31,8 @@ class ProblemLevel(StrEnum):
 
 
 class PolicyProblem(Value, frozen=True, kw_only=True):
-    """What is wrong where, and what to do. `rule` is the number of the `table` of the file; it and
-    `line` count from 1. `weakens`: what was dropped may have restricted something."""
+    """A problem in a policy file and its remedy. `rule` is the number of the `table` of the file;
+    it and `line` count from 1. `weakens`: what was dropped may have restricted something."""
 
     file: str
     message: str
@@ -59,8 +59,8 @@ class PolicyProblem(Value, frozen=True, kw_only=True):
 
 
 class RuleReport(Value, frozen=True, kw_only=True):
-    """What became of one `[[rule]]`, or other `table`: the rule, unless it had to be dropped, how
-    many examples it has, and its problems."""
+    """One table of a file: the rule, or the conditions of the `checker`, unless it was dropped; the
+    number of its examples; its problems."""
 
     file: str
     table: str = "rule"
@@ -69,6 +69,7 @@ class RuleReport(Value, frozen=True, kw_only=True):
     rule: PolicyRule | None
     examples: int
     problems: tuple[PolicyProblem, ...]
+    checker: "SafetyChecker | None" = None
 
 
 class LoadedPolicies(Value, frozen=True):
@@ -101,61 +102,81 @@ class LoadedPolicies(Value, frozen=True):
 
 
 def load_tables(
-    tables: Iterable[Any], *, file: str, tier: Tier, lines: Iterable[int | None] = ()
+    tables: Iterable[Any],
+    *,
+    file: str,
+    tier: Tier,
+    lines: Iterable[int | None] = (),
+    kind: str = _RULE,
 ) -> LoadedPolicies:
-    """The rules of `[[rule]]` tables; a bad one is dropped and named. `lines` say where each
-    begins, as far as known."""
+    """The rules of `[[rule]]` tables, or the checkers of `[[safety_checker]]` tables; a bad one is
+    dropped and reported. `lines`: the first line of each, if known."""
     places = list(lines)
     reports = tuple(
         _report(
             table,
             RulePlace(file, number, places[number - 1] if number <= len(places) else None),
             tier,
+            kind,
         )
         for number, table in enumerate(tables, start=1)
     )
+    rules = (report.rule for report in reports if kind == _RULE)
     return LoadedPolicies(
-        tuple(report.rule for report in reports if report.rule is not None),
+        tuple(rule for rule in rules if rule is not None),
         tuple(problem for report in reports for problem in report.problems),
         reports,
+        tuple(report.checker for report in reports if report.checker is not None),
     )
 
 
-def _report(table: Any, place: RulePlace, tier: Tier) -> RuleReport:
-    """What becomes of one table: its examples are tried, too."""
+def _report(table: Any, place: RulePlace, tier: Tier, kind: str) -> RuleReport:
+    """Parses one table and tries its examples."""
     said = PolicyProblem(
         file=place.file,
+        table=kind,
         rule=place.number,
         line=place.line,
         message="is no table",
-        remedy="Write each rule under a [[rule]] of its own.",
+        remedy=f"Write each {kind.removeprefix('safety_')} under a [[{kind}]] of its own.",
     )
     rule: PolicyRule | None = None
+    checker: SafetyChecker | None = None
     examples = 0
     problems: tuple[PolicyProblem, ...] = (said,)
     if isinstance(table, Mapping):
         fields = cast("Mapping[str, Any]", table)
         try:
-            parsed = parse_rule(fields, tier=tier, place=place)
+            parsed = _parsed(fields, place, tier, kind)
             examples = len(parsed.examples)
             check_examples(parsed.rule, parsed.examples)
-            rule = parsed.rule
+            rule, checker = parsed.rule, parsed.checker
             problems = tuple(
                 replace(said, field=field, message=message, level=ProblemLevel.WARNING, remedy=None)
                 for field, message in parsed.warnings
             )
         except RuleError as error:
-            weakens = fields.get("decision") != "allow"
+            weakens = kind != _RULE or fields.get("decision") != "allow"
             wrong = {"field": error.field, "message": error.message, "remedy": error.remedy}
             problems = (replace(said, weakens=weakens, **wrong),)
     return RuleReport(
         file=place.file,
+        table=kind,
         number=place.number,
         line=place.line,
         rule=rule,
         examples=examples,
         problems=problems,
+        checker=checker,
     )
+
+
+def _parsed(fields: Mapping[str, Any], place: RulePlace, tier: Tier, kind: str) -> ParsedRule:
+    if kind == _RULE:
+        return parse_rule(fields, tier=tier, place=place)
+    from alhena.policy.checker_tables import parse_checker
+
+    return parse_checker(fields, tier=tier, place=place)
 
 
 def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
@@ -167,24 +188,18 @@ def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         remedy = "Correct it there; until then none of its rules hold."
         return _failed(file, f"is not TOML: {error}", remedy)
-    tables = document.pop("rule", [])
-    if not isinstance(tables, list):
-        message = "has a rule that is not written as [[rule]]"
-        return _failed(file, message, "Put two brackets around the word rule.")
-    rules = cast("list[Any]", tables)
-    parts = [load_tables(rules, file=file, tier=tier, lines=_lines(text, "rule", len(rules)))]
-    if _CHECKERS in document:
-        parts.append(_checkers(document.pop(_CHECKERS), text, file, tier))
+    parts: list[LoadedPolicies] = []
+    for kind in (_RULE, _CHECKER):
+        tables = document.pop(kind, [])
+        if isinstance(tables, list):
+            items = cast("list[Any]", tables)
+            lines = _lines(text, kind, len(items))
+            parts.append(load_tables(items, file=file, tier=tier, lines=lines, kind=kind))
+        else:
+            message = f"has a {kind} that is not written as [[{kind}]]"
+            parts.append(_failed(file, message, f"Put two brackets around the word {kind}."))
     unknown = [_unknown_table(file, name) for name in document]
     return LoadedPolicies.joined([*parts, LoadedPolicies((), tuple(unknown))])
-
-
-def _checkers(tables: Any, text: str, file: str, tier: Tier) -> LoadedPolicies:
-    from alhena.policy.safety.parse import load_checkers
-
-    count = len(cast("list[Any]", tables)) if isinstance(tables, list) else 0
-    lines = _lines(text, _CHECKERS, count)
-    return load_checkers(tables, file=file, tier=tier, lines=lines)
 
 
 def load_file(path: Path, tier: Tier) -> LoadedPolicies:
@@ -208,7 +223,7 @@ def load_file(path: Path, tier: Tier) -> LoadedPolicies:
 
 
 def _read(path: Path) -> bytes | None:
-    """What is in a regular file, up to one byte too many; None for anything else."""
+    """The bytes of a regular file, up to one too many; None for anything else."""
     # A FIFO would block on open, and a device may never end.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
@@ -233,8 +248,8 @@ def _failed(file: str, message: str, remedy: str) -> LoadedPolicies:
 
 
 def _unknown_table(file: str, name: str) -> PolicyProblem:
-    near = next((known for known in ("rule", _CHECKERS) if name.lower().startswith(known)), None)
-    remedy = f"Remove it; a policy file holds [[rule]] and [[{_CHECKERS}]] tables."
+    near = next((known for known in (_RULE, _CHECKER) if name.lower().startswith(known)), None)
+    remedy = f"Remove it; a policy file holds [[rule]] and [[{_CHECKER}]] tables."
     return PolicyProblem(
         file=file,
         field=name,
@@ -244,8 +259,7 @@ def _unknown_table(file: str, name: str) -> PolicyProblem:
 
 
 def _lines(text: str, table: str, count: int) -> list[int]:
-    """Where each of `count` tables begins; nothing when they are not all written as [[table]]."""
-
+    """The first line of each of `count` tables; nothing if not all are written as [[table]]."""
     lines = table_lines(text, table)
     return lines if len(lines) == count else []
 
@@ -275,7 +289,7 @@ def table_lines(text: str, table: str) -> list[int]:
 
 
 def _end(text: str, token: str, start: int) -> int:
-    """Where the comment or string ends that `token` began."""
+    """The end of the comment or string that `token` began."""
     match token:
         case "#":
             return _after(text, "\n", start)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, Unpack
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PolicyOutcome(StrEnum):
-    """What a rule, and a decision, can say."""
+    """The outcome of a rule or a decision."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -22,7 +22,7 @@ class PolicyOutcome(StrEnum):
 
 
 class ApprovalMode(StrEnum):
-    """How much runs without asking; rules may be bound to modes (POL-06)."""
+    """The mode that says which calls run without asking; rules may be bound to modes (POL-06)."""
 
     DEFAULT = "default"
     AUTO_EDIT = "autoEdit"
@@ -63,6 +63,28 @@ def check_pattern(pattern: str) -> None:
     compile_pattern(pattern)
 
 
+class RuleConditions(TypedDict, total=False):
+    """The conditions of a rule in code, and what it says.
+
+    `command_prefix`: a text, or several. `paths`: gitignore patterns. `when`: a function of the
+    arguments. `message`: what the model is told of a denial. `priority`: 0 to 999, by default 500.
+    The others are fields of PolicyRule.
+    """
+
+    command_prefix: str | Sequence[str]
+    command_regex: str
+    paths: Sequence[str]
+    args_pattern: str
+    when: Callable[[dict[str, Any]], bool]
+    message: str
+    priority: int
+    mcp_name: str
+    modes: Sequence[ApprovalMode | str]
+    interactive: bool
+    allow_redirection: bool
+    subagent: str
+
+
 class PolicyRule(Value, frozen=True, kw_only=True):
     """One rule. `priority` orders the rules of a `tier`, which is that of whoever wrote the rule: a
     rule that a program gives to an agent is a user's, whatever it says (`policy/gather.py`).
@@ -72,8 +94,8 @@ class PolicyRule(Value, frozen=True, kw_only=True):
     call would touch; `command_prefixes`, `command_regex` and `command_class` look at the `command`
     argument of run_shell_command. `source` says where the rule is written, for
     people; `file` and `line` (from 1) say it for programs, and `layer` says whose rule it is where
-    the tier does not. `when`, for rules of a program, is called with the arguments of a call; the
-    call is denied if it raises.
+    the tier does not. `subagent` limits the rule to the calls of that agent. `when`, for rules of a
+    program, is called with the arguments of a call; the call is denied if it raises.
 
     Blanks around names are removed; an empty text, or a pattern that is no regular expression,
     raises FieldError.
@@ -97,6 +119,7 @@ class PolicyRule(Value, frozen=True, kw_only=True):
     file: str | None = None
     line: int | None = None
     layer: str | None = None
+    subagent: str | None = None
     when: Callable[[dict[str, Any]], bool] | None = None
 
     def __post_init__(self) -> None:
@@ -106,6 +129,8 @@ class PolicyRule(Value, frozen=True, kw_only=True):
             force_setattr(self, "mcp_name", self.mcp_name.strip())
         patterns = (self.args_pattern, self.command_regex)
         texts = (*self.tool_names, self.mcp_name, *self.command_prefixes, *patterns)
+        if self.when is not None and not callable(self.when):
+            raise FieldError(f"PolicyRule.when has to be a function, not {self.when!r:.60}.")
         if not all(text is None or text.strip() for text in texts):
             raise FieldError("a name, prefix or pattern of PolicyRule is empty: leave it out.")
         for pattern in filter(None, patterns):
@@ -115,47 +140,30 @@ class PolicyRule(Value, frozen=True, kw_only=True):
                 raise FieldError(f"a pattern of PolicyRule, {pattern!r:.100}, {error}.") from error
 
     @classmethod
-    def allow(cls, tool: str, **conditions: Any) -> Self:
-        """A rule that lets calls of a tool ("*": any) run without asking.
-
-        Args:
-            tool: the tool's name; `server__tool` or `server__*` for an MCP server's.
-            **conditions: `command_prefix` (a text, or several), `paths` (gitignore patterns),
-                `when` (a function of the arguments), `message` (what the model is told of a
-                denial), `priority` (0 to 999; 500), or any field of a rule. Of rules with equal
-                priority the first one counts.
-        """
-        return cls._made(PolicyOutcome.ALLOW, tool, **conditions)
+    def allow(cls, tool: str, **conditions: Unpack[RuleConditions]) -> Self:
+        """A rule that lets calls of a tool ("*": any) run without asking. Of rules with equal
+        priority the first one counts."""
+        return cls._made(PolicyOutcome.ALLOW, tool, conditions)
 
     @classmethod
-    def deny(cls, tool: str, **conditions: Any) -> Self:
-        """A rule that denies calls of a tool; arguments are those of `allow`."""
-        return cls._made(PolicyOutcome.DENY, tool, **conditions)
+    def deny(cls, tool: str, **conditions: Unpack[RuleConditions]) -> Self:
+        """A rule that denies calls of a tool ("*": any)."""
+        return cls._made(PolicyOutcome.DENY, tool, conditions)
 
     @classmethod
-    def ask(cls, tool: str, **conditions: Any) -> Self:
-        """A rule that has calls of a tool approved; arguments are those of `allow`."""
-        return cls._made(PolicyOutcome.ASK_USER, tool, **conditions)
+    def ask(cls, tool: str, **conditions: Unpack[RuleConditions]) -> Self:
+        """A rule that has calls of a tool ("*": any) approved."""
+        return cls._made(PolicyOutcome.ASK_USER, tool, conditions)
 
     @classmethod
-    def _made(
-        cls,
-        decision: PolicyOutcome,
-        tool: str,
-        *,
-        command_prefix: str | Sequence[str] = (),
-        message: str | None = None,
-        priority: int = 500,
-        **fields: Any,
-    ) -> Self:
-        prefixes = (command_prefix,) if isinstance(command_prefix, str) else tuple(command_prefix)
+    def _made(cls, decision: PolicyOutcome, tool: str, conditions: RuleConditions) -> Self:
+        fields: dict[str, Any] = {"priority": 500, "source": "the program", **conditions}
+        prefix = fields.pop("command_prefix", ())
         return cls(
             decision=decision,
-            priority=priority,
             tool_names=() if tool == "*" else (tool,),
-            command_prefixes=prefixes,
-            deny_message=message,
-            source="the program",
+            command_prefixes=(prefix,) if isinstance(prefix, str) else tuple(prefix),
+            deny_message=fields.pop("message", None),
             **fields,
         )
 
@@ -179,15 +187,17 @@ class PolicyCall(Value, frozen=True, kw_only=True):
 
 
 class PolicyContext(Value, frozen=True, kw_only=True):
-    """The circumstances of a decision. Without `surroundings` nothing is known of directories."""
+    """The circumstances of a decision. Without `surroundings` nothing is known of directories;
+    `subagent` is the agent that calls, None the session itself."""
 
     mode: ApprovalMode = ApprovalMode.DEFAULT
     interactive: bool = True
     surroundings: "Surroundings | None" = None
+    subagent: str | None = None
 
 
 class Decision(Value, frozen=True, kw_only=True):
-    """What was decided and why. `rule` is None when no rule matched; `parts` are the pieces of a
+    """A decision with its reason. `rule` is None when no rule matched; `parts` are the pieces of a
     shell command that decided it."""
 
     outcome: PolicyOutcome

@@ -1,4 +1,4 @@
-"""Which files would a call touch, and does a rule's `paths` speak of them?"""
+"""The files that a call would touch, matched against the `paths` of rules."""
 
 import os
 from collections.abc import Iterator, Mapping

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
-from alhena.policy.bash.options import base_name, first_operands, global_options
-from alhena.policy.bash.programs import option_values
+from alhena.policy.bash.options import base_name, first_operands, global_options, option_values
 from alhena.policy.bash.reach import Command
-from alhena.policy.bash.readonly import not_read_only, tells_version
-from alhena.policy.bash.readonly.git import refuse_git
-from alhena.policy.bash.readonly.grammar import listed
+from alhena.policy.bash.readonly import not_read_only, refuse_git
+from alhena.policy.bash.readonly_words import listed
 from alhena.policy.model import PolicyCall
+from alhena.policy.programs import tells_version
 from alhena.policy.repository import GitUse
 from alhena.policy.surroundings import Surroundings
 
@@ -162,7 +161,7 @@ def _texts(word: Word, part: Part, listed: bool) -> Iterator[str | None]:
 
 
 def _values(name: str, part: Part, listed: bool) -> list[str]:
-    """What a variable may stand for; `$` for what is not known."""
+    """The possible values of a variable; `$` for an unknown one."""
     words = dict(part.loops).get(name)
     if words is None:
         return [_KNOWN.get(name, "$")]
@@ -388,7 +387,7 @@ class Places:
             return "it runs in a directory that is outside the workspace or not known"
         for command in reach.commands:
             words = command.words
-            if words and base_name(words[0].text) == GIT and not tells_version(words):
+            if _uses_git(words):
                 refusal = self._of_git(part, words)
                 if refusal is not None:
                     return refusal
@@ -409,7 +408,7 @@ class Places:
             return refusal
         for command in reach.commands:
             words = command.words
-            if words and base_name(words[0].text) == GIT and not tells_version(words):
+            if _uses_git(words):
                 targets = [
                     os.path.join(at, to) for at in reached for to in _git_directories(words) or []
                 ]
@@ -444,7 +443,7 @@ class Places:
         return None
 
     def _reached(self, targets: tuple[Word, ...]) -> set[str] | None:
-        """Where a shell may be after these changes of directory; None when a target is not plain
+        """The directories a shell may be in after these changes; None when a target is not plain
         or lies outside the workspace."""
         if any(not word.literal or word.text.startswith("-") for word in targets):
             return None
@@ -465,6 +464,13 @@ class Places:
             if len(here) > MAX_PLACES or not all(map(facts.contains, here)):
                 return None
         return here
+
+
+def _uses_git(words: tuple[Word, ...]) -> bool:
+    """Is this a call of git that looks for a repository?"""
+    if not words or base_name(words[0].text) != GIT:
+        return False
+    return not (len(words) == 2 and words[1].literal and tells_version(GIT, words[1].text))
 
 
 def _stays_below(target: str) -> bool:

@@ -16,7 +16,8 @@ _GITLINK = b"\0\0\xe0\0"
 """The mode of a submodule in an index."""
 _MODE_AT = 24
 _NAMES_AT = (62, 64, 74, 76)
-"""Where the path of an index entry can begin: behind a hash of 20 or 32 bytes and its flags."""
+"""Offsets at which the path of an index entry can begin: behind a hash of 20 or 32 bytes and its
+flags."""
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?")
 _SECTIONS = re.compile(

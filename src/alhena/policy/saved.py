@@ -159,7 +159,7 @@ def _appended(place: Path, data: bytes, rule: PolicyRule) -> bytes:
 
 
 def _uncovered(rule: PolicyRule, tables: list[Any]) -> PolicyRule | None:
-    """What of the rule the file does not say yet; None when that is nothing."""
+    """The part of the rule that the file does not say yet, or None."""
     alike = [saved for saved in _parsed(tables) if _says_as_much(saved, rule)]
     if not rule.command_prefixes:
         return None if any(not saved.command_prefixes for saved in alike) else rule

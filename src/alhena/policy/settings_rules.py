@@ -107,7 +107,7 @@ _SHELL = 450
 _REST = 400
 
 ACTING_MODES = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO)
-"""Where an approval counts: none reaches into plan mode."""
+"""The modes in which an approval counts: none reaches into plan mode."""
 
 ALWAYS_THERE = frozenset({"complete_task"})
 """Not subject to `tools.core`: without it no subagent could end."""
@@ -121,7 +121,7 @@ class ToolNames(msgspec.Struct, frozen=True):
 
 
 class SettingsPolicy(Value, frozen=True):
-    """What settings come to: rules, filters, and what is odd about them."""
+    """The policy in settings: rules, filters, and problems."""
 
     rules: tuple[PolicyRule, ...] = ()
     filters: tuple[PolicyFilter, ...] = ()
@@ -208,7 +208,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """Where the entry stands, for people."""
+        """The place of the entry, for people."""
         return self.key if self.key.startswith("--") else f"settings: {self.key}"
 
 

@@ -1,8 +1,8 @@
-"""What "always" would save for a command, and the programs it names for a person to read."""
+"""The rule that "always" saves for a command, and the programs a command names."""
 
 import shlex
 
-from alhena.policy.bash.hazards.judge import hazard
+from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Analysis, Effect, Part, Word
 from alhena.policy.bash.options import (
     base_name,
@@ -12,100 +12,12 @@ from alhena.policy.bash.options import (
 )
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reach import names_command
-from alhena.policy.programs import global_options, interpreter, listed, wrapper
+from alhena.policy.programs import global_options, interpreter, listed, main_name, narrow, wrapper
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_NEED_NO_RULE = _words("true false : exit break continue")
-
-_TOO_BROAD = _words(
-    "rm rmdir unlink shred dd mv cp install ln truncate tee chmod chown chgrp chattr setfacl "
-    "kill killall pkill wipefs fdisk parted mount umount reboot shutdown halt poweroff init "
-    "iptables nft ufw useradd userdel usermod passwd visudo crontab at batch curl wget ssh scp "
-    "sftp rsync nc ncat netcat socat telnet ftp su runuser sg login script tmux screen find fd "
-    "xargs parallel ed sqlite3 psql mysql mongo redis-cli gdb systemctl service launchctl "
-    "osascript open xdg-open start-stop-daemon patch ping dig nslookup host nmap aws gcloud az "
-    "gsutil terraform tofu ansible ansible-playbook helm eval exec cmake ip tsserver watchman "
-    "emulator adb fastboot openssl gpg busctl dbus-send qdbus ld as ar"
-)
-"""Programs of which no beginning of a command is narrow: a rule leaves open what follows, and that
-may name any file, host or account."""
-
-_SINGLE = _words(
-    "ls cat head tail wc grep egrep fgrep rg sort uniq cut tr diff cmp comm file stat du df "
-    "tree pwd echo printf date which whereis whoami id uname printenv ps free uptime basename "
-    "dirname realpath readlink md5sum sha1sum sha256sum xxd od hexdump strings jq yq column nl "
-    "fold paste seq sleep test [ mkdir touch sed pytest py.test tox nox mypy pyright ruff black "
-    "isort flake8 pylint eslint prettier tsc jest vitest mocha rspec rubocop phpunit gofmt "
-    "golint shellcheck shfmt clang-format ninja ctest nl tac rev expand less more man bat ag ack"
-)
-"""Programs without subcommands."""
-
-_SUBCOMMANDS = {
-    "git": _words(
-        "status log diff show add commit blame fetch ls-files ls-tree rev-parse rev-list describe "
-        "shortlog grep merge-base cat-file pull diff-tree whatchanged range-diff version help"
-    ),
-    "cargo": _words("build check test clippy fmt doc bench tree metadata fetch version nextest"),
-    "go": _words("build test vet fmt list doc version env mod"),
-    "npm": _words("test ci ls list outdated view audit run start help"),
-    "pnpm": _words("test ls list outdated audit run build lint start"),
-    "yarn": _words("test list outdated audit run build lint start why info"),
-    "bun": _words("test run build"),
-    "pip": _words("list show freeze check"),
-    "uv": _words("sync lock tree pip run version"),
-    "poetry": _words("install lock show check build run version"),
-    "docker": _words("ps images logs inspect build version info stats top compose"),
-    "docker compose": _words("up ps logs build config images top ls version"),
-    "kubectl": _words("get describe logs top version explain api-resources cluster-info"),
-    "gh": _words("pr issue run repo workflow release status search"),
-    "gh pr": _words("list view status diff checks"),
-    "gh issue": _words("list view status"),
-    "gh run": _words("list view watch"),
-    "gh repo": _words("list view"),
-    "gh workflow": _words("list view"),
-    "gh release": _words("list view"),
-    "gh search": _words("code commits issues prs repos"),
-    "make": frozenset[str](),
-    "brew": _words("list info search outdated doctor"),
-    "apt": _words("list show search policy"),
-    "apt-get": frozenset[str](),
-    "bundle": _words("install check list show outdated exec"),
-    "dotnet": _words("build test restore format"),
-    "mvn": _words("compile test package verify validate clean"),
-    "gradle": _words("build test check assemble clean tasks"),
-    "composer": _words("install validate show outdated"),
-    "mix": _words("compile test format deps.get"),
-    "rustup": _words("show check"),
-    "conda": _words("list info"),
-    "perf": frozenset[str](),
-    "deno": _words("test check lint fmt"),
-    "golangci-lint": _words("run linters version"),
-    "meson": _words("setup compile test introspect"),
-    "pre-commit": _words("run"),
-}
-"""Multi-command programs -> subcommands that stay narrow whatever follows."""
-
-_NAMED_TASK = {"npm run", "pnpm run", "yarn run", "bun run", "make", "go mod", "uv pip"}
-"""What needs one more word: the task."""
-
-_NAMED = {
-    "go mod": _words("tidy download graph verify why"),
-    "uv pip": _words("list show freeze check"),
-}
-_PROJECT_RUNNERS = {"uv run", "poetry run", "bundle exec"}
-_TASKS = _words("make gradle mvn")
+_NEED_NO_RULE = frozenset({"true", "false", ":", "exit", "break", "continue"})
+_PROJECT_RUNNERS = frozenset({"uv run", "poetry run", "bundle exec"})
+_TASKS = frozenset({"make", "gradle", "mvn"})
 """Programs that do one task after the other; a rule names all of them."""
-
-_COMPILERS = _words(
-    "gcc g++ clang clang++ cc c++ cpp gfortran rustc javac icc icx nvcc ldc dmd gdc"
-)
-"""Programs with plugins and wrappers, that write where they are told."""
-
-_MODULES = _words("pytest unittest mypy ruff black flake8 pylint isort compileall")
 
 
 def always_prefix(part: Part) -> tuple[str, ...] | None:
@@ -209,25 +121,23 @@ def _length(words: tuple[Word, ...]) -> int | None:
     name = base_name(head.text)
     if interpreter(name) is not None:
         texts = [word.text for word in words[1:3]]
-        module = name.startswith("python") and texts[:1] == ["-m"] and texts[-1] in _MODULES
+        known = listed("modules")
+        module = name.startswith("python") and texts[:1] == ["-m"] and texts[-1] in known
         return 3 if module else None
-    if _runs_others(name) or name in _TOO_BROAD or _compiles(name):
+    if _runs_others(name) or name in listed("too_broad") or _compiles(name):
         return None
     if name.startswith(("mkfs", "git-", "qemu-")):
         return None
-    if name in _SINGLE:
+    if name in listed("single"):
         return 1
-    if name in _SUBCOMMANDS or name in _ALIASES:
-        return _with_subcommand(words, _ALIASES.get(name, name))
+    if narrow(main_name(name)) is not None:
+        return _with_subcommand(words, main_name(name))
     return _unknown_length(words)
-
-
-_ALIASES = {"gmake": "make", "pip3": "pip", "podman": "docker", "gradlew": "gradle", "mvnw": "mvn"}
 
 
 def _compiles(name: str) -> bool:
     """Is it a compiler, perhaps with a version behind or the machine before its name?"""
-    return name.rstrip("0123456789.-").rsplit("-", 1)[-1] in _COMPILERS
+    return name.rstrip("0123456789.-").rsplit("-", 1)[-1] in listed("compilers")
 
 
 def _runs_others(name: str) -> bool:
@@ -259,31 +169,31 @@ def _with_subcommand(words: tuple[Word, ...], name: str) -> int | None:
             return None
         start += found[0]
         text = words[start].text
-        allowed = _NAMED.get(path) or _SUBCOMMANDS.get(path)
         if name in _TASKS:
             return _all_tasks(words, name)
-        if path in _NAMED_TASK:
-            named = text in allowed if allowed else "=" not in text
-            return start + 1 if named else None
-        path = f"{path} {text}"
-        if allowed is not None and text not in allowed:
+        if not _is_narrow(path, text):
             return None
+        path = f"{path} {text}"
         if path in _PROJECT_RUNNERS:
             rest = words[start + 1 :]
             inner = _length(rest) if rest and not is_option(rest[0]) else None
             return None if inner is None else start + 1 + inner
         if wrapper(path) is not None:
             return None
-        if path not in _SUBCOMMANDS and path not in _NAMED_TASK:
+        if narrow(path) is None:
             return start + 1
+
+
+def _is_narrow(path: str, word: str) -> bool:
+    """Does a rule stay narrow that ends with this word?"""
+    allowed = narrow(path) or frozenset()
+    return word in allowed or ("*" in allowed and "=" not in word)
 
 
 def _all_tasks(words: tuple[Word, ...], name: str) -> int | None:
     """The words up to the last target; none may be more than a target."""
     found = first_operands(words, global_options(name), len(words))
-    allowed = _SUBCOMMANDS[name]
     for at in found:
-        text = words[at].text
-        if not words[at].literal or "=" in text or (allowed and text not in allowed):
+        if not words[at].literal or not _is_narrow(name, words[at].text):
             return None
     return found[-1] + 1

@@ -1,4 +1,4 @@
-"""What a decision may ask about the place a command runs in.
+"""Facts that a decision may ask about the place a command runs in.
 
 Deciding is a function of values; these few facts about directories stand at its edge.
 """
@@ -17,7 +17,7 @@ class Surroundings(Protocol):
 
     @property
     def cwd(self) -> str:
-        """Where commands run unless they say otherwise."""
+        """The directory commands run in unless they say otherwise."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class DirectorySurroundings:
 
     @property
     def cwd(self) -> str:
-        """Where commands run unless they say otherwise."""
+        """The directory commands run in unless they say otherwise."""
         return self._cwd
 
     @property

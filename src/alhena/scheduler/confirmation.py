@@ -77,11 +77,15 @@ class Answer(Value, frozen=True):
     @classmethod
     def yes(cls, args: dict[str, Any] | None = None) -> "Answer":
         """Approves this call; with `args`, with these arguments instead, if the policy agrees."""
+        if args is not None and not isinstance(cast("object", args), dict):
+            raise TypeError(f"Answer.yes takes the arguments as a dict, not {args!r:.60}")
         return cls(Outcome.PROCEED_ONCE, Payload(args=args))
 
     @classmethod
     def no(cls, why: str = "", *, stop: bool = False) -> "Answer":
         """Refuses this call; the model is told why. `stop` ends the other calls of the turn too."""
+        if not isinstance(cast("object", why), str):
+            raise TypeError(f"Answer.no takes the reason as text, not {why!r:.60}")
         return cls(Outcome.CANCEL, Payload(reason=why or None, scope="all" if stop else "call"))
 
     @classmethod

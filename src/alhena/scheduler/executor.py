@@ -18,6 +18,7 @@ from alhena.tools.contract import (
     Discover,
     ExecutionContext,
     Kind,
+    Program,
     ToolErrorType,
     ToolFailure,
     ToolLocation,
@@ -136,6 +137,8 @@ class Executor:
         self.discover: Discover | None = None
         self.durable: Durable | None = None
         self.keep: Keep | None = None
+        self.program: Program | None = None
+        self.traceparent: Callable[[str], str] = lambda _call_id: ""
         self.leash = Leash(grace_s)
 
     async def run(self, call: TrackedCall) -> None:
@@ -214,6 +217,8 @@ class Executor:
             update_output=lambda text: in_loop(output, text),
             report_pid=lambda pid: in_loop(report, pid),
             call_id=call.current.call_id,
+            program=self.program,
+            traceparent=self.traceparent(call.current.call_id),
         )
 
     async def _execution(

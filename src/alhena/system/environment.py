@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from alhena.config.environment import SanitisedEnvironment, is_hijacking, own_environment, sanitised
+from alhena.config.home import PROJECT_TEMP
 from alhena.config.settings import EnvironmentRedaction
 from alhena.system.errors import ProcessStartError
 
@@ -45,6 +46,7 @@ def child_environment(
     wanted = extra or {}
     refused = {name for name in wanted if is_hijacking(name)}
     added = {name: value for name, value in wanted.items() if name not in refused}
+    clean.variables.pop(PROJECT_TEMP, None)  # it is of this session alone
     return SanitisedEnvironment(
         {**UNATTENDED_DEFAULTS, **clean.variables, **UNATTENDED, **added},
         tuple(sorted({*clean.removed, *refused})),

@@ -1,10 +1,14 @@
 """The directories accessible to a session, and the resolution of paths from a model."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from alhena.errors import InputError
+
+if TYPE_CHECKING:
+    from alhena.system.processes import Command, Ending
 
 
 def current_directory() -> Path:
@@ -18,12 +22,39 @@ def current_directory() -> Path:
         ) from error
 
 
+class EditorFiles(Protocol):
+    """The files as an editor shows them. Its functions block, and are called in threads."""
+
+    def read(self, path: Path) -> str | None:
+        """The text of a file; None where the editor cannot give it."""
+        ...
+
+    def write(self, path: Path, text: str) -> None:
+        """Has the editor write a file. Raises FileError."""
+        ...
+
+
+class Terminal(Protocol):
+    """Terminals of a client, in which commands run without a sandbox."""
+
+    async def run(
+        self, command: "Command", feed: Callable[[bytes], object], call_id: str
+    ) -> "Ending":
+        """Runs a command to its end, passing on its output; kills it when cancelled. Raises
+        ProcessStartError."""
+        ...
+
+
 class Workspace:
     """A working directory plus further roots. All roots are real paths (symlinks resolved).
 
     `readable` are directories of the session itself, which need not exist: their files may be read
-    by path.
+    by path. Texts are read and edited through the `editor`, if there is one, and
+    commands run in the `terminal`.
     """
+
+    editor: EditorFiles | None = None
+    terminal: Terminal | None = None
 
     def __init__(
         self,

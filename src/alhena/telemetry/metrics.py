@@ -97,7 +97,7 @@ class Metrics:
 
     def take(self, record: Record, time_ns: int) -> None:
         """Updates the metrics that this record counts for, if any."""
-        for measurement in _measured(record):
+        for measurement in measured(record):
             self._add(measurement, time_ns)
 
     def scope_metrics(self, common: dict[str, Any], time_ns: int) -> list[dict[str, Any]]:
@@ -160,7 +160,8 @@ def _value(instrument: Instrument, point: Point) -> Any:
     }
 
 
-def _measured(record: Record) -> Iterator[Measurement]:
+def measured(record: Record) -> Iterator[Measurement]:
+    """The values that a record adds to metrics."""
     facts = record.attributes
     match record.name:
         case "tool_call":

@@ -4,6 +4,7 @@ import os
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -11,13 +12,25 @@ import msgspec
 from alhena.config.documents import read_limited
 from alhena.config.settings import TelemetrySettings
 
+DEFAULT_ENDPOINT = "http://localhost:4317"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A collector of OTLP; `protocol` is grpc or http. Without `traces` it gets logs and metrics
+    only."""
+
+    url: str = DEFAULT_ENDPOINT
+    protocol: str = "grpc"
+    traces: bool = True
+
 
 class TelemetryOptions(msgspec.Struct, frozen=True):
-    """Options of enabled telemetry. Without an `outfile` nothing is written. `texts`: records
+    """Options of enabled telemetry: it goes to a file, or else to an endpoint. `texts`: records
     include what people, models, tools and hooks wrote; credentials are always redacted."""
 
     outfile: Path | None
     texts: bool
+    endpoint: Endpoint = Endpoint()
 
 
 def telemetry_options(
@@ -28,10 +41,32 @@ def telemetry_options(
     if not _flag(environ.get("GEMINI_TELEMETRY_ENABLED"), settings.enabled):
         return None
     outfile = environ.get("GEMINI_TELEMETRY_OUTFILE") or settings.outfile
-    if not outfile:
-        return TelemetryOptions(outfile=None, texts=False)
     texts = _flag(environ.get("GEMINI_TELEMETRY_LOG_PROMPTS"), settings.log_prompts)
-    return TelemetryOptions(outfile=cwd / os.path.expanduser(outfile), texts=texts is not False)
+    if outfile:
+        path = cwd / os.path.expanduser(outfile)
+        return TelemetryOptions(path, texts is not False)
+    url = (
+        environ.get("GEMINI_TELEMETRY_OTLP_ENDPOINT")
+        or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+        or settings.otlp_endpoint
+        or DEFAULT_ENDPOINT
+    )
+    protocol = (
+        environ.get("GEMINI_TELEMETRY_OTLP_PROTOCOL")
+        or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+        or settings.otlp_protocol
+    )
+    traces = _flag(environ.get("GEMINI_TELEMETRY_TRACES_ENABLED"), settings.traces) is not False
+    endpoint = Endpoint(url, "http" if protocol.startswith("http") else "grpc", traces)
+    return TelemetryOptions(outfile=None, texts=texts is True, endpoint=endpoint)
+
+
+def is_installed() -> bool:
+    """True if the packages of the extra `otel` are there."""
+    try:
+        return find_spec("opentelemetry.sdk") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _flag(value: str | None, otherwise: bool | None) -> bool | None:

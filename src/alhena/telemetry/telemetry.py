@@ -1,4 +1,4 @@
-"""Receives a session's events without waiting and writes them to the outfile in its own thread."""
+"""Receives a session's events without waiting and gives them to a sink in its own thread."""
 
 import atexit
 import os
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -34,7 +34,7 @@ class OutFile:
         try:
             found = os.fstat(self._descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise OSError("it is no regular file")
+                raise OSError("it is not a regular file")
             size = found.st_size
             self._fragment = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
         except BaseException:
@@ -145,6 +145,59 @@ def _lines(value: dict[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
+class Sink(Protocol):
+    """Takes the records of a session, from one thread. Methods may raise OSError."""
+
+    def write(self, record: Record, time_ns: int) -> None:
+        """Takes a record made at this time."""
+        ...
+
+    def flush(self, time_ns: int) -> None:
+        """Writes the metrics up to this time."""
+        ...
+
+    def close(self) -> None:
+        """Takes nothing from now on."""
+        ...
+
+    def problem(self) -> str | None:
+        """A message saying why something was lost that no method raised."""
+        ...
+
+
+class FileSink:
+    """Writes records and metrics to a file."""
+
+    def __init__(self, outfile: OutFile, form: Form, start_ns: int) -> None:
+        self._outfile = outfile
+        self._form = form
+        self._metrics = Metrics()
+        self._metrics.start(start_ns)
+
+    def write(self, record: Record, time_ns: int) -> None:
+        """Appends a record. Raises OSError."""
+        self._metrics.take(record, time_ns)
+        self._outfile.append(self._form.log_record(record, time_ns))
+
+    def flush(self, time_ns: int) -> None:
+        """Appends the metrics if they changed. Raises OSError."""
+        if not self._metrics.changed:
+            return
+        try:
+            self._outfile.append(self._form.metrics(self._metrics, time_ns))
+        except OSError:
+            self._metrics.changed = True
+            raise
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._outfile.close()
+
+    def problem(self) -> str | None:
+        """None: its methods raise."""
+        return None
+
+
 MAX_WAITING = 10_000
 """Maximum number of events in the queue; later ones are dropped and counted."""
 
@@ -156,37 +209,45 @@ _Item = tuple[int, Event | Record] | threading.Event | None
 None for the end."""
 
 
+QUIET_S = 0.02
+"""Seconds without a new event after which the queue is worked off: the session then waits for the
+model or a person, and loses no time to it."""
+BACKLOG = 1_000
+"""Number of events at which the queue is worked off at once."""
+
+
 class Telemetry:
-    """Writes a session's telemetry. Subscribe `feed` to the events; `flush` and `close` wait for
-    the file.
+    """Gives a session's telemetry to a sink, in a thread of its own. Subscribe `feed` to the
+    events; `flush` and `close` wait for the sink.
 
     Write errors never stop the session: `take_problem` reports them once.
     """
 
     def __init__(
         self,
-        outfile: OutFile,
+        sink: Sink,
         translation: Translation,
-        form: Form,
         *,
         name: str,
         clock: Callable[[], int] = time.time_ns,
         waiting: int = MAX_WAITING,
+        close_s: float = CLOSE_S,
     ) -> None:
-        """`name`: name of the file in messages; `clock`: nanoseconds since 1970."""
-        self._outfile = outfile
+        """`name`: name of the file or endpoint in messages; `clock`: nanoseconds since 1970;
+        `close_s`: seconds that the end of the session waits."""
+        self._close_s = close_s
+        self._sink = sink
         self._translation = translation
-        self._form = form
         self._name = name
         self._clock = clock
         self._waiting = waiting
-        self._metrics = Metrics()
-        self._metrics.start(clock())
         self._items: SimpleQueue[_Item] = SimpleQueue()
         self._left_out = 0
         self._lost = 0
         self._reason = ""
         self._told = False
+        self._wanted = threading.Event()
+        self._latest = 0.0
         self._closing = False
         self._thread = threading.Thread(target=self._write_all, name="telemetry", daemon=True)
         self._thread.start()
@@ -207,26 +268,32 @@ class Telemetry:
             return not self._thread.is_alive()
         reached = threading.Event()
         self._items.put(reached)
+        self._wanted.set()
         return reached.wait(timeout_s)
 
-    def close(self, timeout_s: float = CLOSE_S) -> bool:
-        """Writes what is queued and closes the file; later events are ignored. False on timeout."""
+    def close(self, timeout_s: float | None = None) -> bool:
+        """Writes what is queued and closes the sink; later events are ignored. False on timeout."""
         if not self._closing:
             self._closing = True
             self._items.put(None)
+            self._wanted.set()
             atexit.unregister(self.close)
-        self._thread.join(timeout_s)
+        self._thread.join(self._close_s if timeout_s is None else timeout_s)
         return not self._thread.is_alive()
 
     def take_problem(self) -> str | None:
         """A message saying why the file is incomplete; None if it is complete or after the first
         call."""
-        if self._told or not (self._lost or self._left_out):
+        elsewhere = None if self._told else self._sink.problem()
+        late = self._closing and self._thread.is_alive()
+        if self._told or not (self._lost or self._left_out or late or elsewhere):
             return None
         self._told = True
+        if elsewhere:
+            return elsewhere
         if self._lost:
             return f"telemetry: cannot write to {self._name}: {self._reason}; records are missing."
-        return f"telemetry: {self._name} is written too slowly; records were left out."
+        return f"telemetry: {self._name} takes the records too slowly; some are missing."
 
     def _put(self, item: Event | Record) -> None:
         if self._closing:
@@ -235,20 +302,30 @@ class Telemetry:
             self._left_out += 1
         else:
             self._items.put((self._clock(), item))
+            self._latest = time.monotonic()
 
     def _write_all(self) -> None:
         """Body of the thread: writes queued items until the end, whatever errors the file gives."""
         while (item := self._items.get()) is not None:
+            self._let_the_session_work()
             if isinstance(item, threading.Event):
-                self._write_metrics()
+                self._flush()
+                self._wanted.clear()
                 item.set()
             else:
                 self._write(*item)
-        self._write_metrics()
+        self._flush()
         try:
-            self._outfile.close()
+            self._sink.close()
         except OSError as error:
             self._lose(error)
+
+    def _let_the_session_work(self) -> None:
+        """Returns when no event has come for a while, or when somebody waits for the queue."""
+        while self._items.qsize() < BACKLOG:
+            left = self._latest + QUIET_S - time.monotonic()
+            if left <= 0 or self._wanted.wait(left):
+                return
 
     def _write(self, time_ns: int, item: Event | Record) -> None:
         if isinstance(item, Record):
@@ -257,19 +334,15 @@ class Telemetry:
             records = self._translation.records(item)
         try:
             for record in records:
-                self._metrics.take(record, time_ns)
-                self._outfile.append(self._form.log_record(record, time_ns))
-        # OSError comes from the file, the others from values that JSON cannot encode.
+                self._sink.write(record, time_ns)
+        # OSError comes from a file, the others from values that JSON cannot encode.
         except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
             self._lose(error)
 
-    def _write_metrics(self) -> None:
-        if not self._metrics.changed:
-            return
+    def _flush(self) -> None:
         try:
-            self._outfile.append(self._form.metrics(self._metrics, self._clock()))
+            self._sink.flush(self._clock())
         except OSError as error:
-            self._metrics.changed = True
             self._lose(error)
 
     def _lose(self, error: Exception) -> None:

@@ -193,17 +193,40 @@ class ToolLocation(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
+class Program(Protocol):
+    """The program around an agent, for the tools it wrote."""
+
+    deps: Any
+
+    async def ask_model(self, prompt: str) -> str:
+        """The text by which the session's model answers `prompt`. Raises ModelError."""
+        ...
+
+    def fail(self, message: str) -> None:
+        """Ends the run with an error of the program."""
+        ...
+
+
 class ExecutionContext:
     """The execution context of a running call.
 
     `cancellation` is set when the call is cancelled, for work in threads; coroutines also receive
     CancelledError. `update_output` takes live output (a no-op for tools without it);
-    `report_pid` takes the process id of a child. `call_id` identifies the call in events.
+    `report_pid` takes the process id of a child. `call_id` identifies the call in events,
+    `traceparent` in traces (W3C; "" where none are kept).
     """
 
-    __slots__ = ("call_id", "cancellation", "cwd", "report_pid", "update_output")
+    __slots__ = (
+        "call_id",
+        "cancellation",
+        "cwd",
+        "program",
+        "report_pid",
+        "traceparent",
+        "update_output",
+    )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one field a fact
         self,
         cwd: Path,
         *,
@@ -211,8 +234,12 @@ class ExecutionContext:
         update_output: Callable[[str], None] = lambda _text: None,
         report_pid: Callable[[int], None] = lambda _pid: None,
         call_id: str = "",
+        program: Program | None = None,
+        traceparent: str = "",
     ) -> None:
         self.cwd = cwd
+        self.traceparent = traceparent
+        self.program = program
         self.call_id = call_id
         self.cancellation = cancellation or threading.Event()
         self.update_output = update_output

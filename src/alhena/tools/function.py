@@ -1,41 +1,123 @@
-"""@tool: turns a typed Python function with a docstring into a tool.
+"""@tool: turns a typed Python function with a docstring into a tool."""
 
-Reads the Google ("Args:"), Sphinx (":param x:") and NumPy ("Parameters" underlined) forms.
-"""
-
+import asyncio
+import base64
 import inspect
-import re
+import threading
+import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
-from typing import Any, cast, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 import msgspec
 
+from alhena.errors import ProgramError
 from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
     Kind,
     LlmContent,
+    Tool,
+    ToolErrorType,
     ToolFailure,
     ToolInvocation,
     ToolLocation,
     ToolResult,
 )
 from alhena.tools.declared import declaration_of
+from alhena.tools.docstring import read_docstring
 from alhena.tools.names import is_declarable
 from alhena.tools.params import validate
 from alhena.tools.schema import excerpt, respelled
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
-from alhena.tools.value_types import (
-    SUPPORTED,
-    schema_without_references,
-    value_from_json,
-    value_to_json,
-)
-from alhena.wire.content import Part
+from alhena.tools.value_types import SUPPORTED, Types, default_of, value_to_json
+from alhena.values import Value
+from alhena.wire.content import Blob, Part
 from alhena.wire.request import FunctionDeclaration
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    DepsT = TypeVar("DepsT", default=None)
+else:
+    DepsT = typing.TypeVar("DepsT")
+
+_POLL_S = 0.1
+
+
+class Image(Value, frozen=True):
+    """An image, as the result of a tool or in a prompt. `mime_type` is such as "image/png"."""
+
+    data: bytes
+    mime_type: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast("object", self.data), bytes):
+            raise TypeError(f"Image.data has to be bytes, not {type(self.data).__name__}")
+        super().__post_init__()
+        if "/" not in self.mime_type:
+            raise TypeError(
+                f'Image.mime_type has to be such as "image/png", not {self.mime_type!r}'
+            )
+
+    @property
+    def part(self) -> Part:
+        """The image as a part of a message."""
+        text = base64.b64encode(self.data).decode("ascii")
+        return Part(inline_data=Blob(mime_type=self.mime_type, data=text))
+
+
+class ToolContext(Generic[DepsT]):
+    """The context of a call, for its tool: a parameter of this type is not declared to the model.
+
+    `deps` is what the program gave the agent; `cwd` is the workspace; `call_id` identifies the call
+    in events.
+    """
+
+    def __init__(self, execution: ExecutionContext) -> None:
+        self._execution = execution
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.timed_out = False
+        self.cwd: Path = execution.cwd
+        self.call_id: str = execution.call_id
+
+    @property
+    def deps(self) -> DepsT:
+        """The `deps` of the run, or of its agent."""
+        program = self._execution.program
+        return cast("DepsT", None if program is None else program.deps)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the call was cancelled or timed out; functions in threads look at it."""
+        return self.timed_out or self._execution.cancellation.is_set()
+
+    def progress(self, news: str | float) -> None:
+        """Shows a text, or a fraction from 0 to 1, while the tool runs."""
+        self._execution.update_output(news if isinstance(news, str) else f"{news:.0%}")
+
+    def ask_model(self, prompt: str) -> Any:
+        """The text by which the agent's model answers `prompt`, without the conversation: awaited
+        in an async tool, returned in another. Raises ModelError."""
+        program = self._execution.program
+        if program is None:
+            raise ProgramError("ask_model needs an agent; this call runs without one.")
+        asking = program.ask_model(prompt)
+        if threading.get_ident() == self._thread:
+            return asking
+        asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
+        while True:
+            try:
+                return asked.result(_POLL_S)
+            except TimeoutError:
+                if asked.done():
+                    raise
+                if self.cancelled:
+                    asked.cancel()
 
 
 class Signature:
@@ -45,12 +127,14 @@ class Signature:
         self._name = str(getattr(function, "__name__", function))
         self._signature = inspect.signature(function)
         self._hints = self._resolved(function)
+        self._types = Types()
+        self._read: dict[str, Callable[[Any, str], Any]] = {}
         self.context_parameter: str | None = None
         properties: dict[str, Any] = {}
         required: list[str] = []
         for parameter in self._signature.parameters.values():
             hint = self._hint(parameter)
-            if hint is ExecutionContext:
+            if ToolContext in (hint, typing.get_origin(hint)):
                 self.context_parameter = parameter.name
                 continue
             node = self._schema(parameter.name, hint)
@@ -60,11 +144,14 @@ class Signature:
             if parameter.default is parameter.empty:
                 required.append(parameter.name)
             else:
-                node |= _default(parameter.default)
+                node = node | default_of(parameter.default)
             properties[parameter.name] = node
         self.schema: dict[str, Any] = {"type": "object", "properties": properties}
         if required:
             self.schema["required"] = required
+        if self._types.definitions:
+            self.schema["$defs"] = self._types.definitions
+        self._check_returned()
 
     def arguments(self, params: Mapping[str, Any]) -> dict[str, Any] | ToolFailure:
         """Converts `params` to the hinted types, by parameter name."""
@@ -77,13 +164,13 @@ class Signature:
         values: dict[str, Any] = {}
         for name, value in params.items():
             try:
-                values[name] = value_from_json(self._hints[name], value)
-            except (msgspec.ValidationError, ValueError, RecursionError) as error:
-                return ToolFailure.of_params(f"params/{name}: {' '.join(str(error).split())}")
+                values[name] = self._read[name](value, name)
+            except (ValueError, RecursionError) as error:
+                return ToolFailure.of_params(f"params/{' '.join(str(error).split())}")
         return values
 
     def bind(
-        self, values: Mapping[str, Any], context: ExecutionContext
+        self, values: Mapping[str, Any], context: ToolContext[Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments for the function, with the context if it takes one."""
         bound = self._signature.bind_partial()
@@ -117,17 +204,39 @@ class Signature:
     def _schema(self, name: str, hint: Any) -> dict[str, Any]:
         where = f"{self._name}(): parameter '{name}' has the hint {_shown_hint(hint)}"
         try:
-            node = schema_without_references(hint, where)
+            form = self._types.form(hint)
         except TypeError as error:
-            if str(error).startswith(where):
-                raise
             reason = str(error).splitlines()[-1]
             raise TypeError(
                 f"{where}, which cannot be put to a model ({reason}); {SUPPORTED}"
             ) from error
-        if not node:
-            raise TypeError(f"{where}, which says nothing about the value; {SUPPORTED}")
-        return node
+        self._read[name] = form.read
+        return form.schema
+
+    def _check_returned(self) -> None:
+        """Raises TypeError for a return hint that cannot be put to a model."""
+        hint = self._hints.get("return", Any)
+        try:
+            _check_sayable(hint)
+        except TypeError as error:
+            raise TypeError(
+                f"{self._name}() returns {_shown_hint(hint)}, which cannot be put to a model "
+                f"({str(error).splitlines()[-1]}); {SUPPORTED}, a Part, an Image or a ToolResult"
+            ) from error
+
+
+def _check_sayable(hint: Any) -> None:
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if hint in (Part, Image, ToolResult, object, typing.NoReturn) or isinstance(
+        hint, typing.TypeVar
+    ):
+        return
+    if origin in (list, tuple, typing.Union, types.UnionType, Awaitable, typing.Annotated):
+        for each in args[:1] if origin is typing.Annotated else args:
+            if each is not ...:
+                _check_sayable(each)
+        return
+    Types().form(hint)
 
 
 def _annotated_text(hint: Any) -> str | None:
@@ -135,139 +244,34 @@ def _annotated_text(hint: Any) -> str | None:
     return next((item for item in metadata if isinstance(item, str)), None)
 
 
-def _default(value: object) -> dict[str, Any]:
-    """The `default` keyword of a schema; empty for None and for values without a JSON form."""
-    if value is None:
-        return {}
-    try:
-        return {"default": value_to_json(value)}
-    except (TypeError, ValueError, RecursionError):
-        return {}
-
-
 def _shown_hint(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-
-
-_GOOGLE_SECTION = re.compile(
-    r"^(Args|Arguments|Parameters|Params|Returns?|Yields?|Raises|Examples?|Notes?|Attributes"
-    r"|Warnings?|See Also|Todo)\s*:\s*$"
-)
-_PARAMETER_SECTIONS = frozenset({"Args", "Arguments", "Parameters", "Params", "Other Parameters"})
-_NUMPY_RULE = re.compile(r"^\s*-{3,}\s*$")
-_SPHINX_FIELD = re.compile(r"^:(\w+)(?:\s+([^:]*?))?\s*:\s*(.*)$")
-_SPHINX_PARAMETER = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
-_GOOGLE_ENTRY = re.compile(r"^(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_NUMPY_ENTRY = re.compile(r"^(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
-
-
-class Docstring(msgspec.Struct, frozen=True):
-    """`summary` is the text without its sections; `parameters` maps a name to its description."""
-
-    summary: str
-    parameters: dict[str, str]
-
-
-def read_docstring(text: str) -> Docstring:
-    """Parses a docstring with any indentation."""
-    lines = _dedented(text)
-    summary: list[str] = []
-    parameters: dict[str, str] = {}
-    index = 0
-    while index < len(lines):
-        line = lines[index]
-        google = _GOOGLE_SECTION.match(line)
-        underlined = index + 1 < len(lines) and _NUMPY_RULE.match(lines[index + 1])
-        field = _SPHINX_FIELD.match(line)
-        if underlined and line.strip():
-            index, body = _until_section(lines, index + 2)
-            if line.strip() in _PARAMETER_SECTIONS:
-                parameters |= _numpy_entries(body)
-        elif google:
-            index, body = _indented(lines, index + 1)
-            if google[1] in _PARAMETER_SECTIONS:
-                parameters |= _google_entries(body)
-        elif field:
-            index, body = _indented(lines, index + 1)
-            name = (field[2] or "").split()[-1:]
-            if field[1] in _SPHINX_PARAMETER and name:
-                parameters[name[0].lstrip("*")] = _joined([field[3], *body])
-        else:
-            summary.append(line)
-            index += 1
-    return Docstring("\n".join(summary).strip(), parameters)
-
-
-def _dedented(text: str) -> list[str]:
-    """Removes the common indentation of the lines; the first line has none."""
-    lines = text.expandtabs().splitlines()
-    margins = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
-    margin = min(margins, default=0)
-    return [line.strip() if i == 0 else line[margin:].rstrip() for i, line in enumerate(lines)]
-
-
-def _indented(lines: list[str], start: int) -> tuple[int, list[str]]:
-    """The indented (or empty) lines from `start`, and the index after them."""
-    end = start
-    while end < len(lines) and (not lines[end] or lines[end].startswith(" ")):
-        end += 1
-    return end, lines[start:end]
-
-
-def _until_section(lines: list[str], start: int) -> tuple[int, list[str]]:
-    end = start
-    while end < len(lines) and not (
-        end + 1 < len(lines) and lines[end].strip() and _NUMPY_RULE.match(lines[end + 1])
-    ):
-        end += 1
-    return end, lines[start:end]
-
-
-def _google_entries(body: list[str]) -> dict[str, str]:
-    margin = min((len(line) - len(line.lstrip()) for line in body if line), default=0)
-    return _entries([line[margin:] for line in body], _GOOGLE_ENTRY)
-
-
-def _numpy_entries(body: list[str]) -> dict[str, str]:
-    return _entries(body, _NUMPY_ENTRY)
-
-
-def _entries(body: list[str], pattern: re.Pattern[str]) -> dict[str, str]:
-    """Descriptions by name; indented lines continue the entry above them."""
-    found: dict[str, list[str]] = {}
-    current: list[str] = []
-    for line in body:
-        entry = pattern.match(line)
-        if entry and not line.startswith(" "):
-            current = [entry[2]] if pattern.groups > 1 else []
-            for name in entry[1].split(","):
-                found[name.strip().lstrip("*")] = current
-        else:
-            current.append(line)
-    return {name: _joined(texts) for name, texts in found.items()}
-
-
-def _joined(lines: list[str]) -> str:
-    return " ".join(" ".join(lines).split())
 
 
 NO_OUTPUT = "(no output)"
 
 Function = Callable[..., Any]
-Confirm = bool | Callable[..., str]
+Confirm = bool | Callable[[dict[str, Any]], bool | str]
 
 
 class FunctionTool:
     """A Python function as a tool; calling it calls the function.
 
-    An `ExecutionContext` parameter, under any name, receives the context and is hidden from the
-    model. Functions that are not async run in a thread of their own.
+    A `ToolContext` parameter, under any name, is hidden from the model. Functions that are not
+    async run in a thread of their own.
     """
 
     is_output_markdown = False
 
     def __init__(
-        self, function: Function, *, name: str | None, kind: Kind, confirm: Confirm
+        self,
+        function: Function,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        kind: Kind = Kind.OTHER,
+        confirm: Confirm = False,
+        timeout: float | None = None,
     ) -> None:
         self.name = name or str(getattr(function, "__name__", ""))
         if not is_declarable(self.name):
@@ -275,14 +279,19 @@ class FunctionTool:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"{self.name}(): a generator has no single result to return")
         docstring = read_docstring(inspect.getdoc(function) or "")
-        if not docstring.summary:
+        if not (description or docstring.summary):
             raise TypeError(f"{self.name}() has no docstring; it is what tells a model its use")
+        if timeout is not None and not timeout > 0:
+            raise TypeError(f"{self.name}(): timeout has to be more than 0 seconds, not {timeout}")
+        if not isinstance(cast("object", confirm), bool) and not callable(confirm):
+            raise TypeError(f"{self.name}(): confirm has to be True, False or a function")
         self.function = function
         self.signature = Signature(function, docstring.parameters)
         self.display_name = self.name
-        self.description = docstring.summary
-        self.kind = kind
+        self.description = description or docstring.summary
+        self.kind = Kind(kind)
         self.confirm = confirm
+        self.timeout = timeout
         self.parameter_schema = self.signature.schema
         self.can_update_output = self.signature.context_parameter is not None
         self.__doc__ = function.__doc__
@@ -333,32 +342,58 @@ class FunctionInvocation:
         """The call, or the question that `confirm` returns; None when it was not set."""
         del context
         confirm = self._tool.confirm
-        if confirm is False:
+        prompt = confirm if isinstance(confirm, bool) else confirm(dict(self._params))
+        if prompt is False:
             return None
-        prompt = self.describe() if confirm is True else confirm(**self._values)
+        if prompt is True:
+            prompt = self.describe()
+        if not isinstance(cast("object", prompt), str):
+            kind = type(prompt).__name__
+            raise TypeError(f"confirm of {self._tool.name} returned {kind}, no text and no bool")
         return InfoConfirmation(title=f"Run {self._tool.display_name}?", prompt=prompt)
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
-        """Runs the function; its exceptions become the failure of this call."""
+        """Runs the function; its exceptions become the failure of this call. A result that cannot
+        be put to a model ends the run: the program is wrong, not the call."""
         boundary = Boundary()
-        reason = "it was left without a result"
+        reason = ""
+        returned: object = None
         try:
             with boundary:
-                return _result(await self._returned(context))
+                returned = await self._returned(ToolContext(context))
         except SystemExit:
             # sys.exit() in a tool must not end the host program.
             reason = "it called sys.exit()"
         if boundary.failure is not None:
             reason = one_line(boundary.failure)
-        return ToolResult.failed(f"{self._tool.name} failed: {reason}")
+        if reason:
+            return ToolResult.failed(f"{self._tool.name} failed: {reason}")
+        try:
+            return _result(returned)
+        except (TypeError, ValueError, RecursionError) as error:
+            kind = type(returned).__name__
+            message = f"{self._tool.name} returned {kind}, which cannot be put to a model: {error}."
+            if context.program is not None:
+                context.program.fail(message)
+            return ToolResult.failed(message)
 
-    async def _returned(self, context: ExecutionContext) -> object:
+    async def _returned(self, context: ToolContext[Any]) -> object:
         args, kwargs = self._tool.signature.bind(self._values, context)
         call = partial(self._tool.function, *args, **kwargs)
-        if inspect.iscoroutinefunction(self._tool.function):
-            return await call()
-        returned = await in_daemon_thread(call)
-        return await cast("Awaitable[object]", returned) if isawaitable(returned) else returned
+        limit = asyncio.timeout(self._tool.timeout)
+        try:
+            async with limit:
+                if inspect.iscoroutinefunction(self._tool.function):
+                    return await call()
+                returned = await in_daemon_thread(call)
+                if isawaitable(returned):
+                    return await cast("Awaitable[object]", returned)
+                return returned
+        except TimeoutError:
+            context.timed_out = limit.expired()
+            if limit.expired():
+                raise TimeoutError(f"it took longer than {self._tool.timeout:g} s") from None
+            raise
 
 
 @overload
@@ -367,32 +402,78 @@ def tool(function: Function, /) -> FunctionTool: ...
 
 @overload
 def tool(
-    *, name: str | None = None, kind: Kind = Kind.OTHER, confirm: Confirm = False
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    kind: Kind = Kind.OTHER,
+    confirm: Confirm = False,
+    timeout: float | None = None,
 ) -> Callable[[Function], FunctionTool]: ...
 
 
 def tool(
-    function: Function | None = None,
-    /,
-    *,
-    name: str | None = None,
-    kind: Kind = Kind.OTHER,
-    confirm: Confirm = False,
+    function: Function | None = None, /, **options: Any
 ) -> FunctionTool | Callable[[Function], FunctionTool]:
-    """Makes a function a tool, as `@tool` or `@tool(name=..., kind=..., confirm=...)`.
+    """Makes a function a tool, as `@tool` or `@tool(name=..., confirm=...)`.
 
     The docstring is the description; its section on parameters, or `Annotated[T, "..."]`,
     describes them; type hints give the schema, and a default makes a parameter optional. What the
-    function returns goes to the model: text as it is, `Part`s as media, anything else as JSON.
-    The program's own functions run without asking. `confirm=True` asks for approval before each
-    call; a function of the same arguments that returns the question does so in its words. Raises
-    TypeError for a function that cannot be put to a model.
+    function returns goes to the model: text as it is, `Part`s and `Image`s as media, anything else
+    as JSON. Raises TypeError for a function that cannot be put to a model.
+
+    Args:
+        name: instead of the function's name.
+        description: instead of the docstring's text.
+        kind: the category of the action; calls that change something (`Kind.EDIT`, …) run alone.
+        confirm: True asks a person before each call. A function of the arguments (a dict) returns
+            True, False, or the question in its own words; when it raises, the call does not run.
+        timeout: seconds after which the call fails. A function in a thread runs on; it can look at
+            `ToolContext.cancelled`.
     """
+    if function is not None:
+        return FunctionTool(function, **options)
+    return partial(FunctionTool, **options)
 
-    def decorate(decorated: Function) -> FunctionTool:
-        return FunctionTool(decorated, name=name, kind=kind, confirm=confirm)
 
-    return decorate if function is None else decorate(function)
+def as_tool(item: Any, where: str = "tools") -> Tool:
+    """A tool as it is, a function made into one. Raises TypeError, which begins with `where`."""
+    if callable(getattr(item, "build", None)):
+        return item
+    if not callable(item) or isinstance(item, type):
+        raise TypeError(f"{where}: {item!r:.60} is neither a tool nor a function")
+    return FunctionTool(item)
+
+
+class _TestProgram(msgspec.Struct):
+    deps: Any
+
+    async def ask_model(self, prompt: str) -> str:
+        """Refuses: there is no model."""
+        del prompt
+        raise ProgramError("ask_model needs an agent; this call runs without one.")
+
+    def fail(self, message: str) -> None:
+        """Leaves it to the result to say why."""
+
+
+async def call_tool(
+    tool: Tool | Callable[..., Any], args: Mapping[str, Any], *, deps: Any = None
+) -> ToolResult:
+    """Validates arguments, builds the call and executes it, without policy or approval: for tests.
+
+    The `error` of the result is None, or says why the call failed. Raises TypeError for what is no
+    tool.
+    """
+    if not isinstance(cast("object", args), Mapping):
+        raise TypeError(f"args has to be a mapping of arguments, not {args!r:.60}")
+    built = as_tool(tool, "tool").build(dict(args))
+    if isinstance(built, ToolFailure):
+        return ToolResult.failed(built.message, built.type)
+    boundary = Boundary()
+    with boundary:
+        return await built.execute(ExecutionContext(Path.cwd(), program=_TestProgram(deps)))
+    reason = "unknown" if boundary.failure is None else one_line(boundary.failure)
+    return ToolResult.failed(reason, ToolErrorType.UNHANDLED_EXCEPTION)
 
 
 def _result(returned: object) -> ToolResult:
@@ -405,10 +486,13 @@ def _result(returned: object) -> ToolResult:
             return ToolResult(llm_content=returned, display=returned)
         case Part():
             return ToolResult(llm_content=returned, display=_shown(returned))
+        case Image():
+            return _result(returned.part)
         case list() | tuple():
             items = cast("list[object]", returned)
-            if any(isinstance(item, Part) for item in items):
-                content = tuple(item if isinstance(item, Part) else _text(item) for item in items)
+            if any(isinstance(item, Part | Image) for item in items):
+                parts = (item.part if isinstance(item, Image) else item for item in items)
+                content = tuple(item if isinstance(item, Part) else _text(item) for item in parts)
                 return ToolResult(llm_content=content, display=_shown(content))
         case _:
             pass
@@ -417,7 +501,7 @@ def _result(returned: object) -> ToolResult:
 
 
 def _text(value: object) -> str:
-    """Converts a value to text; non-strings become JSON. Raises msgspec's error without a JSON
+    """A value as text, non-strings as JSON. Raises TypeError, ValueError for one without such a
     form."""
     return (
         value

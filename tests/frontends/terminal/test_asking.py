@@ -1,4 +1,4 @@
-"""What a person is shown of a call that waits, and what can be answered."""
+"""Approval dialogs: the call as shown, and the possible answers."""
 
 from typing import Any
 
@@ -232,12 +232,12 @@ def test_only_what_is_offered_can_be_answered_and_what_lasts_is_told():
 Allow this?
 > 1/y Yes, this once
   2/a Yes, always: commands that begin with `git status`, `ls`  for this session
-  3/t Yes, always this tool
-  4/v Yes, always this server
-  5/s Yes, always, and save it: commands like it  for good
-  6/e Change it first in your editor
+  3/t Yes, always allow this tool
+  4/v Yes, always allow this server
+  5/s Yes, always in all sessions: commands like it  saved
+  6/e Edit it first in your editor
   7/n No, and say why
-  Up/Down, a number or a letter; Enter takes it; Esc: no\
+  Use arrow keys, a number or a letter; Enter confirms; Esc rejects\
 """)
     assert {each.outcome for each in answers} == set(Outcome)
     assert len(answers) == len(menu.options)
@@ -259,10 +259,10 @@ def test_the_answers_on_a_servers_tool_say_what_each_of_them_is_about():
     menu, answers = choices(asked)
     assert [each.label for each in menu.options] == [
         "Yes, this once",
-        "Yes, always this tool: every call of do",
-        "Yes, always this server: every tool of the server srv",
-        "Yes, always, and save it: every call of do",
-        "Change it first in your editor",
+        "Yes, always allow this tool: every call of do",
+        "Yes, always allow this server: every tool of the server srv",
+        "Yes, always in all sessions: every call of do",
+        "Edit it first in your editor",
         "No, and say why",
     ]
     assert [each.outcome for each in answers][1:3] == [

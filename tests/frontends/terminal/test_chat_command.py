@@ -37,8 +37,8 @@ async def test_a_conversation_goes_on_from_where_it_was_saved_as_often_as_one_li
             "/chat list",
         )
     assert "Saved as 'My colours'." in shown
-    assert shown.count("'My colours' goes on as a session of its own.") == 2
-    assert f"What was said before: alhena --resume {first}" in shown
+    assert shown.count("'My colours' continues as a new session.") == 2
+    assert f"The previous conversation: alhena --resume {first}" in shown
     assert "1 saved conversation, the oldest first" in shown
     assert "now blue" in said(generator, 1)
     for turn in (2, 3):
@@ -54,7 +54,7 @@ async def test_what_was_said_is_shown_when_it_goes_on():
     async with sitting(generator, screen) as conversation:
         for each in ("words of mine", "/chat save x", "/clear", "other", "/chat resume x"):
             conversation.submit(each)
-        await screen.until(lambda: "as a session of its own" in screen.text)
+        await screen.until(lambda: "as a new session" in screen.text)
     behind = screen.text[screen.text.index("|Other.|") :]
     assert behind.index("> words of mine") < behind.index("The first answer.")
 
@@ -70,7 +70,7 @@ async def test_a_name_is_replaced_only_when_that_is_said():
         )  # fmt: skip
     assert "is saved as 'x' already" in shown
     assert shown.count("Saved as 'x'.") == 2
-    assert "'x' is not saved any more. Its session stays." in shown
+    assert "'x' is deleted. Its session stays." in shown
     assert shown.count("no conversation is saved as 'x'") == 2
     assert "No conversations are saved." in shown
 
@@ -83,7 +83,7 @@ async def test_what_cannot_be_saved_says_why():
         )
     assert "nothing was said yet." in shown
     assert shown.count("It is /chat list") == 2
-    assert "Nothing was said yet that could be shared." in shown
+    assert "Nothing to share yet." in shown
 
 
 async def test_a_session_that_could_not_be_recorded_says_why(project: Path, home: Path):
@@ -126,8 +126,8 @@ async def test_taken_up_before_anything_was_said_it_names_no_session_before():
     again = ListScreen()
     async with sitting(ScriptedGenerator(), again) as conversation:
         shown = await finished(conversation, again, "/chat resume x")
-    assert "'x' goes on as a session of its own." in shown
-    assert "What was said before" not in shown
+    assert "'x' continues as a new session." in shown
+    assert "The previous conversation" not in shown
 
 
 async def test_a_session_that_is_not_recorded_says_so():
@@ -172,12 +172,12 @@ EXPECTED = {
     "/help": "these commands and the keys",
     "/tools": "read_file",
     "/mcp": "No MCP servers are configured.",
-    "/memory": "There are no memory files.",
+    "/memory": "No memory files found.",
     "/policies": "rules hold in mode",
     "/stats": "tokens out",
     "/compress": "Nothing to compress.",
     "/chat": "No conversations are saved.",
-    "/restore": "There are no checkpoints",
+    "/restore": "No checkpoints.",
 }
 
 

@@ -60,7 +60,10 @@ async def test_what_a_compression_asks_the_model_is_in_the_statistics_and_said_o
     ("status", "words"),
     [
         ("compressed", "Chat history compressed from 9,000 to 1,000 tokens."),
-        ("content_truncated", "! Chat history did not fit any more; old parts of it were left"),
+        (
+            "content_truncated",
+            "! Chat history no longer fitted; the oldest parts were left",
+        ),
         (
             "failed_empty_summary",
             "! Chat history compression failed: the model returned no summary.",

@@ -61,11 +61,11 @@ async def sitting(
 
 
 async def finished(conversation: Conversation, screen: ListScreen, *texts: str) -> str:
-    """What was printed when these have been worked off."""
+    """Printed text once these have been processed."""
     for each in texts:
         conversation.submit(each)
     conversation.submit("/clear")
-    await screen.until(lambda: "A new conversation begins." in screen.text)
+    await screen.until(lambda: "Started a new conversation." in screen.text)
     return screen.text
 
 
@@ -153,7 +153,7 @@ async def test_an_approval_for_good_is_there_in_the_next_session(home: Path, pro
     generator = ScriptedGenerator(
         calling("run_shell_command", {"command": "touch one"}, id="1"), [text("Done.")]
     )
-    screen = ListScreen("and save it")
+    screen = ListScreen("in all sessions")
     async with sitting(generator, screen) as conversation:
         await finished(conversation, screen, "touch it")
     saved = (home / ".gemini" / "policies" / "auto-saved.toml").read_text(encoding="utf-8")
@@ -176,7 +176,7 @@ async def test_a_proposal_can_be_changed_in_an_editor(
     monkeypatch.setenv("EDITOR", str(editor))
     args = {"file_path": "a.txt", "content": "by machine\n"}
     generator = ScriptedGenerator(calling("write_file", args, id="1"), [text("I see.")])
-    screen = ListScreen("Change it first", "Yes, this once")
+    screen = ListScreen("Edit it first", "Yes, this once")
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "write")
     assert (project / "a.txt").read_text(encoding="utf-8") == "by hand\n"
@@ -190,7 +190,7 @@ async def test_an_editor_that_fails_is_told_and_the_question_comes_again(
     monkeypatch.setenv("EDITOR", "/no/such/editor")
     args = {"file_path": "a.txt", "content": "by machine\n"}
     generator = ScriptedGenerator(calling("write_file", args, id="1"), [text("I see.")])
-    screen = ListScreen("Change it first", None)
+    screen = ListScreen("Edit it first", None)
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "write")
     assert len(screen.menus) == 2

@@ -141,12 +141,12 @@ def test_a_session_that_is_taken_up_again_is_shown(server: ScriptedServer, proje
     environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_MODEL": "m"}
     assert alhena("-p", "what is in a.txt?", **environ).code == 0
     with at(server, "--resume") as terminal:
-        told = terminal.until("goes on.")
+        told = terminal.until("Resumed session ")
         assert "> what is in a.txt?" in told
         assert "✓ ReadFile a.txt" in told
         assert "\nIt has some words." in told
         assert "We are setting up the context" not in told
-        assert told.index("It has some") < told.index("goes on.")
+        assert told.index("It has some") < told.index("Resumed session ")
         terminal.until(PLACEHOLDER)
         leave(terminal)
 

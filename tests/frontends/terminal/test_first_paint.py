@@ -1,4 +1,4 @@
-"""What is loaded before the prompt is painted: the screen, and nothing of the agent."""
+"""Modules loaded before the prompt is painted: the screen's, none of the agent's."""
 
 from tests.test_fast_paths import MSGSPEC, loaded, rooms, third_party
 

@@ -35,7 +35,7 @@ async def test_restore_lists_goes_back_and_proposes_the_call_again(project: Path
     assert "1 checkpoint, the oldest first" in shown
     assert "Z-a.txt-write_file  before write_file a.txt" in shown
     assert "Put back: a.txt" in shown
-    assert "What the files were before that is kept: " in shown
+    assert "The files before this restore are kept in: " in shown
     assert shown.index("Put back: a.txt") < shown.index("|Done again.|")
     assert len(screen.menus) == 1
     assert (project / "a.txt").read_text() == "new"
@@ -59,7 +59,7 @@ async def test_undo_says_what_it_did_and_the_model_is_told_with_the_next_prompt(
     async with sitting(generator, screen, **ON) as conversation:
         shown = await finished(conversation, screen, "go", "/undo", "/undo", "well?")
     assert "Removed: a.txt" in shown
-    assert "There are no edits of this session to undo." in shown
+    assert "Nothing to undo: this session has edited no file." in shown
     assert not (project / "a.txt").exists()
     note, prompt = (part["text"] for part in generator.seen(2)[-1]["parts"])
     assert note.startswith("[The user has undone the changes of an earlier turn.")
@@ -71,9 +71,9 @@ async def test_without_checkpoints_both_say_so(project: Path):
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
         shown = await finished(conversation, screen, "/restore", "/restore x", "/undo")
-    assert "There are no checkpoints" in shown
+    assert "No checkpoints." in shown
     assert "there is no checkpoint 'x'" in shown
-    assert "There are no edits of this session to undo." in shown
+    assert "Nothing to undo: this session has edited no file." in shown
 
 
 async def test_what_a_name_hides_is_shown(project: Path):
@@ -96,7 +96,7 @@ async def test_what_the_person_changed_since_is_left_and_named(project: Path):
         await screen.until(lambda: "2 turns" in screen.text)
         (project / "a.txt").write_text("mine", encoding="utf-8")
         shown = await finished(conversation, screen, "/undo", "well?")
-    assert "Nothing of the last turn's edits was undone." in shown
+    assert "None of the last turn's edits were undone." in shown
     assert "Left as it is: a.txt (it has changed since that turn)" in shown
     assert (project / "a.txt").read_text() == "mine"
     assert [part["text"] for part in generator.seen(2)[-1]["parts"]] == ["well?"]

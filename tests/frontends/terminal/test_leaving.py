@@ -31,7 +31,7 @@ def test_a_signal_ends_the_session_in_good_order(
     command = "echo $$ > pid; sleep 60"
     server.reply(calling("run_shell_command", {"command": command}))
     with at(server, "--yolo", term=term) as terminal:
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         terminal.send("run" + ENTER)
         pid = int((project / "pid").read_text(encoding="utf-8"))
         terminal.process.kill(number)
@@ -119,7 +119,7 @@ def test_control_c_in_an_editor_is_the_editors(
     with at(server, EDITOR=str(editor)) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("write" + ENTER)
-        terminal.until("Change it first")
+        terminal.until("Edit it first")
         answer(terminal, "e")
         terminal.until("EDITING")
         terminal.send(CTRL_C)

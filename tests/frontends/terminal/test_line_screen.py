@@ -10,6 +10,7 @@ import pytest
 from alhena.frontends.terminal.line_screen import NO_ANSWER, LineScreen, picked_by
 from alhena.frontends.terminal.menu import Menu, Option
 from tests.frontends.terminal.test_screen import Somebody
+from tests.support.each import for_each
 
 ASKED = "Number (empty: no): "
 OPTIONS = tuple(Option(label=label, key=label[0]) for label in ("yes", "always", "no"))
@@ -71,7 +72,7 @@ async def test_a_number_or_a_letter_picks(
     assert at.somebody.done == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         *("a few tests are missing", "enter it elsewhere", "enter", "1 more thing: stop", "y not?"),

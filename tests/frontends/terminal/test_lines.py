@@ -90,7 +90,7 @@ Allow this?
       workspace files  for this
       session
   3/n No
-  Up/Down, a number or a letter…\
+  Use arrow keys, a number or a…\
 """)
     assert chosen == range(2, 5)
     assert menu_lines(menu, 32, rows=7)[0] == rows
@@ -101,7 +101,7 @@ Allow this?
       workspace files  for this
       session, 2 of 3
   3/n No  3 of 3
-  Up/Down, a number or a letter…\
+  Use arrow keys, a number or a…\
 """)
 
 
@@ -117,7 +117,7 @@ def test_in_very_few_rows_the_selected_option_alone_is_whole():
 def test_what_the_keys_of_a_menu_do_is_said_only_when_they_do_it():
     menu = Menu(title="Which?", options=(Option(label="One"),))
     for note, counts, pointer, hint in (
-        ("", True, "> 1 One", "  Up/Down"),
+        ("", True, "> 1 One", "  Use arrow keys"),
         ("", False, "· 1 One", "  …"),
         ("Wait.", False, "· 1 One", "  Wait."),
     ):

@@ -30,7 +30,7 @@ def having(**servers: Any) -> dict[str, Any]:
 
 
 async def said(conversation: Conversation, screen: ListScreen, what: str, shown: str) -> str:
-    """What stands there once `what` has been carried out; `shown` is part of it."""
+    """Output of `what`; `shown` is part of it."""
     before = len(screen.text)
     conversation.submit(what)
     await screen.until(lambda: shown in screen.text[before:])
@@ -56,7 +56,7 @@ async def test_all_servers_are_listed_with_what_they_have(project: Path, tmp_pat
         assert listed.count("/nowhere/at-all") == 1
         assert "✗ wrong not connected: settings: mcpServers.wrong.command" in listed
         told = await said(conversation, screen, "/mcp desc", "3 MCP servers")
-        assert "resource kitchen://menu: What there is." in told
+        assert "resource kitchen://menu: The menu." in told
         assert '"properties"' not in told
         assert '"properties"' in await said(conversation, screen, "/mcp schema", "3 MCP servers")
 

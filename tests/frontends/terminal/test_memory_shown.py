@@ -25,7 +25,7 @@ async def test_memory_is_shown_listed_and_read_anew(home: Path):
         put(home, ".gemini/GEMINI.md", "second wish")
         conversation.submit("/memory refresh")
         await screen.until(lambda: screen.text.count("Memory Files") == 2)
-        assert "Read anew: " in screen.text
+        assert "Reloaded: " in screen.text
         conversation.submit("/memory list")
         await screen.until(lambda: screen.text.count("Memory Files") == 3)
         assert "second wish" not in screen.text
@@ -40,4 +40,4 @@ async def test_memory_is_shown_listed_and_read_anew(home: Path):
 async def test_without_files_it_says_so():
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
-        assert "There are no memory files." in await finished(conversation, screen, "/memory")
+        assert "No memory files found." in await finished(conversation, screen, "/memory")

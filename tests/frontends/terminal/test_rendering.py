@@ -1,4 +1,4 @@
-"""What a model writes in Markdown is on the screen, all of it but Markdown's own marks."""
+"""Markdown on the screen: all of the text, without the marks."""
 
 import re
 from collections import Counter
@@ -16,6 +16,7 @@ from alhena.frontends.terminal.markdown import (
     LabelledCode,
     rendered,
 )
+from tests.support.each import for_each
 
 SGR = re.compile(r"\x1b\[[\d;]*m")
 
@@ -29,7 +30,7 @@ def letters(text: str) -> Counter[str]:
     return Counter(char for char in text if not char.isspace() and char not in MARKS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "if a<b and c>d then List<int>",
@@ -53,7 +54,7 @@ def test_what_is_no_mark_stands_as_it_was_written(text: str):
     assert rows(text) == text.split("\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("# H <T>", ["H <T>"]),

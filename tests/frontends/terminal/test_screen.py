@@ -57,7 +57,7 @@ class Somebody:
 
 
 class Written(io.StringIO):
-    """What was written, and when there is more of it."""
+    """Collects output, and tells when there is more."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ async def test_a_question_takes_the_place_of_the_input_line_and_gives_it_back():
     menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"), Option(label="No", key="n")))
     async with shown() as made:
         asked = asyncio.create_task(made.screen.choose(menu))
-        await made.until("Up/Down")
+        await made.until("Use arrow keys")
         made.keys.send_text("\x1b[B\r")
         assert await asked == {1}
         somebody = Somebody()
@@ -189,7 +189,7 @@ async def test_a_question_stands_there_only_when_what_it_is_about_is_written():
         text = made.written.getvalue()
         assert text.index("its end") < text.index("why: it is so") < text.index("Allow?")
         made.keys.send_text("\r")  # at what could not be read yet
-        await made.until("Up/Down")
+        await made.until("Use arrow keys")
         assert not asked.done()
         made.keys.send_text("\r")
         assert await asked == {0}
@@ -233,9 +233,9 @@ async def test_words_that_are_no_answer_go_to_the_input_line():
         made.screen.hands.attach(somebody)
         asked = asyncio.create_task(made.screen.choose(menu))
         await made.until("Allow?")
-        await made.until("Up/Down")
+        await made.until("Use arrow keys")
         made.keys.send_text("later\x1b[200~ on\x1b[201~")
-        await made.until("That was typing, no answer.")
+        await made.until("You were typing, so")
         asked.cancel()
         await asyncio.wait({asked})
         made.keys.send_text("!\r")
@@ -253,7 +253,7 @@ async def test_enter_that_was_meant_for_what_was_begun_is_no_answer(keys: str):
         made.keys.send_text(keys)
         await made.until(keys.strip("\x12"))
         asked = asyncio.create_task(made.screen.choose(menu))
-        await made.until("Up/Down")
+        await made.until("Use arrow keys")
         made.keys.send_text("\r")
         await made.until("Was that meant for what you were typing?")
         assert not asked.done()
@@ -267,17 +267,17 @@ async def test_enter_that_was_meant_for_what_was_begun_is_no_answer(keys: str):
     ("keys", "seen"),
     [
         ("y\x7f", "…"),
-        ("y\x1b[D", "That was typing"),
-        ("y\x17", "That was typing"),
-        ("y\r", "That was typing"),
-        ("y\x1b[200~es\x1b[201~", "That was typing"),
+        ("y\x1b[D", "You were typing"),
+        ("y\x17", "You were typing"),
+        ("y\r", "You were typing"),
+        ("y\x1b[200~es\x1b[201~", "You were typing"),
     ],
 )
 async def test_a_letter_with_other_keys_of_a_line_behind_it_is_no_answer(keys: str, seen: str):
     menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
     async with shown() as made:
         asked = asyncio.create_task(made.screen.choose(menu))
-        await made.until("Up/Down")
+        await made.until("Use arrow keys")
         made.written.truncate(0)
         made.keys.send_text(keys)
         await made.until(seen)

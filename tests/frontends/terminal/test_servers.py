@@ -77,5 +77,5 @@ def test_a_question_shows_what_the_server_says_and_what_of_it_changed() -> None:
     assert "\n    with in sub, TOKEN, NODE_OPTIONS=${X_TOKEN}\n" in shown
     assert "\x1b" not in shown
     assert "1,006 characters more" in shown
-    assert "! It is not as it was when it was approved:" in shown
+    assert "! It has changed since it was approved:" in shown
     assert "+ Pays all." in shown

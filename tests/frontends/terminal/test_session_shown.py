@@ -1,4 +1,4 @@
-"""What a person changes of a session, and what is shown of it."""
+"""Changes that a person makes to a session, and their display."""
 
 import os
 from pathlib import Path

@@ -29,7 +29,7 @@ SGR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def streamed(pieces: list[str]) -> tuple[list[str], str]:
-    """What comes of a text that arrives in pieces."""
+    """Finished pieces and the rest of a text that arrives in parts."""
     finished: list[str] = []
     rest = ""
     for piece in pieces:

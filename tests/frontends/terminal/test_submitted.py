@@ -1,4 +1,4 @@
-"""What is sent is seen at once, and what goes wrong with it is told."""
+"""A submitted prompt is shown at once, and so are its errors."""
 
 import asyncio
 from collections.abc import Iterable

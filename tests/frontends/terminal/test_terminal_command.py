@@ -33,7 +33,7 @@ DOWN = "\x1b[B"
 @pytest.mark.requirement("CLI-02")
 def test_the_prompt_is_painted_and_the_terminal_given_back(server: ScriptedServer):
     with at(server) as terminal:
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         shown = terminal.until(PLACEHOLDER)
         assert "> " + PLACEHOLDER in shown
         assert "default  m" in terminal.until("default  m")
@@ -92,7 +92,7 @@ def test_a_command_is_refused_with_a_reason_that_the_model_hears(
         terminal.until("$ touch x")
         terminal.until("No, and say why")
         answer(terminal, "n")
-        terminal.until("What should be done instead?")
+        terminal.until("What should the model do instead?")
         terminal.send("use mkdir" + ENTER)
         terminal.until("As you like.")
         leave(terminal)
@@ -132,7 +132,7 @@ def test_a_proposal_is_changed_in_the_editor_and_confirmed_again(
     with at(server, EDITOR=str(editor)) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("write" + ENTER)
-        terminal.until("Change it first")
+        terminal.until("Edit it first")
         answer(terminal, "e")
         terminal.until("EDITING")
         terminal.send("by hand\n")
@@ -163,7 +163,7 @@ def test_escape_interrupts_a_command_and_kills_it(server: ScriptedServer, projec
 
 def test_control_c_clears_then_leaves(server: ScriptedServer):
     with at(server) as terminal:
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         terminal.send("half a thought")
         terminal.until("> half a thought")
         terminal.send(CTRL_C)
@@ -248,7 +248,7 @@ def test_an_earlier_prompt_comes_back_in_the_next_session(server: ScriptedServer
         terminal.until("One.")
         leave(terminal)
     with at(server) as terminal:
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         terminal.send("\x1b[A")
         terminal.until("> remember me")
         terminal.send(CTRL_C)
@@ -336,21 +336,21 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
     args = {"file_path": "a.txt", "content": "x\n"}
     server.reply(calling("write_file", args), calling("write_file", args), sse(text("**Done.**")))
     with at(server, term="dumb") as terminal:
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         terminal.send("write it\n")
         terminal.until("Number (empty: no):")
         assert not (project / "a.txt").exists()
         terminal.send("a nonsense\n")
-        terminal.until("That is no answer")
+        terminal.until("Not a valid answer")
         terminal.until("Number (empty: no):", times=2)
         assert not (project / "a.txt").exists()
         terminal.send("n\n")
-        terminal.until("What should be done instead?")
+        terminal.until("What should the model do instead?")
         terminal.send("again\n")
         terminal.until("Number (empty: no):", times=3)
         terminal.send("1\n")
         terminal.until("**Done.**")
-        terminal.until("s\n>")
+        terminal.until("s\n>", times=2)
         assert terminal.screen.text.count("\n>") == 3  # at the beginning, what was said, at the end
         terminal.send("/help\n")
         told = terminal.until("next prompt\n>")

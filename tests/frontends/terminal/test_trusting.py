@@ -168,7 +168,7 @@ def test_a_terminal_of_plain_lines_asks_too(
         terminal.until("Number (empty: no)")
         terminal.send("4\r")
         terminal.until("DO_NOT_TRUST is written")
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         terminal.send(CTRL_D)
         terminal.ended()
     assert list(json.loads(home.joinpath(*LIST).read_text(encoding="utf-8")).values()) == [

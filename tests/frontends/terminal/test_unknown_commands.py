@@ -7,6 +7,7 @@ import pytest
 from alhena.frontends.arguments import run_parser
 from alhena.frontends.cli.main import COMMANDS as SHELL_COMMANDS
 from alhena.frontends.terminal.commands import COMMANDS, INSTEAD, unknown_words
+from tests.support.each import for_each
 
 NAMES = [name for each in COMMANDS for name in (each.name, *each.aliases)]
 
@@ -24,7 +25,7 @@ def test_what_is_like_no_command_gets_no_guess(name: str):
     assert unknown_words(name, NAMES).endswith(". See /help.")
 
 
-@pytest.mark.parametrize("name", INSTEAD)
+@for_each("name", INSTEAD)
 def test_a_command_of_the_reference_is_told_how_the_same_is_done(name: str):
     assert name not in NAMES
     said = unknown_words(name.upper(), NAMES)

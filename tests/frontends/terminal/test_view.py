@@ -1,4 +1,4 @@
-"""What a person sees of events: pure, so that no terminal is needed."""
+"""Events as text on the screen: pure, so that no terminal is needed."""
 
 from typing import Any
 

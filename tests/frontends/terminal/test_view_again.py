@@ -1,4 +1,4 @@
-"""What a person sees of requests that fail, and of what is long or in Markdown."""
+"""Failed requests, long texts and Markdown on the screen."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def test_text_that_is_taken_back_is_gone_or_said_to_be_void():
     assert text == snapshot("""\
 |One part.|
 
-! The answer above was cut off; it begins anew.
+! The answer above was cut off; it starts again.
 
 |All of it.|
 

@@ -1,10 +1,9 @@
-"""What is typed: paths behind an @, commands, completions, and what was typed before."""
+"""Input: paths after an @, commands, completions, and the history of prompts."""
 
 import os
 import stat
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
@@ -22,9 +21,10 @@ from alhena.frontends.terminal.entry import (
 )
 from alhena.frontends.terminal.lines import plain
 from alhena.wire.content import Blob, FunctionResponse, Part
+from tests.support.each import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prompt", "paths"),
     [
         ("look at @src/a.py, please", ("src/a.py",)),
@@ -102,8 +102,8 @@ def test_the_terminals_page_names_every_key_and_command():
 
 
 def test_an_unknown_command_is_answered_with_the_nearest():
-    assert plain(unknown("hlep")) == "Unknown command /hlep. Did you mean /help?"
-    assert plain(unknown("zzzz")) == "Unknown command /zzzz. See /help."
+    assert plain(unknown("hlep", ())) == "Unknown command /hlep. Did you mean /help?"
+    assert plain(unknown("zzzz", ())) == "Unknown command /zzzz. See /help."
 
 
 def completed(text: str, cwd: Path) -> list[str]:
@@ -113,7 +113,7 @@ def completed(text: str, cwd: Path) -> list[str]:
 
 def test_commands_are_completed_at_the_beginning_only(project: Path):
     assert completed("/h", project) == ["/help", "/hooks"]
-    assert completed("/", project) == [name for name, _ in command_names()]
+    assert completed("/", project) == [f"/{name}" for name, _ in command_names()]
     assert completed("say /h", project) == []
     assert completed("/help x", project) == []
 

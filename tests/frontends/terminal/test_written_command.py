@@ -110,9 +110,9 @@ def test_in_a_dumb_terminal_the_editor_gets_what_is_typed(
     server.reply(calling("write_file", args), sse(text("I see.")))
     script = 'echo EDITING; read answer; echo "$answer" > "$1"; echo WRITTEN'
     with at(server, term="dumb", EDITOR=editor(tmp_path, script)) as terminal:
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         terminal.send("write\n")
-        terminal.until("Change it first")
+        terminal.until("Edit it first")
         terminal.until("Number (empty: no):")
         terminal.send("e\n")
         terminal.until("EDITING")
@@ -131,7 +131,7 @@ def test_in_a_dumb_terminal_control_c_stops_what_runs(server: ScriptedServer, pr
     os.mkfifo(project / "alive")
     server.reply(calling("run_shell_command", {"command": "exec sleep 60 > alive"}))
     with at(server, "--yolo", term="dumb") as terminal:
-        terminal.until("/help tells")
+        terminal.until("/help lists")
         terminal.send("run\n")
         with (project / "alive").open(encoding="utf-8") as alive:
             terminal.process.kill(signal.SIGINT)

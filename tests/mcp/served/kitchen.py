@@ -147,7 +147,7 @@ def review(file: str, focus: str = "everything") -> str:
 
 @kitchen.resource("kitchen://menu", mime_type="text/plain")
 def menu() -> str:
-    """What there is."""
+    """The menu."""
     return "soup"
 
 

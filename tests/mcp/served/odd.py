@@ -163,7 +163,7 @@ BEHAVIOURS = {
 
 
 def call(request: dict[str, Any]) -> None:
-    """What a tool does stands in the script under its name."""
+    """Runs a tool: its behaviour is in the script under its name."""
     does: dict[str, Any] = SCRIPT.get("does", {}).get(request["params"]["name"], {})
     BEHAVIOURS[does.get("do", "echo")](request, does)
 

@@ -11,6 +11,7 @@ from alhena.models.auth.exchange import PASTE_PAGE, OAuthClient
 from alhena.models.auth.login import LoginWays, NoAnswerError
 from alhena.models.errors import CredentialsError
 from tests.models.auth.kit import ScriptedPerson, kept, login
+from tests.support.each import for_each
 from tests.support.google import ADDRESS, GoogleServer
 
 PASTED = LoginWays(browser=False)
@@ -77,7 +78,7 @@ async def test_a_wrong_client_is_told_without_its_secret(google: GoogleServer, h
     assert "GOCSPX" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "platform", "found"),
     [
         ({"DISPLAY": ":0"}, "linux", True),

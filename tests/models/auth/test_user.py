@@ -1,4 +1,4 @@
-"""What was kept of a login: used as long as it holds, renewed once for all who share it."""
+"""Stored logins: used while valid, renewed once for all processes."""
 
 import asyncio
 import subprocess

@@ -3,7 +3,7 @@
 from typing import Any
 
 from alhena.models.auth.tokens import BearerAccess, FixedToken, TokenSource
-from alhena.models.code_assist.generator import CodeAssist, code_assist
+from alhena.models.providers.code_assist import CodeAssist, code_assist
 from alhena.wire.content import Content, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

@@ -8,8 +8,8 @@ import pytest
 from alhena.config.errors import ConfigError
 from alhena.errors import ModelError, ServerFaultError, StreamCutError
 from alhena.models.auth.tokens import AccessToken, RenewedTokens
-from alhena.models.code_assist.generator import code_assist
 from alhena.models.errors import CredentialsError, RequestRejectedError, ValidationRequiredError
+from alhena.models.providers.code_assist import code_assist
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from tests.models.asking import chunks, texts

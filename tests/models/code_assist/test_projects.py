@@ -6,7 +6,7 @@ import pytest
 
 from alhena.errors import ModelError
 from alhena.models.errors import CapacityError, CredentialsError, QuotaError
-from alhena.models.retry.quota import SHARED
+from alhena.models.quota import SHARED
 from tests.models.asking import api
 from tests.models.asking import asked as asked_of_api
 from tests.models.code_assist.kit import asked, generator
@@ -25,7 +25,7 @@ def refusal(code: int, reason: str, domain: str = "googleapis.com", **metadata: 
 
 
 async def failure(google: GoogleServer, reply: Any, **environ: str) -> ModelError:
-    """What a request to Code Assist ends in."""
+    """Error of a request to Code Assist."""
     google.routes["/v1internal:generateContent"] = lambda _: reply
     ask = generator(google, **environ)
     with pytest.raises(ModelError) as caught:

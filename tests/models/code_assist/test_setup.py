@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from alhena.errors import ModelError
-from alhena.models.code_assist.account import IneligibleAccountError, ProjectRequiredError
 from alhena.models.errors import CredentialsError, RequestRejectedError, ValidationRequiredError
+from alhena.models.providers.code_assist_setup import IneligibleAccountError, ProjectRequiredError
 from alhena.wire.errors import DecodeError
 from tests.models.asking import chunks, texts
 from tests.models.code_assist.kit import Slept, asked, generator

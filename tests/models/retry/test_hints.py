@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.models.retry.quota import (
+from alhena.models.quota import (
     FAR_S,
     duration_s,
     retry_after_ms,
@@ -15,11 +15,12 @@ from alhena.models.retry.quota import (
     retry_hint,
 )
 from alhena.wire.errors import ApiStatus
+from tests.support.each import for_each
 
 NOON = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "date", "seconds"),
     [
         ("120", "", 120),
@@ -50,7 +51,7 @@ def test_a_wait_may_be_told_in_milliseconds(header: str, seconds: float | None):
 
 
 @pytest.mark.requirement("WIRE-18")
-@pytest.mark.parametrize(
+@for_each(
     ("message", "seconds"),
     [
         ("Rate limit reached (TPM): Limit 30000. Please try again in 8s.", 8),
@@ -82,7 +83,7 @@ def test_any_message_gives_a_wait_or_none(message: str):
     assert seconds is None or 0 <= seconds <= FAR_S
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "seconds"),
     [
         ("2.5s", 2.5),

@@ -1,4 +1,4 @@
-"""How long and how often."""
+"""Number and length of waits."""
 
 import errno
 import socket
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, NetworkError, ServerFaultError, StreamCutError
 from alhena.models.errors import CapacityError, QuotaError, RecordingError
-from alhena.models.retry.generator import RetryPolicy, retry_policy
-from alhena.models.retry.retry_class import Manner, Patience, manner_of
+from alhena.models.retry import Manner, Patience, RetryPolicy, manner_of, retry_policy
 from alhena.wire.errors import DecodeError, EncodeError, SseError
+from tests.support.each import for_each
 
 
 def waits(error: AlhenaError, policy: RetryPolicy | None = None, chance: float = 0) -> list[float]:
@@ -128,7 +128,7 @@ def tls(reason: str) -> ssl.SSLError:
 CUT = ConnectionResetError(errno.ECONNRESET, "reset")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "always", "with_fetch_errors"),
     [
         (network(CUT), Manner.BACKOFF, Manner.BACKOFF),
@@ -150,7 +150,6 @@ CUT = ConnectionResetError(errno.ECONNRESET, "reset")
         (network(ValueError()), Manner.NEVER, Manner.BACKOFF),
         (network(), Manner.BACKOFF, Manner.BACKOFF),
     ],
-    ids=str,
 )
 def test_a_network_error_is_judged_by_what_caused_it(
     error: NetworkError, always: Manner, with_fetch_errors: Manner

@@ -20,8 +20,9 @@ from alhena.models.errors import (
     ValidationRequiredError,
     ZeroQuotaError,
 )
-from alhena.models.retry.retry_class import Manner, manner_of
+from alhena.models.retry import Manner, manner_of
 from alhena.models.status import Asked, api_error, refusal
+from tests.support.each import for_each
 
 ASKED = Asked("gemini-2.5-pro", "https://api.example", ("s3cret-key",))
 CODE_ASSIST = "cloudcode-pa.googleapis.com"
@@ -53,7 +54,7 @@ MINUTE = "GenerateRequestsPerMinutePerProjectPerModel"
 
 
 @pytest.mark.requirement("WIRE-18")
-@pytest.mark.parametrize(
+@for_each(
     ("code", "message", "details", "expected", "hint"),
     [
         (429, "slow down", [], QuotaError, None),
@@ -125,7 +126,7 @@ def test_errors_are_told_apart_by_what_the_service_says(
         ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "details", "manner"),
     [
         (429, [], Manner.BACKOFF),

@@ -9,7 +9,7 @@ import pytest
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
 from alhena.events import RetryEvent
 from alhena.models.errors import CredentialsError, DailyQuotaError
-from alhena.models.retry.generator import RetryingGenerator, RetryPolicy
+from alhena.models.retry import RetryingGenerator, RetryPolicy
 from tests.models.asking import api, asked, chunks, contents, listening, texts
 from tests.support.server import Reply, ScriptedServer, json_reply, sse, text
 
@@ -17,7 +17,7 @@ UNAVAILABLE = json_reply({"error": {"code": 503, "message": "later"}}, status=50
 
 
 class Waits:
-    """What was waited, and what was told."""
+    """Recorded waits and notices."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

@@ -1,14 +1,14 @@
-"""Which generators of a session are asked again."""
+"""Generators of a session that retry."""
 
 from pathlib import Path
 
 import pytest
 
-from alhena.models.demo import DemoGenerator
-from alhena.models.gemini_api import GeminiApi
-from alhena.models.recorded import Recorder
-from alhena.models.retry.generator import REPLAY, RetryingGenerator, RetryPolicy
-from alhena.models.select import ModelChoice, choose_generator
+from alhena.models.providers.demo import DemoGenerator
+from alhena.models.providers.gemini_api import GeminiApi
+from alhena.models.providers.recorded import Recorder
+from alhena.models.providers.select import ModelChoice, choose_generator
+from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
 
 POLICY = RetryPolicy(max_attempts=3)
 KEY = {"GEMINI_API_KEY": "k"}

@@ -1,4 +1,4 @@
-"""What real bash does with a command, seen through a shell that finds no program at all."""
+"""Behaviour of real bash, run in a shell that finds no programs."""
 
 import contextlib
 import os

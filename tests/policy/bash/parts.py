@@ -13,7 +13,7 @@ def part(command: str) -> Part:
 
 
 def reaches(command: str) -> tuple[Reach, ...]:
-    """What each part of a command line comes down to."""
+    """Reach of each part of a command line."""
     return tuple(reach(p) for p in analyse(command).parts)
 
 
@@ -29,7 +29,7 @@ def complete(command: str) -> bool:
 
 
 def meant(prefix: str, command: str) -> Match:
-    """How well a restricting rule with this prefix is meant for a command line."""
+    """Match of a restricting rule with this prefix against a command line."""
     found = [restricts(prefix, c) for r in reaches(command) for c in r.commands]
     best = max(found, default=Match.NO)
     return best if complete(command) else max(best, Match.MAYBE)

@@ -9,7 +9,7 @@ from pathlib import Path
 from alhena.policy.bash.model import Part
 from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import not_read_only
-from alhena.policy.bash.readonly.grammar import listed
+from alhena.policy.bash.readonly_words import listed
 
 LINES = Path(__file__).parent
 BASH = shutil.which("bash") or "/bin/bash"

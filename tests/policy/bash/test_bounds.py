@@ -6,6 +6,7 @@ import pytest
 from alhena.policy.bash import reading as bounds
 from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.reading import Budget, TooMuchError, parse
+from tests.support.each import for_each
 
 KIB = 1024
 
@@ -77,7 +78,7 @@ ENDLESS = [
 ]
 
 
-@pytest.mark.parametrize("unit", ENDLESS, ids=ascii)
+@for_each("unit", ENDLESS)
 def test_a_command_of_64_kib_that_is_all_operators_is_not_complete(unit: str) -> None:
     analysis = analyse(repeated(unit))
     assert not analysis.complete
@@ -153,7 +154,7 @@ def test_the_parser_stops_after_a_number_of_steps() -> None:
     assert budget.marks == bounds.MAX_MARKS - 180
 
 
-@pytest.mark.parametrize("character", ["\r", "\x1b", "\x07", "\x7f", "\x9b", "\u200b", "\u202e",
+@for_each("character", ["\r", "\x1b", "\x07", "\x7f", "\x9b", "\u200b", "\u202e",
                                        "\u00a0", "\u2028", "\ufeff", "\ud800", "\u2066",
                                        "\u2800", "\u3164", "\u115f", "\ufe0f", "\ufe00"])  # fmt: skip
 def test_a_character_that_cannot_be_seen_is_a_doubt(character: str) -> None:

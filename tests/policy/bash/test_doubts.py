@@ -1,9 +1,8 @@
-"""What keeps a rule from allowing: code in data, changed meanings, words known only later."""
-
-import pytest
+"""Reasons that keep a rule from allowing: code in data, changed meanings, unknown words."""
 
 from alhena.policy.bash.reader import analyse
 from tests.policy.bash.oracle import certain
+from tests.support.each import for_each
 
 DOUBTED = [
     *("$X x", "${X}", "$(a) b", "`a` b", "a* b", "{a,b} c", "~/a", "[ab] c", "a$X", "<(a)", '"$X"'),
@@ -125,7 +124,7 @@ DOUBTED = [
 ]
 
 
-@pytest.mark.parametrize("command", DOUBTED, ids=ascii)
+@for_each("command", DOUBTED)
 def test_nothing_that_may_mean_something_else_is_certain(command: str) -> None:
     analysis = analyse(command)
     assert analysis.doubts
@@ -177,7 +176,7 @@ CERTAIN = [
 ]
 
 
-@pytest.mark.parametrize("command", CERTAIN, ids=ascii)
+@for_each("command", CERTAIN)
 def test_everyday_commands_are_certain(command: str) -> None:
     analysis = analyse(command)
     assert certain(analysis), analysis.doubts

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.bash.hazards.judge import hazard
+from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
 from tests.policy.bash.parts import part
+from tests.support.each import for_each
 
 HAZARDOUS = [
     *("find . -delete", "find . -name x -exec rm {} +", "find . -ok ls \\;", "find . -fprint f"),
@@ -68,18 +69,18 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", HAZARDOUS)
+@for_each("command", HAZARDOUS)
 def test_a_hazard_is_seen(command: str) -> None:
     assert hazard(part(command), ()) is not None
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@for_each("command", HARMLESS)
 def test_everyday_arguments_are_no_hazard(command: str) -> None:
     only = part(command.rsplit("| ", 1)[-1] if "| xargs" in command else command)
     assert hazard(only, ()) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("named", "command", "hazardous"),
     [
         ("find . -delete", "find . -delete", False),
@@ -147,30 +148,24 @@ def test_an_unknown_word_among_the_arguments_of_sort_is_a_hazard(words: list[str
         assert hazard(Part(text="", words=tuple(known)), ()) is not None
 
 
-@pytest.mark.parametrize(
-    ("script", "effect"),
-    [
+@for_each(("script", "effect"), [
         *((s, ScriptEffect.NONE) for s in ("", "p", "1,5p", "s/a/b/gI2p", "$!N;P;D", "/x/{p;q}", "y/abc/wxe/")),
         *((s, ScriptEffect.NONE) for s in ("s/[^/]*$//", "s/[]/]/w/", "/[/]w f/p", "a w f", "0~3p", "\\,a,d", ":a;N;$!ba")),
-        *((s, ScriptEffect.WRITES) for s in ("w f", "W f", "s/a/b/w f", "s/a/b/gw f", "/x/w f", "p;w f", "p\nw f", "{w f\n}")),
+        *((s, ScriptEffect.WRITES) for s in ("w f", "W f", "#\\\nw f", "s/a/b/w f", "s/a/b/gw f", "/x/w f", "p;w f", "p\nw f", "{w f\n}")),
         *((s, ScriptEffect.WRITES) for s in ("s/\\//x/;w f", "y/a\\/b/xyz/;w f", "s,/,x,w f", "1!w f", "$ w f")),
         *((s, ScriptEffect.RUNS) for s in ("e", "1e ls", "s/a/b/e", "s/a/b/ge", "s|a|b|;e x", "w f\ne ls")),
         *((s, ScriptEffect.UNKNOWN) for s in ("s/a", "s/a/b/Z", "k", "/x", "s/[/b/", "1,")),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_sed_script_is_read_to_its_end(script: str, effect: ScriptEffect) -> None:
     assert sed_effect(script) is effect
 
 
-@pytest.mark.parametrize(
-    ("program", "effect"),
-    [
+@for_each(("program", "effect"), [
         *((p, ScriptEffect.NONE) for p in ("", "{print $1}", "$3 > 100", "/a|b/", "{print ($1>$2)}", "NR>1 && $2 || $3")),
         *((p, ScriptEffect.NONE) for p in ('{print "a|b>c"}', "/a/{print} /b>c|d/{print}", "{x=$1/2; y=$2/3} x>y", '{printf "%s>", $1}')),
         *((p, ScriptEffect.WRITES) for p in ('{print > "f"}', '{print $1 >> "f"}', '{print(a) > "f"}', "{print a/b > c/d}", "{print $1 > 5}")),
         *((p, ScriptEffect.RUNS) for p in ('BEGIN{system("x")}', '{print | "x"}', '"x" | getline', '{print |& "x"}', '@load "x"', "@f()")),
         *((p, ScriptEffect.UNKNOWN) for p in ('if (x) /"/; print > "x"', '"|', "x++ /a|b/ 1", "/|")),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_an_awk_program_is_read_to_its_end(program: str, effect: ScriptEffect) -> None:
     assert awk_effect(program) is effect

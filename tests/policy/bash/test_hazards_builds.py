@@ -2,8 +2,9 @@
 
 import pytest
 
-from alhena.policy.bash.hazards.judge import hazard
+from alhena.policy.bash.hazards import hazard
 from tests.policy.bash.parts import part
+from tests.support.each import for_each
 
 ONE_WORD = [
     *("make -C ../evil", "make -C/evil", "make --directory=/evil", "make -j 'SHELL=./evil'", "make -sC ../evil"),
@@ -64,22 +65,22 @@ def found(command: str, count: int) -> str | None:
     return hazard(only, tuple(word.text for word in only.words[:count]))
 
 
-@pytest.mark.parametrize("command", ONE_WORD)
+@for_each("command", ONE_WORD)
 def test_beyond_the_program_that_a_rule_names_a_hazard_is_seen(command: str) -> None:
     assert found(command, 1) is not None
 
 
-@pytest.mark.parametrize("command", TWO_WORDS)
+@for_each("command", TWO_WORDS)
 def test_beyond_the_subcommand_that_a_rule_names_a_hazard_is_seen(command: str) -> None:
     assert found(command, 2) is not None
 
 
-@pytest.mark.parametrize("command", PLAIN)
+@for_each("command", PLAIN)
 def test_ordinary_arguments_of_builds_are_none(command: str) -> None:
     assert found(command, 1) is None
 
 
-@pytest.mark.parametrize("command", PLAIN_TWO)
+@for_each("command", PLAIN_TWO)
 def test_nor_are_those_of_their_subcommands(command: str) -> None:
     assert found(command, 2) is None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.policy.bash.hazards.judge import hazard
+from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.programs import program
 from tests.support.patience import PATIENCE_S

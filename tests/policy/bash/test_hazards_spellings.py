@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alhena.policy.bash.hazards.judge import hazard
+from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.programs import (
     ONE_DASH,
@@ -14,6 +14,7 @@ from alhena.policy.programs import (
     all_programs,
     program,
 )
+from tests.support.each import for_each
 
 _CODE = {
     "awk": 'BEGIN{system("x")}',
@@ -82,7 +83,7 @@ JUDGED = [
 ]
 
 
-@pytest.mark.parametrize("key", JUDGED)
+@for_each("key", JUDGED)
 def test_every_option_of_a_table_is_seen_in_every_spelling(key: str) -> None:
     table = program(key)
     assert table is not None

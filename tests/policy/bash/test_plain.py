@@ -8,6 +8,7 @@ from alhena.policy.bash.reader import MAX_LENGTH, read_plain
 from alhena.policy.bash.reading import Findings, Reading, Scope, Shell, parse, plain_source
 from alhena.policy.bash.simple import ASSIGNING, RESERVED
 from alhena.policy.bash.statements import COMPOUNDS, Walk
+from tests.support.each import for_each
 
 NAMES = ["git", "cd", "a", "-x", "./b", "1", "..", "test", "command", "builtin", "popd", "pushd"]
 NAMES += ["eval", "exec", "source", ".", "trap", "set", "printf", "alias", "break", "x-y_z", "0x1"]
@@ -51,6 +52,9 @@ def test_a_plain_line_is_read_as_its_tree_is(command: str) -> None:
         return
     tree = by_tree(command)
     assert not tree.waiting
+    if any(reason == "bash may read it in another way" for reason, _ in tree.doubts):
+        assert not tree.complete  # the grammar has no place for a word, such as a first `-`
+        return
     assert [part.words for part in plain.parts] == [part.words for part in tree.parts]
     if tree.complete:
         assert plain.parts == tree.parts
@@ -75,7 +79,7 @@ def test_everyday_lines_are_plain(command: str) -> None:
     assert read_plain(command, Findings())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         *("", " ", "a &", "a > b", "a 'b'", "a $b", "a\nb", "A=1 b", "a*", "~/a", "a # b", "é"),

@@ -2,7 +2,6 @@
 
 import shlex
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.prefix import Match, allows, prefix_words, restricts, useless_prefix
 from alhena.policy.bash.reach import Command, reach
 from tests.policy.bash.parts import meant, part
+from tests.support.each import for_each
 
 NO, MAYBE, YES = Match.NO, Match.MAYBE, Match.YES
 
@@ -176,7 +176,7 @@ RESTRICTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("prefix", "command", "match"), RESTRICTED)
+@for_each(("prefix", "command", "match"), RESTRICTED)
 def test_a_restriction_finds_its_command(prefix: str, command: str, match: Match) -> None:
     assert meant(prefix, command) is match
 
@@ -212,18 +212,18 @@ NOT_ALLOWED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("prefix", "command"), ALLOWED)
+@for_each(("prefix", "command"), ALLOWED)
 def test_a_prefix_allows_what_begins_with_its_words(prefix: str, command: str) -> None:
     assert allows(prefix, part(command))
     assert useless_prefix(prefix) is None or prefix in {"env", "nice", "git"}
 
 
-@pytest.mark.parametrize(("prefix", "command"), NOT_ALLOWED)
+@for_each(("prefix", "command"), NOT_ALLOWED)
 def test_a_prefix_allows_nothing_else(prefix: str, command: str) -> None:
     assert not allows(prefix, part(command))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prefix", "reason"),
     [
         ("timeout", "timeout runs another command, and the prefix does not name it"),
@@ -243,15 +243,12 @@ def test_a_prefix_that_can_allow_nothing_says_why(prefix: str, reason: str | Non
     assert useless_prefix(prefix) == reason
 
 
-@pytest.mark.parametrize(
-    ("prefix", "words"),
-    [
+@for_each(("prefix", "words"), [
         ("git status ", ("git", "status")),
         ("CI=1 B='x y' npm test", ("CI=1", "B=x y", "npm", "test")),
         ("find . -exec grep x {} \\;", ("find", ".", "-exec", "grep", "x", "{}", ";")),
         *((p, None) for p in ("", "''", "a | b", "a $b", "a *", "~/x", "if x", "a=b=~", "a\\ b", "a\0")),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_the_words_of_a_prefix_are_literal(prefix: str, words: tuple[str, ...] | None) -> None:
     assert prefix_words(prefix) == words
 

@@ -1,10 +1,11 @@
-"""What one command comes down to: no program that runs is out of sight."""
+"""Commands inside a command: no program that runs is missed."""
 
 import pytest
 
 from alhena.policy.bash.model import Effect, Part, Redirection, Word, WordKind
 from alhena.policy.bash.reach import MAX_COMMANDS, MAX_GUESSES, reach
 from tests.policy.bash.parts import complete, part, reaches, texts
+from tests.support.each import for_each
 
 SURE = [
     *("rm x", "/bin/rm x", "\\rm x", "r''m x", '"rm" x', "A=1 rm x", ">f rm x"),
@@ -45,7 +46,7 @@ SURE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", SURE)
+@for_each("command", SURE)
 def test_the_command_inside_is_found(command: str) -> None:
     found = texts(command)
     assert found & {"rm x", "/bin/rm x", "env rm x"} or any(t.startswith("rm x") for t in found)
@@ -104,7 +105,7 @@ ENDS_OPEN = [
 ]
 
 
-@pytest.mark.parametrize(("command", "beginning"), ENDS_OPEN)
+@for_each(("command", "beginning"), ENDS_OPEN)
 def test_a_command_with_an_open_end_or_a_guess_is_found(command: str, beginning: str) -> None:
     found = texts(command) | texts(command, sure=False)
     assert any(text.startswith(beginning) for text in found)
@@ -122,7 +123,7 @@ HIDDEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", HIDDEN)
+@for_each("command", HIDDEN)
 def test_where_a_command_may_hide_the_reach_is_not_complete(command: str) -> None:
     assert not complete(command)
 
@@ -144,7 +145,7 @@ IN_SIGHT = [
 ]
 
 
-@pytest.mark.parametrize("command", IN_SIGHT)
+@for_each("command", IN_SIGHT)
 def test_an_everyday_command_hides_nothing(command: str) -> None:
     assert complete(command)
     assert not any(t == "rm" or t.startswith("rm ") for t in texts(command))

@@ -1,9 +1,8 @@
 """The parts of a command line: which commands, with which words, in which surroundings."""
 
-import pytest
-
 from alhena.policy.bash.model import Part, WordKind
 from alhena.policy.bash.reader import analyse
+from tests.support.each import for_each
 
 
 def words(command: str) -> list[list[str]]:
@@ -24,9 +23,7 @@ def only(command: str) -> Part:
     return part
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
+@for_each(("command", "expected"), [
         ("git status", [["git", "status"]]),
         ("  git\tlog -p  \n", [["git", "log", "-p"]]),
         ("a; b & c && d || e | f |& g\nh", [[c] for c in "abcdefgh"]),
@@ -49,8 +46,7 @@ def only(command: str) -> Part:
         ("ls naïve '日本'", [["ls", "naïve", "日本"]]),
         ("", []),
         ("\n\n", []),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_line_is_read_as_the_commands_bash_would_run(
     command: str, expected: list[list[str]]
 ) -> None:
@@ -58,7 +54,7 @@ def test_a_line_is_read_as_the_commands_bash_would_run(
     assert sure(command)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         *("echo $(rm x)", "echo `rm x`", 'echo "$(rm x)"', 'echo "a `rm x`"', "cat <(rm x)"),
@@ -115,7 +111,7 @@ def test_assignments_stand_before_the_command_or_alone() -> None:
     assert only("'A'=1 b").assignments == ()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "expected"),
     [
         ("cd x; ls; cd y && ls", [[], ["x"], ["x"], ["x", "y"]]),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.readonly import not_read_only
 from tests.policy.bash.readonly_support import BASH, refusals
+from tests.support.each import for_each
 
 SED = [
     *"/[]\\;{}!$,|#:ab1 \nwersypndqtgIMFQx^*.+~&=",
@@ -181,23 +182,17 @@ def test_a_number_of_bytes_printed_becomes_a_variable_in_bash(tmp_path: Path) ->
     assert refusals("printf %n v") != []
 
 
-@pytest.mark.parametrize(
-    "script",
-    ["p", "2,5p;$!d", "s/[[:space:]]*$//", r"s/\//|/2gI", "/a/,/b/{/c/!d}", ":a;N;$!ba;s/\\n/,/g",
+@for_each("script", ["p", "2,5p;$!d", "s/[[:space:]]*$//", r"s/\//|/2gI", "/a/,/b/{/c/!d}", ":a;N;$!ba;s/\\n/,/g",
      "y/abc/xyz/", "/x/I,+3p", "0~4p", "s#[^,]*#&#p", "1i header", "$a the end", "/x/{n;p}",
-     "# a comment", "1!G;h;$!d", "s/\\(a\\)\\[b]/\\1/", "10q", "/^$/d ; s/a/b/", "l 80", "="],
-)  # fmt: skip
+     "# a comment", "1!G;h;$!d", "s/\\(a\\)\\[b]/\\1/", "10q", "/^$/d ; s/a/b/", "l 80", "="])  # fmt: skip
 def test_a_plain_sed_script_is_accepted(script: str) -> None:
     assert accepted("sed", [script]) == [script]
 
 
-@pytest.mark.parametrize(
-    "program",
-    ["1", "NR % 2", "{ print $1, $NF }", "$2 ~ /x/ { n++ } END { print n }", "!seen[$1]++",
+@for_each("program", ["1", "NR % 2", "{ print $1, $NF }", "$2 ~ /x/ { n++ } END { print n }", "!seen[$1]++",
      '{ printf "%5.2f\\n", $1 / 2 }', "{ if ($1 > 2) print; else print $2 }", "NF > 2 && /a[/]?/ || 1",
      '{ n = split($0, arr, ","); print arr[1] }', "BEGIN { OFS = \"\\t\" } { $1 = $1; print }",
-     "{ sum[$1] += $2 } END { for (k in sum) print k, sum[k] }", "/[0-9.]+\\/x/", "(1 > 2) { print }"],
-)  # fmt: skip
+     "{ sum[$1] += $2 } END { for (k in sum) print k, sum[k] }", "/[0-9.]+\\/x/", "(1 > 2) { print }"])  # fmt: skip
 def test_a_plain_awk_program_is_accepted(program: str) -> None:
     expected = [] if "[/]" in program else [program]
     assert accepted("awk", [program]) == expected
@@ -207,10 +202,7 @@ def test_a_very_long_awk_program_is_refused() -> None:
     assert accepted("awk", ["1;" * 5000]) == []
 
 
-@pytest.mark.parametrize(
-    "program",
-    [".env", ".a.env", "..", ".include", "map(.environment)", '.["a"]', "$env", ".a as $x | $x",
-     '"\\(.a)"', "keys | length", ".[] | select(.import == 1)"],
-)  # fmt: skip
+@for_each("program", [".env", ".a.env", "..", ".include", "map(.environment)", '.["a"]', "$env", ".a as $x | $x",
+     '"\\(.a)"', "keys | length", ".[] | select(.import == 1)"])  # fmt: skip
 def test_a_plain_jq_program_is_accepted(program: str) -> None:
     assert accepted("jq", [program]) == [program]

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.policy.bash.model import Word
-from alhena.policy.bash.readonly.grammar import Given, read_words
+from alhena.policy.bash.readonly_words import Given, read_words
 from alhena.policy.programs import Arity, Program, all_programs, program
 from tests.policy.bash.readonly_support import NOT_RUN, Stage, refusals, snapshot
 from tests.policy.bash.tables import reading
@@ -52,7 +52,7 @@ def test_no_option_is_both_known_and_refused() -> None:
     for name in NAMES:
         assert not known(name).keys() & table(name).refuses.keys()
         assert all(option.startswith("-") for option in known(name))
-        assert {*table(name).form} <= {"guarded", "leading", "names"}
+        assert {*table(name).form} <= {"expression", "guarded", "leading", "names", "subcommand"}
 
 
 def test_no_abbreviation_of_a_long_option_is_known() -> None:

@@ -5,6 +5,7 @@ import pytest
 from alhena.policy.bash.model import Effect, Redirection, WordKind
 from alhena.policy.bash.reader import analyse
 from tests.policy.bash.oracle import certain, needs_bash, run_in_bash
+from tests.support.each import for_each
 
 NONE, READ, WRITE = Effect.NONE, Effect.READ, Effect.WRITE
 
@@ -13,9 +14,7 @@ def redirections(command: str) -> tuple[Redirection, ...]:
     return analyse(command).parts[0].redirections
 
 
-@pytest.mark.parametrize(
-    ("written", "operator", "effect"),
-    [
+@for_each(("written", "operator", "effect"), [
         *((text, ">", NONE) for text in (">/dev/null", "2>/dev/null", "> '/dev/null'", ">/dev/stderr")),
         *((text, ">&", NONE) for text in ("2>&1", ">&2", "2>& 1", "3>&1-")),
         *((text, "<&", NONE) for text in ("<&0", "3<&0", "3<&1-")),
@@ -29,8 +28,7 @@ def redirections(command: str) -> tuple[Redirection, ...]:
         *((">>f", ">>", WRITE), (">|f", ">|", WRITE), ("&>f", "&>", WRITE), ("&>>f", "&>>", WRITE)),
         *((">&f", ">&", WRITE), (">&$x", ">&", WRITE), ("2>&f", ">&", WRITE)),
         *(("2>&/dev/null", ">&", WRITE), ("&>1", "&>", WRITE), ("<&$x", "<&", WRITE)),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_redirection_says_what_it_does(written: str, operator: str, effect: Effect) -> None:
     for command in (f"a b {written}", f"{written} a b", f"a {written} b"):
         (found,) = redirections(command)
@@ -66,7 +64,7 @@ def test_a_variable_is_a_path_when_a_loop_gives_it_paths() -> None:
 BODY = "x $y\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "words", "bodies"),
     [
         (f"a <<E\n{BODY}E", [["a"]], [BODY]),
@@ -110,7 +108,7 @@ def test_what_runs_in_a_here_document_is_a_part() -> None:
     assert (literal.kind, literal.text) == (WordKind.LITERAL, "$x \\ \\q\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         *("a <<E\nx", "a <<E", "a <<E\nx\\\nE\nb", "a <<$x\ny\n$x\n", "echo $((1<<E\n2\nE\n))"),

@@ -1,14 +1,13 @@
-"""What "always" saves: something narrow that allows what was asked, or nothing."""
+"""Rules saved by "always": narrow, and allowing the command asked about, or none."""
 
-import pytest
-
-from alhena.policy.bash.hazards.judge import hazard
+from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.options import prefix_words
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reader import analyse
 from alhena.policy.programs import all_programs, interpreter, listed, wrapper
 from alhena.policy.suggest import always_prefix, always_prefixes, prefix_text, root_commands
 from tests.policy.bash.parts import part
+from tests.support.each import for_each
 
 SAVED = [
     ("git status -s", "git status"),
@@ -84,7 +83,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "prefix"), SAVED)
+@for_each(("command", "prefix"), SAVED)
 def test_always_saves_a_narrow_prefix_that_allows_the_command(command: str, prefix: str) -> None:
     words = always_prefix(part(command))
     assert words is not None
@@ -94,7 +93,7 @@ def test_always_saves_a_narrow_prefix_that_allows_the_command(command: str, pref
     assert hazard(part(command), words) is None
 
 
-@pytest.mark.parametrize("command", REFUSED)
+@for_each("command", REFUSED)
 def test_always_saves_nothing_that_would_be_too_broad(command: str) -> None:
     assert always_prefix(part(command)) is None
 
@@ -127,7 +126,7 @@ def test_always_on_a_line_saves_every_part_of_it() -> None:
         assert always_prefixes(analyse(refused)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "roots"),
     [
         ("ls -la", ("ls",)),

@@ -1,12 +1,12 @@
 """Words as bash reads them: quotes removed, and what is not known before bash runs."""
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from alhena.policy.bash.model import Word, WordKind
 from alhena.policy.bash.reader import analyse
 from tests.policy.bash.oracle import certain, needs_bash, words_in_bash
+from tests.support.each import for_each
 
 LITERAL, PATTERN, EXPANSION = WordKind.LITERAL, WordKind.PATTERN, WordKind.EXPANSION
 
@@ -17,7 +17,7 @@ def word(text: str) -> Word:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "text"),
     [
         ("'a  b'", "a  b"),
@@ -53,7 +53,7 @@ def test_a_literal_word_is_what_bash_passes_on(written: str, text: str) -> None:
     assert not found.split
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "kind", "text", "split"),
     [
         ("*.py", PATTERN, "", True),

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from alhena.policy.checker import SafetyChecker
 from alhena.policy.load import load_text
 from alhena.policy.model import (
     ApprovalMode,
@@ -14,9 +15,7 @@ from alhena.policy.model import (
     PolicyOutcome,
     Tier,
 )
-from alhena.policy.safety.check import SafetyChecks
-from alhena.policy.safety.model import SafetyChecker
-from alhena.policy.safety.runner import CheckerRegistry, ExternalRunner
+from alhena.policy.safety_checks import CheckerRegistry, ExternalRunner, SafetyChecks
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.support.patience import PATIENCE_S
 

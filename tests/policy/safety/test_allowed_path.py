@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.model import ApprovalMode, PolicyOutcome
-from alhena.policy.safety.allowed_path import check_paths
-from alhena.policy.safety.model import (
+from alhena.policy.allowed_path import check_paths
+from alhena.policy.checker import (
     CheckContext,
     CheckerError,
     CheckInput,
@@ -19,6 +18,7 @@ from alhena.policy.safety.model import (
     ToolCall,
     Verdict,
 )
+from alhena.policy.model import ApprovalMode, PolicyOutcome
 from tests.policy.safety.kit import ALLOW, ASK, DENY
 
 STATE = PolicyState(mode=ApprovalMode.AUTO_EDIT, decision=PolicyOutcome.ALLOW)

@@ -1,4 +1,4 @@
-"""What checkers make of a decision: never less strict, and a failure is a denial."""
+"""Effect of checkers on a decision: never less strict, and a failure is a denial."""
 
 import asyncio
 import json
@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.decide import strictness
-from alhena.policy.model import Decision, PolicyCall, PolicyContext
-from alhena.policy.safety.check import check_input, no_history
-from alhena.policy.safety.model import (
+from alhena.policy.checker import (
     ConversationHistory,
     ConversationTurn,
     ModelTurn,
     ToolCall,
     UserTurn,
 )
+from alhena.policy.engine import strictness
+from alhena.policy.model import Decision, PolicyCall, PolicyContext
+from alhena.policy.safety_checks import check_input, no_history
 from tests.policy.safety.kit import (
     ALLOWED,
     ASK,

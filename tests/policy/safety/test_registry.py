@@ -1,14 +1,14 @@
-"""Which program a name means, and which files are no programs to trust."""
+"""Programs of checkers by name, and files that are not trusted as programs."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from alhena.policy.checker import CheckerError
 from alhena.policy.gather import load_policies
 from alhena.policy.model import Tier
-from alhena.policy.safety.model import CheckerError
-from alhena.policy.safety.runner import CheckerRegistry
+from alhena.policy.safety_checks import CheckerRegistry
 from tests.policy.safety.kit import checkers, directory, external, program, table
 
 ME = os.getuid()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from alhena.policy.safety.model import CheckerError, Verdict
-from alhena.policy.safety.runner import SECONDS, ExternalRunner
+from alhena.policy.checker import CheckerError, Verdict
+from alhena.policy.safety_checks import SECONDS, ExternalRunner
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from tests.policy.safety.kit import ALLOW, ASK, DENY, directory, program

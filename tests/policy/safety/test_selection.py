@@ -1,4 +1,4 @@
-"""Which checkers are for a call."""
+"""Selection of the checkers for a call."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from alhena.policy.load import load_text
 from alhena.policy.model import PolicyCall, Tier
-from alhena.policy.safety.check import CheckerSelection
+from alhena.policy.safety_checks import CheckerSelection
 from tests.policy.safety.kit import call, checkers, context, external
 
 SHELL = "run_shell_command"

@@ -63,7 +63,7 @@ def without_neighbours(blocks: list[dict[str, Any]], kind: str) -> list[dict[str
 
 @st.composite
 def anthropic_thoughts(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """What may stand before a block of an assistant: nothing, a thought, a signature, all."""
+    """Draws blocks that may precede an assistant's block: none, a thought, a signature, all."""
     found: list[dict[str, Any]] = []
     for kind in draw(
         st.lists(st.sampled_from(["foreign", "own", "next", "bare", "redacted"]), max_size=2)

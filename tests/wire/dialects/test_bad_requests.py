@@ -1,4 +1,4 @@
-"""What is no request of its dialect is refused with its place, never with another error."""
+"""Malformed requests of each dialect are refused with the place of the error."""
 
 import copy
 import random
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.fields import DialectError
+from tests.support.each import for_each
 from tests.wire.dialects.conversations import anthropic_conversations, openai_conversations
 
 ASK = {"role": "user", "content": "hi"}
@@ -36,7 +37,7 @@ def arguments(text: str) -> dict[str, Any]:
     return {**CALL, "function": {"name": "look", "arguments": text}}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "path", "clause"),
     [
         ([], "messages", "no message"),
@@ -83,13 +84,13 @@ def test_a_bad_anthropic_conversation_is_refused_with_its_place(
     assert clause in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("messages", "path", "clause"),
     [
         ([], "messages", "no message"),
         ([{"role": "function", "content": "x"}], "messages[0].role", "not supported"),
-        ([ASK, called(arguments("{"))], "messages[1].tool_calls[0].function.arguments", "no JSON"),
-        ([ASK, called(arguments("[]"))], "messages[1].tool_calls[0].function.arguments", "no JSON"),
+        ([ASK, called(arguments("{"))], "messages[1].tool_calls[0].function.arguments", "a JSON"),
+        ([ASK, called(arguments("[]"))], "messages[1].tool_calls[0].function.arguments", "a JSON"),
         ([ASK, called(CALL)], "messages", 'the results of the calls "t1"'),
         ([ASK, called(CALL, CALL), TOLD], "messages[1]", "two calls of one message"),
         ([ASK, TOLD], "messages[1]", "does not make"),
@@ -117,7 +118,7 @@ def test_a_bad_openai_conversation_is_refused_with_its_place(
     assert clause in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "path"),
     [
         ({"n": 2}, "n"),

@@ -1,4 +1,4 @@
-"""What Gemini's clients ask for, said to a service that speaks OpenAI's dialect, or refused."""
+"""Gemini requests converted to OpenAI's dialect, or refused."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from alhena.wire.dialects.conversation import LEVEL_BUDGETS, thinking_budget
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.request import ThinkingConfig
 from alhena.wire.schema.adapt import to_json_schema
+from tests.support.each import for_each
 from tests.wire.dialects.conversations import ids
 
 ASK: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
@@ -91,7 +92,7 @@ def test_every_keyword_of_the_older_form_has_a_form_in_json_schema(
         assert not validator_for(made).is_valid(7)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("schema", "plain"),
     [
         (

@@ -12,6 +12,7 @@ from alhena.wire.dialects import openai
 from alhena.wire.dialects.conversation import ToolNames
 from alhena.wire.dialects.fields import DialectError, answered_arguments
 from alhena.wire.response import NO_REASON, GenerateContentResponse
+from tests.support.each import for_each
 from tests.wire.dialects.conversations import ids
 
 TOOLS = ("f", "g", "get_weather", "get")
@@ -145,7 +146,7 @@ STREAMS: dict[str, tuple[list[list[dict[str, Any]]], list[Called]]] = {
 
 
 @pytest.mark.requirement("NATIVE-01")
-@pytest.mark.parametrize("form", STREAMS)
+@for_each("form", STREAMS)
 def test_no_call_is_lost_however_a_server_marks_its_pieces(form: str) -> None:
     chunks, expected = STREAMS[form]
     assert called(*chunks) == expected
@@ -309,7 +310,7 @@ def test_calls_that_are_whole_at_the_output_limit_are_kept() -> None:
     assert answer[-1].candidates[0].finish_message is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "args"),
     [
         (" ", {}),

@@ -8,6 +8,7 @@ from alhena.wire.conformance.repair import repair
 from alhena.wire.content import USER, text_content
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.fields import DialectError
+from tests.support.each import for_each
 from tests.wire.dialects.conversations import ids
 
 ASK = {"role": "user", "content": "hi"}
@@ -19,7 +20,7 @@ def asking(**fields: Any) -> dict[str, Any]:
     return {"model": "m", "max_tokens": 9, "messages": [ASK], **fields}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"mcp_servers": [{"name": "x"}]},

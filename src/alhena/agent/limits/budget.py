@@ -16,7 +16,7 @@ from alhena.errors import AlhenaError
 from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices, Tokens
-from alhena.models.retry.generator import RetryingGenerator
+from alhena.models.retry import RetryingGenerator
 from alhena.tools.confirmation import Question, QuestionOption
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest
@@ -278,32 +278,48 @@ class Ledger:
         return None
 
 
-class BudgetedGenerator:
-    """Passes requests on to `inner` as far as the `ledger` admits them, and charges what they took,
-    also of answers that break off: as the service says, and where it does not, as estimated. A
-    request that the service refuses costs nothing."""
+class MeteredGenerator:
+    """Passes requests on to `inner` when they are admitted, and charges what they took, also of
+    answers that break off: as the service says, and where it does not, as estimated. Subclasses
+    admit and charge."""
 
-    def __init__(self, inner: ContentGenerator, ledger: Ledger) -> None:
+    def __init__(self, inner: ContentGenerator) -> None:
         self._inner = inner
-        self._ledger = ledger
+
+    async def _admit(self, model: str, tokens: Callable[[], int], /) -> int:
+        """Returns when a request of about so many tokens may start; its number."""
+        raise NotImplementedError
+
+    def _charge(self, number: int, model: str, usage: UsageMetadata | None, /) -> None:
+        """The request took this; None: nothing, the service refused it."""
+        raise NotImplementedError
+
+    def _refused(self, model: str, error: AlhenaError) -> None:
+        """A request to the model has failed."""
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """The whole answer in one piece. Raises LimitError, too."""
-        await self._ledger.admit(request.model)
+        """The whole answer in one piece. Raises what admitting does, too."""
+        number = await self._admit(request.model, lambda: _estimated(request))
+        usage: UsageMetadata | None = None
         try:
             response = await self._inner.generate(request)
+            output = sum(map(part_tokens, response.parts))
+            usage = usage_of(request, response.usage_metadata, output)
         except asyncio.CancelledError:
-            self._ledger.charge(request.model, usage_of(request, None))
+            usage = usage_of(request, None)
             raise
-        output = sum(map(part_tokens, response.parts))
-        self._ledger.charge(request.model, usage_of(request, response.usage_metadata, output))
+        except AlhenaError as error:
+            self._refused(request.model, error)
+            raise
+        finally:
+            self._charge(number, request.model, usage)
         return response
 
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """The answer chunk by chunk. Raises LimitError, too."""
-        await self._ledger.admit(request.model)
+        """The answer chunk by chunk. Raises what admitting does, too."""
+        number = await self._admit(request.model, lambda: _estimated(request))
         usage: UsageMetadata | None = None
         output = 0.0
         taken = whole = False
@@ -318,10 +334,12 @@ class BudgetedGenerator:
         except asyncio.CancelledError:
             taken = True  # it is on its way, and nobody will say what it took
             raise
+        except AlhenaError as error:
+            self._refused(request.model, error)
+            raise
         finally:
-            if taken:
-                used = usage_of(request, usage, output, whole=whole)
-                self._ledger.charge(request.model, used)
+            used = usage_of(request, usage, output, whole=whole) if taken else None
+            self._charge(number, request.model, used)
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
 
@@ -332,16 +350,37 @@ class BudgetedGenerator:
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """One vector per content. Raises LimitError, too."""
-        await self._ledger.admit(model)
-        response = await self._inner.embed(contents, model=model)
+        """One vector per content. Raises what admitting does, too."""
         tokens = sum(content_tokens(entry.content) for entry in contents)
-        self._ledger.charge(model, UsageMetadata(prompt_token_count=tokens))
+        number = await self._admit(model, lambda: tokens)
+        usage: UsageMetadata | None = None
+        try:
+            response = await self._inner.embed(contents, model=model)
+            usage = UsageMetadata(prompt_token_count=tokens)
+        finally:
+            self._charge(number, model, usage)
         return response
 
     async def aclose(self) -> None:
         """Closes the inner generator."""
         await self._inner.aclose()
+
+
+class BudgetedGenerator(MeteredGenerator):
+    """Passes requests on as far as the `ledger` admits them. A request that the service refuses
+    costs nothing. Raises LimitError for one that is not admitted."""
+
+    def __init__(self, inner: ContentGenerator, ledger: Ledger) -> None:
+        super().__init__(inner)
+        self._ledger = ledger
+
+    async def _admit(self, model: str, _tokens: Callable[[], int], /) -> int:
+        await self._ledger.admit(model)
+        return 0
+
+    def _charge(self, _number: int, model: str, usage: UsageMetadata | None, /) -> None:
+        if usage is not None:
+            self._ledger.charge(model, usage)
 
 
 def usage_of(

@@ -19,142 +19,37 @@ from alhena.agent.chat import (
 from alhena.agent.loop import answers
 from alhena.agent.loops import LoopWatch, chanting
 from alhena.agent.model_access import SessionFallback
-from alhena.agent.toolset.subagents import AgentDefinition, builtin_agents, prompt_text
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.subagents import AgentDefinition, prompt_text
+from alhena.agent.toolset.event_relay import EventRelay
+from alhena.agent.toolset.workbench import Caller, Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.chat.loops import Loop
 from alhena.chat.prompt import system_instruction
 from alhena.chat.turn import ChantingError
+from alhena.config.settings import AgentsSettings
 from alhena.errors import AlhenaError
-from alhena.events import (
-    ApiErrorEvent,
-    ApiRequestEvent,
-    ApiResponseEvent,
-    CompressedEvent,
-    ConfirmationRequestEvent,
-    Event,
-    HookCallEvent,
-    LoopDetectedEvent,
-    ModelFallbackEvent,
-    OutputsMaskedEvent,
-    OutputTruncatedEvent,
-    RetryEvent,
-    ThoughtEvent,
-    ToolCallRequestEvent,
-    ToolCallResponseEvent,
-    ToolCallsUpdateEvent,
-    ToolCallUpdateEvent,
-    ToolOutputEvent,
-    WarningEvent,
-)
 from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
-from alhena.tools.builtin.subagents import AgentSummary, CompleteTask
-from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolResult
+from alhena.tools.builtin.ask_user import Ask
+from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, RunAgent
+from alhena.tools.confirmation import Question, QuestionOption
+from alhena.tools.contract import (
+    ExecutionContext,
+    Tool,
+    ToolErrorType,
+    ToolFailure,
+    ToolResult,
+)
 from alhena.tools.names import declared_name
 from alhena.tools.registry import RegisteredTool, ToolRegistry
 from alhena.wire.calls import CallIds, ToolCallRequestInfo
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
-
-
-class EventRelay:
-    """Passes on requests to the model, runs of hooks, and tool calls under ids that are unique in
-    the session.
-
-    What the subagent says and thinks is not what the session's model says: subjects of thoughts and
-    the calls that start become live output of the call that runs it.
-    """
-
-    def __init__(
-        self,
-        parent_call_id: str,
-        emit: Callable[[Event], None],
-        output: Callable[[str], None],
-    ) -> None:
-        self._parent = parent_call_id
-        self._emit = emit
-        self._output = output
-
-    def call_id(self, own: str) -> str:
-        """The id by which the session knows a call of the subagent."""
-        return f"{self._parent}/{own}"
-
-    def emit(self, event: Event) -> None:
-        """Takes an event of the subagent."""
-        match event:
-            case (
-                ToolCallRequestEvent()
-                | ToolCallUpdateEvent()
-                | ToolOutputEvent()
-                | ConfirmationRequestEvent()
-                | ToolCallResponseEvent()
-                | OutputTruncatedEvent()
-            ):
-                if isinstance(event, ToolCallUpdateEvent):
-                    self._tell(event)
-                elif (
-                    isinstance(event, ToolCallRequestEvent | ToolCallResponseEvent)
-                    and event.replaces is not None
-                ):
-                    replaces = self.call_id(event.replaces)
-                    event = msgspec.structs.replace(event, replaces=replaces)
-                self._emit(
-                    msgspec.structs.replace(
-                        event,
-                        call_id=self.call_id(event.call_id),
-                        # deeper ones name their own parent, which is a call of this subagent
-                        parent_call_id=self._parent
-                        if event.parent_call_id is None
-                        else self.call_id(event.parent_call_id),
-                    )
-                )
-            case ToolCallsUpdateEvent():
-                self._emit(self._of_session(event))
-            case (
-                ApiRequestEvent()
-                | ApiResponseEvent()
-                | ApiErrorEvent()
-                | HookCallEvent()
-                | LoopDetectedEvent()
-                | WarningEvent()
-                | CompressedEvent()
-                | OutputsMaskedEvent()
-            ):
-                self._emit(event)
-            case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown
-                self._emit(msgspec.structs.replace(event, retract=False))
-            case ThoughtEvent():
-                if event.subject:
-                    self._output(f"{event.subject}\n")
-            case _:
-                pass
-
-    def _of_session(self, event: ToolCallsUpdateEvent) -> ToolCallsUpdateEvent:
-        """A batch of the subagent's under the ids of the session. Of one deeper down the calls have
-        their parents already, which are this subagent's own."""
-        parent = event.parent_call_id
-        return ToolCallsUpdateEvent(
-            calls=tuple(
-                msgspec.structs.replace(
-                    call,
-                    call_id=self.call_id(call.call_id),
-                    parent_call_id=self._parent if parent is None else self.call_id(parent),
-                )
-                for call in event.calls
-            ),
-            parent_call_id=self._parent if parent is None else self.call_id(parent),
-        )
-
-    def _tell(self, event: ToolCallUpdateEvent) -> None:
-        if event.status == "executing" and event.pid is None:
-            self._output(f"{event.name} {event.description}".strip() + "\n")
-
 
 NEVER = frozenset(
     {"delegate_to_agent", "ask_user", "enter_plan_mode", "exit_plan_mode", "complete_task"}
@@ -234,9 +129,15 @@ class Delegation:
         registry = isolated(
             bench.registry,
             definition.tools,
+            *definition.own_tools,
             CompleteTask(definition.result_schema, self._submit),
         )
-        self._scheduler = bench.scheduler(self._relay.emit, self._approve, registry)
+        self._scheduler = bench.scheduler(
+            self._relay.emit,
+            self._approve,
+            registry,
+            caller=Caller(definition.name, self._relay.call_id),
+        )
         generator, traits = model
         self._generator = generator
         self._outlets = Outlets(
@@ -282,7 +183,8 @@ class Delegation:
         ConversationRoom(
             self._bench, self._chat, self._generator, self._outlets, len(opening)
         ).serve()
-        pending: tuple[Part, ...] = (Part(text=objective),)
+        query = self._definition.query.replace("${query}", objective)
+        pending: tuple[Part, ...] = (Part(text=query),)
         try:
             async with asyncio.timeout(self._definition.time_limit_s) as self._timer:
                 reason, pending = await self._work(pending)
@@ -489,7 +391,7 @@ class Subagents:
         self.approver = approver
         self.opening = tuple(opening)
         self._model = model
-        given = builtin_agents() if agents is None else agents
+        given = bench.agents if agents is None else agents
         self._agents = {agent.name: agent for agent in given}
 
     @property
@@ -505,16 +407,88 @@ class Subagents:
                 f"Subagent '{name}' not found.", ToolErrorType.INVALID_TOOL_PARAMS
             )
         try:
-            model = self._model()
-            delegation = Delegation(
-                definition,
-                self.bench,
-                (model.generator, model.traits),
-                self.outlets,
-                self.approver,
-                context,
-            )
-            delegation.fall_back_by(model.fallback)
-            return await delegation.run(self.opening, objective)
+            if definition.in_worktree:
+                return await self._in_worktree(definition, objective, context)
+            return await self._work(definition, objective, context, self.bench)
         except AlhenaError as error:
             return ToolResult.failed(f"Subagent '{name}' failed: {error}")
+
+    async def _work(
+        self,
+        definition: AgentDefinition,
+        objective: str,
+        context: ExecutionContext,
+        bench: Workbench,
+    ) -> ToolResult:
+        model = self._model()
+        given = (model.generator, model.traits)
+        delegation = Delegation(definition, bench, given, self.outlets, self.approver, context)
+        delegation.fall_back_by(model.fallback)
+        return await delegation.run(self.opening, objective)
+
+    async def _in_worktree(
+        self, definition: AgentDefinition, objective: str, context: ExecutionContext
+    ) -> ToolResult:
+        """The result of work in a worktree, with the patch."""
+        from alhena.agent.subagents.worktree import open_worktree
+
+        if self.bench.elsewhere is None:
+            raise AlhenaError("there are no worktrees here.")
+        async with open_worktree(self.bench.workspace.cwd, os.environ) as tree:
+            bench = self.bench.elsewhere(tree.cwd)
+            result = await self._work(definition, objective, context, bench)
+            patch = await tree.patch()
+        told = f"\n\nIts changes, which are not applied here:\n{patch or '(none)'}"
+        data = {**(result.data or {}), "patch": patch}
+        content = f"{result.llm_content}{told}"
+        error = result.error and ToolFailure(content, result.error.type)
+        return msgspec.structs.replace(result, llm_content=content, data=data, error=error)
+
+
+class AgentLimit:
+    """Limits how many agents run: those beyond `maxConcurrent` wait, and beyond `maxPerSession` a
+    person is asked; without one they are refused."""
+
+    def __init__(self, settings: AgentsSettings, ask: Ask | None) -> None:
+        self._settings = settings
+        self._ask = ask
+        self._allowed = settings.max_per_session
+        self._begun = 0
+        self._places = asyncio.Semaphore(settings.max_concurrent)
+        self._turn = asyncio.Lock()
+
+    def over(self, run: RunAgent) -> RunAgent:
+        """Runs agents by `run` within the limits."""
+
+        async def limited(name: str, objective: str, context: ExecutionContext) -> ToolResult:
+            async with self._turn:
+                if self._begun >= self._allowed and not await self._more():
+                    return ToolResult.failed(
+                        f"Subagent '{name}' was not started: this session has run {self._begun} "
+                        "agents, as many as agents.maxPerSession allows. Do the task without one."
+                    )
+                self._begun += 1
+            async with self._places:
+                return await run(name, objective, context)
+
+        return limited
+
+    async def _more(self) -> bool:
+        if self._ask is None:
+            return False
+        more = max(1, self._settings.max_per_session)
+        go_on = f"Allow {more} more"
+        question = Question(
+            question=f"This session has run {self._begun} subagents. Start more?",
+            header="Agents",
+            type="choice",
+            options=(
+                QuestionOption(label=go_on, description="Each sends requests of its own."),
+                QuestionOption(label="No", description="The model goes on without."),
+            ),
+        )
+        answers = await self._ask((question,))
+        if answers is None or answers.get(0) != go_on:
+            return False
+        self._allowed = self._begun + more
+        return True

@@ -39,7 +39,7 @@ from alhena.mcp.server import ServerState
 from alhena.mcp.servers import Outlets, ServerReport, Servers
 from alhena.mcp.tool import McpTool, framed_instructions
 from alhena.policy.conditions import names_tool
-from alhena.policy.decide import strictness
+from alhena.policy.engine import strictness
 from alhena.policy.model import (
     ApprovalMode,
     Decision,

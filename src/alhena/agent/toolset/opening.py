@@ -15,9 +15,11 @@ from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.environment import own_environment
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
+    agent_folders,
     claim_project_temp,
     project_temp,
     saved_policies_path,
+    skill_folders,
     system_defaults_path,
     system_settings_path,
     workspace_settings_path,
@@ -33,10 +35,12 @@ from alhena.policy.surroundings import DirectorySurroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.contract import Tool
-from alhena.tools.names import ALIASES, BUILT_IN, declared_name
+from alhena.tools.names import ALIASES, BUILT_IN, DELEGATE, declared_name
 from alhena.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from alhena.agent.subagents import AgentDefinition
+    from alhena.config.extensions import Extension
     from alhena.hooks.system import Hooks
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
@@ -84,6 +88,7 @@ def session_policy(options: SessionOptions) -> GatheredPolicy:
             rules=tuple(item for item in options.policy if isinstance(item, PolicyRule)),
             allowed_tools=options.allowed_tools,
             skip_trust=options.skip_trust,
+            extensions=tuple((each.name, each.folder / "policies") for each in options.extensions),
         )
     )
     if gathered.fatal:
@@ -104,10 +109,16 @@ def require_own_name(name: str) -> None:
         )
 
 
+def own_tools(tools: tuple[Tool, ...], agents: "tuple[AgentDefinition, ...]") -> tuple[Tool, ...]:
+    """The tools that the program wrote, for the session and for its subagents."""
+    return (*tools, *(tool for agent in agents for tool in agent.own_tools))
+
+
 def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
     """The default rules for a tool of the program, whatever its name: not part of plan mode, and
     asked about only where `confirm` is set, or where it is no `@tool` function."""
-    asked = getattr(tool, "confirm", True) is not False
+    confirm = getattr(tool, "confirm", True)
+    asked = confirm is not False
     rule = PolicyRule(
         decision=PolicyOutcome.ASK_USER if asked else PolicyOutcome.ALLOW,
         priority=OWN_TOOL_PRIORITY,
@@ -116,7 +127,16 @@ def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
         modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT),
         source="the program's own tool" + (" (confirm)" if asked else ""),
     )
+    unasked: tuple[PolicyRule, ...] = ()
+    if callable(confirm):
+
+        def refrains(args: dict[str, Any]) -> bool:
+            return confirm(args) is False
+
+        allow = PolicyOutcome.ALLOW
+        unasked = (msgspec.structs.replace(rule, decision=allow, when=refrains),)
     return (
+        *unasked,
         rule,
         msgspec.structs.replace(
             rule,
@@ -138,6 +158,7 @@ class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     plans: Path
     transcript: str = ""
     program: Mapping[str, Any] | None = None
+    extensions: "tuple[Extension, ...]" = ()
     skip_trust: bool = False
 
 
@@ -150,7 +171,7 @@ def open_session_hooks(
     """The hooks of a session (None when there are none), warnings, and notes. Nothing of hooks is
     imported where none can be. Raises ConfigError."""
     settings = options.settings
-    wanted = settings.hooks or options.program
+    wanted = settings.hooks or options.program or options.extensions
     others = (
         workspace_settings_path(options.cwd),
         system_defaults_path(options.environ),
@@ -167,6 +188,7 @@ def open_session_hooks(
             environ=options.environ,
             settings=settings,
             program=options.program,
+            extensions=options.extensions,
             skip_trust=options.skip_trust,
         )
     )
@@ -214,7 +236,8 @@ def open_workbench(
     gathered = session_policy(options)
     sandbox, told = (None, "") if groups is None else session_sandbox(options, workspace, groups)
     rules = list(gathered.rules)
-    rules += (rule for tool in options.tools for rule in own_tool_rules(tool))
+    own = own_tools(options.tools, options.agents)
+    rules += (rule for tool in own for rule in own_tool_rules(tool))
     model = SessionModel(links.answering, links.emit, texts=links.texts)
     host = ToolHost(
         workspace=workspace,
@@ -237,25 +260,24 @@ def open_workbench(
     wanted = BUILT_IN if options.builtin_tools is None else frozenset(options.builtin_tools)
     registry = ToolRegistry(tool for tool in builtin_tools(host) if tool.name in wanted)
     bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
+    bench.ask_model = model.ask
     bench.filters = gathered.filters
-    bench.model_configs = options.settings.model_configs
-    bench.compression_threshold = options.settings.model.compression_threshold
-    bench.context_window = options.settings.model.context_window
-    bench.masking = options.settings.context_management.tools.output_masking
-    bench.detects_loops = not options.settings.model.disable_loop_detection
+    _apply_settings(bench, options.settings)
     bench.saved = saved_policies_path(options.environ)
     bench.sandbox = "" if sandbox is None else sandbox.name
     if gathered.checkers:
-        from alhena.policy.safety.check import open_checks
+        from alhena.policy.safety_checks import open_checks
 
         redaction = options.settings.security.environment_variable_redaction
         bench.checks = open_checks(gathered.checkers, options.environ, redaction, groups)
     bench.notes = gathered.notes
+    bench.extensions = options.extensions
     if groups is not None:
         _hang_hooks(bench, options, links, groups, plans)
-    bench.modes.allows_yolo = not options.settings.security.disable_yolo_mode
-    bench.offers_always = not options.settings.security.disable_always_allow
-    register_session_tools(bench, links, plans, wanted)
+    if DELEGATE in wanted:
+        options = _with_agent_files(bench, options, trusted=gathered.trusted)
+    register_session_tools(bench, links, plans, wanted, options)
+    _add_skills(bench, options, trusted=gathered.trusted)
     if options.settings.tools.discovery_command:
         from alhena.agent.toolset.discovery import add_discovery
 
@@ -273,7 +295,80 @@ def open_workbench(
         if warning:
             warnings.append(warning)
     bench.warnings += tuple(warnings)
+    bench.elsewhere = partial(_elsewhere, bench, options, links, groups)
     return bench
+
+
+def _elsewhere(
+    bench: Workbench,
+    options: SessionOptions,
+    links: SessionLinks,
+    groups: "ProcessGroups | None",
+    cwd: Path,
+) -> Workbench:
+    """A workbench for another directory: its own tools, everything else that of the session."""
+    there = msgspec.structs.replace(options, cwd=cwd, servers=False, include_directories=())
+    other = open_workbench(there, links, groups)
+    other.engine, other.filters, other.checks = bench.engine, bench.filters, bench.checks
+    other.modes, other.hooks, other.memory = bench.modes, bench.hooks, bench.memory
+    other.program, other.traceparent, other.agents = bench.program, bench.traceparent, bench.agents
+    return other
+
+
+def _apply_settings(bench: Workbench, settings: Settings) -> None:
+    bench.model_configs = settings.model_configs
+    bench.compression_threshold = settings.model.compression_threshold
+    bench.context_window = settings.model.context_window
+    bench.masking = settings.context_management.tools.output_masking
+    bench.detects_loops = not settings.model.disable_loop_detection
+    bench.modes.allows_yolo = not settings.security.disable_yolo_mode
+    bench.offers_always = not settings.security.disable_always_allow
+
+
+def _add_skills(bench: Workbench, options: SessionOptions, *, trusted: bool) -> None:
+    """Gives the workbench the skills of its session. Nothing of them is imported if there are no
+    folders of skills."""
+    folders = skill_folders(
+        options.environ, options.cwd, trusted=trusted, extensions=options.extensions
+    )
+    tools = options.builtin_tools
+    wanted = options.settings.skills.enabled and (tools is None or "activate_skill" in tools)
+    if not folders or not wanted:
+        return
+    from alhena.skills.files import Skills
+    from alhena.skills.tool import ActivateSkill
+
+    bench.skills = Skills(folders, options.settings.skills.disabled)
+    bench.warnings += tuple(bench.skills.problems)
+    if bench.skills.active:
+        bench.registry.register(ActivateSkill(bench.skills, bench.workspace))
+
+
+def _with_agent_files(
+    bench: Workbench, options: SessionOptions, *, trusted: bool
+) -> SessionOptions:
+    """The options with the agents of definition files; nothing is imported where there are none."""
+    folders = agent_folders(
+        options.environ, options.cwd, trusted=trusted, extensions=options.extensions
+    )
+    if not folders:
+        return options
+    from alhena.agent.subagents import AgentDefinition, builtin_agents
+    from alhena.agent.subagents.files import AgentFiles, sources_of
+
+    taken = [agent.name for agent in (*builtin_agents(), *options.agents, *options.remote_agents)]
+    sources = sources_of(folders, options.environ, options.cwd)
+    files = AgentFiles(sources, options.settings.agents.overrides, taken)
+    bench.agent_problems = tuple(files.problems)
+    bench.warnings += bench.agent_problems
+    found = [agent.definition for agent in files.usable]
+    local = tuple(each for each in found if isinstance(each, AgentDefinition))
+    remote = tuple(each for each in found if not isinstance(each, AgentDefinition))
+    return msgspec.structs.replace(
+        options,
+        agents=(*options.agents, *local),
+        remote_agents=(*options.remote_agents, *remote),
+    )
 
 
 def _names_servers(options: SessionOptions) -> bool:
@@ -286,7 +381,7 @@ def require_mode(options: SessionOptions) -> None:
     if options.approval_mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
         raise ConfigError(
             "yolo mode is turned off by the setting security.disableYoloMode.",
-            remedy="Choose another --approval-mode.",
+            remedy="Choose another approval mode.",
         )
 
 
@@ -307,6 +402,7 @@ def _hang_hooks(
             plans=plans,
             transcript=links.transcript,
             program=options.hooks,
+            extensions=options.extensions,
             skip_trust=options.skip_trust,
         ),
         groups,

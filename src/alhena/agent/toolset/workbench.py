@@ -14,7 +14,7 @@ from alhena.events import Event
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext
 from alhena.system.workspace import Workspace
-from alhena.tools.contract import Tool
+from alhena.tools.contract import Program, Tool
 from alhena.tools.names import READ_RESOURCE, all_names
 from alhena.tools.registry import ToolRegistry
 from alhena.values import Value
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from alhena.agent.memory import SessionMemory
     from alhena.agent.model_access import SessionFallback
     from alhena.agent.restoring import SavedConversations
+    from alhena.agent.subagents import AgentDefinition
     from alhena.agent.toolset.mcp import ServerControl
+    from alhena.config.extensions import Extension
     from alhena.hooks.system import Hooks
     from alhena.mcp.servers import Servers
-    from alhena.policy.safety.check import SafetyChecks
+    from alhena.policy.safety_checks import SafetyChecks
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver, Asking, Edit
     from alhena.scheduler.executor import Durable, Keep
     from alhena.scheduler.hooks import ToolHooks
     from alhena.scheduler.scheduler import Scheduler
+    from alhena.skills.files import Skills
     from alhena.tools.builtin.ask_user import Ask
     from alhena.tools.output_store import OutputStore
 
@@ -116,6 +119,13 @@ class SessionLinks(Value, frozen=True, kw_only=True):
     transcript: str = ""
 
 
+class Caller(msgspec.Struct, frozen=True):
+    """A subagent whose calls a scheduler runs; the session knows them by `session_id` of theirs."""
+
+    name: str
+    session_id: Callable[[str], str]
+
+
 class SessionMode:
     """The mode now, and the one that leaving plan mode leads back to. Satisfies
     `tools.plan_mode.ModeSwitch`. `allows_yolo`: whether everything may run without asking."""
@@ -182,7 +192,10 @@ class Workbench:
     the session goes on from what another run left. `edit` lets
     a person change what a call would write. Subagents look for loops where it `detects_loops`;
     `spending` is what the session's requests took. `sandbox` says what commands run in, "" for
-    nothing. `conversations` opens those that a person keeps under names.
+    nothing. `conversations` opens those that a person keeps under names. `agents` are those
+    that can be delegated to. `program` serves the tools that it wrote, and `ask_model` answers it.
+    `traceparent` gives the trace context of a call. `elsewhere` makes a workbench for another
+    directory under the same rules, without MCP servers.
 
     `modes.switch` changes the approval mode while the session runs.
     """
@@ -215,11 +228,19 @@ class Workbench:
         self.context_window: int | None = None
         self.masking = OutputMaskingSettings()
         self.edit: Edit | None = None
+        self.agents: tuple[AgentDefinition, ...] = ()
+        self.ask_model: Callable[[str], Awaitable[str]] | None = None
+        self.program: Program | None = None
         self.when_closed: list[Callable[[], object]] = []
+        self.elsewhere: Callable[[Path], Workbench] | None = None
+        self.traceparent: Callable[[str], str] | None = None
         self.hooks: Hooks | None = None
         self.memory: SessionMemory | None = None
         self.sources = ToolSources()
         self.servers: Servers | None = None
+        self.skills: Skills | None = None
+        self.extensions: tuple[Extension, ...] = ()
+        self.agent_problems: tuple[str, ...] = ()
         self.server_control: ServerControl | None = None
         self.durable: Durable | None = None
         self.keep: Keep | None = None
@@ -242,6 +263,17 @@ class Workbench:
         """The policy's decision on a call."""
         context = self.context
         return self.decide_by(self.engine, call, context)
+
+    def _decides_for(self, caller: "Caller | None") -> Callable[[PolicyCall], Decision]:
+        if caller is None:
+            return self.decide
+        name = caller.name
+
+        def decide(call: PolicyCall) -> Decision:
+            context = msgspec.structs.replace(self.context, subagent=name)
+            return self.decide_by(self.engine, call, context)
+
+        return decide
 
     def decide_by(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> Decision:
         """The policy's decision on a call with the rules of `engine` in a `context`."""
@@ -279,15 +311,21 @@ class Workbench:
         for listener in tuple(self._watchers):
             listener()
 
+    def trace_of(self, call_id: str) -> str:
+        """The W3C trace context of a running call, "" where none is kept."""
+        return "" if self.traceparent is None else self.traceparent(call_id)
+
     def scheduler(
         self,
         emit: Callable[[Event], None],
         approver: "Approver | None" = None,
         registry: ToolRegistry | None = None,
         bus: "MessageBus | None" = None,
+        caller: "Caller | None" = None,
     ) -> "Scheduler":
-        """A scheduler over these tools, or over those of another registry; policy and hooks are the
-        same. People are asked over `bus`, or else `approver` is; without either nobody is."""
+        """A scheduler over these tools, or over those of another registry for a subagent, the
+        `caller`; policy and hooks are the same. People are asked over `bus`, or else `approver` is;
+        without either nobody is."""
         from alhena.scheduler.executor import Executor
         from alhena.scheduler.gate import Authority
         from alhena.scheduler.scheduler import Scheduler
@@ -300,11 +338,16 @@ class Workbench:
         executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
         executor.durable = self.durable
         executor.keep = self.keep
+        executor.program = self.program
+        known_as: Callable[[str], str] = str if caller is None else caller.session_id
+        executor.traceparent = lambda call_id: self.trace_of(known_as(call_id))
         if self.memory is not None:
             executor.discover = self.memory.conversation(own=registry is not None)
         return Scheduler(
             self.registry if registry is None else registry,
-            Authority(self.decide, None if self.checks is None else self.check, self.watch),
+            Authority(
+                self._decides_for(caller), None if self.checks is None else self.check, self.watch
+            ),
             emit,
             executor,
             asking=asking,

@@ -23,14 +23,14 @@ from alhena.models.auth.exchange import find_client
 from alhena.models.auth.store import CREDENTIALS_FILE, LoginStore, alone
 from alhena.models.auth.user import signed_in
 from alhena.models.auth_type import AuthType, auth_type
-from alhena.models.code_assist.setup import QuotaBucket
 from alhena.models.errors import CredentialsError
+from alhena.models.providers.code_assist_setup import QuotaBucket
 from alhena.system.private_files import PrivateFiles
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.models.code_assist.account import Account
+    from alhena.models.providers.code_assist_setup import Account
 
 USAGE = """\
 usage: alhena auth login [--no-browser]
@@ -90,7 +90,7 @@ async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
         require_client,
     )
     from alhena.models.auth.login import Login, ways_from
-    from alhena.models.code_assist.generator import project_from
+    from alhena.models.providers.code_assist import project_from
 
     environ = place.environ
     client = require_client(find_client(environ, place.settings.security.auth.oauth))
@@ -109,7 +109,7 @@ async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
 
 async def _account(place: Place, files: PrivateFiles) -> "Account":
     """The account at Code Assist, signed up if it is new there; by the login and no other token."""
-    from alhena.models.code_assist.generator import for_login
+    from alhena.models.providers.code_assist import for_login
 
     environ = {name: value for name, value in place.environ.items() if name not in _OTHER_TOKENS}
     generator = for_login(
@@ -128,7 +128,7 @@ _OTHER_TOKENS = ("GOOGLE_CLOUD_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")
 
 
 def _advice(place: Place) -> str | None:
-    """What is still to be done so that runs use the login; None when they do."""
+    """The remaining step before runs use the login; None when there is none."""
     from alhena.errors import AlhenaError
     from alhena.models.auth_type import AuthType, auth_type
 
@@ -147,9 +147,9 @@ async def _logout(place: Place, files: PrivateFiles) -> int:
     store = LoginStore(files)
     async with alone(store):
         there = store.forget()
-    write_stdout("Signed out.\n" if there else "Nobody was signed in.\n")
+    write_stdout("Signed out.\n" if there else "You are not signed in.\n")
     if place.environ.get("GOOGLE_CLOUD_ACCESS_TOKEN"):
-        write_stderr("alhena: note: GOOGLE_CLOUD_ACCESS_TOKEN is set, and still let in.\n")
+        write_stderr("alhena: note: GOOGLE_CLOUD_ACCESS_TOKEN is set and still gives access.\n")
     return 0
 
 
@@ -256,8 +256,8 @@ class AuthStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def find_status(environ: Mapping[str, str], settings: Settings, files: PrivateFiles) -> AuthStatus:
-    """How a run would sign in. Nothing is sent. Raises ConfigError for an OAuth client that cannot
-    be used."""
+    """Finds the sign-in method a run would use, without a request. Raises ConfigError for an
+    unusable OAuth client."""
     client = find_client(environ, settings.security.auth.oauth)
     problem: str | None = None
     kind: AuthType | None = None
@@ -290,7 +290,7 @@ async def with_quota(
 ) -> AuthStatus:
     """`status` with the quota, and the project, that Code Assist tells. Raises CredentialsError for
     another transport, and ModelError."""
-    from alhena.models.code_assist.generator import for_login, for_machine
+    from alhena.models.providers.code_assist import for_login, for_machine
 
     if status.auth_type == AuthType.LOGIN:
         generator = for_login(environ, files, settings.security.auth.oauth)
@@ -311,20 +311,20 @@ async def with_quota(
 
 def described(status: AuthStatus) -> str:
     """The same for a person, as lines."""
-    lines = [f"Answers come from: {status.transport or 'nobody'}"]
+    lines = [f"Model access: {status.transport or 'none'}"]
     if status.auth_type is not None:
         lines[0] += f" ({status.auth_type})"
     if status.problem is not None:
-        lines.append(f"This does not work: {status.problem}")
+        lines.append(f"Problem: {status.problem}")
     if status.token_source is not None:
-        lines.append(f"The token comes from: {status.token_source}")
+        lines.append(f"Source of the token: {status.token_source}")
     login = status.login
     if login is None:
-        lines.append("Signed in: nobody")
+        lines.append("Signed in: no")
     else:
         until = f", token until {login.expires_at}" if login.expires_at else ""
         state = " (expired)" if login.expired else ""
-        renewed = "is renewed when need be" if login.refreshable else "cannot be renewed"
+        renewed = "is renewed automatically" if login.refreshable else "cannot be renewed"
         lines.append(f"Signed in: {login.account or 'an unknown account'}{until}{state}; {renewed}")
     lines.append(f"OAuth client for logins: {'set' if status.oauth_client else 'not set'}")
     if status.project:
@@ -372,7 +372,7 @@ def _ended(login: LoginState | None) -> str | None:
 
 def _require_generator(environ: Mapping[str, str], settings: Settings, files: PrivateFiles) -> None:
     """Makes what a run would ask, and lets it go: what is missing is said by the same code."""
-    from alhena.models.select import ModelChoice, choose_generator
+    from alhena.models.providers.select import ModelChoice, choose_generator
 
     choose_generator(
         ModelChoice(model="gemini", environ=environ, settings=settings, private_files=lambda: files)

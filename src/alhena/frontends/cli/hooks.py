@@ -16,7 +16,13 @@ from alhena.display_text import exact, one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.inputs import parse_json
 from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.frontends.streams import (
+    is_terminal,
+    says_yes,
+    write_json,
+    write_stderr,
+    write_stdout,
+)
 from alhena.hooks import inputs
 from alhena.hooks.firing import Firing, Hearing, HookSurroundings, outcome_of
 from alhena.hooks.gather import GatheredHooks, HookEntry, HooksRequest, HookState, gather_hooks
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
 MAX_SHOWN = 20
-"""How many of a hook's files are named."""
+"""Most files of a hook that are listed."""
 
 USAGE = """\
 usage: alhena hooks list [--json] [options]
@@ -105,12 +111,13 @@ def _options(argv: list[str]) -> "Namespace":
 
 
 def request_for(*, skip_trust: bool) -> HooksRequest:
-    """What this folder and this user have."""
+    """A request for the hooks of this folder and this user."""
     place = place_here(skip_trust=skip_trust, told=False)
     return HooksRequest(
         cwd=place.cwd,
         environ=place.environ,
         settings=place.settings,
+        extensions=place.extensions,
         skip_trust=skip_trust,
     )
 
@@ -134,7 +141,7 @@ def _list(options: "Namespace") -> int:
 
 
 def tell_problems(gathered: GatheredHooks) -> None:
-    """What is wrong or was left out, on stderr."""
+    """Prints to stderr what is wrong or was left out."""
     for problem in gathered.problems:
         kind = "note" if problem.level is Level.NOTE else problem.level
         write_stderr(f"alhena: {kind}: {one_line(str(problem))}\n")
@@ -163,7 +170,7 @@ def _described(entry: HookEntry) -> str:
 
 
 def _pinned(pinned: PinnedFiles) -> str:
-    """Which files are part of a hook that is trusted, in a line."""
+    """The files that belong to a trusted hook, on one line."""
     if pinned.problem:
         return f"cannot be trusted: {pinned.problem}"
     if not pinned.files:
@@ -261,14 +268,14 @@ def _trust(options: "Namespace") -> int:
     if len(new) < len(waiting):
         write_stderr(f"alhena: warning: {len(waiting) - len(new)} cannot be trusted as they are.\n")
     if not new:
-        write_stdout("No hook of this project waits to be trusted.\n")
+        write_stdout("No hook of this project needs to be trusted.\n")
         return 0
     asks = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     if not options.yes and not asks:
         for entry in new:
             write_stdout(_shown(entry))
         raise UsageError(
-            "nobody can be asked whether these may run.", remedy="To accept them all: --yes."
+            "these hooks need your approval.", remedy="Run it at a terminal, or add --yes."
         )
     accepted = [
         entry.hook.fingerprint for entry in gathered.entries if entry.state is HookState.ENABLED
@@ -276,7 +283,7 @@ def _trust(options: "Namespace") -> int:
     before = len(accepted)
     for entry in new:
         write_stdout(_shown(entry))
-        if options.yes or _yes("May it run? [y/N] "):
+        if options.yes or says_yes("Allow it to run? [y/N] "):
             accepted.append(entry.hook.fingerprint)
     trust(trusted_hooks_path(os.environ), str(request.cwd), accepted)
     write_stdout(f"{len(accepted) - before} of {len(new)} may run.\n")
@@ -294,11 +301,6 @@ def _shown(entry: HookEntry) -> str:
     if entry.pinned is not None:
         lines.append(f"    {one_line(_pinned(entry.pinned))}")
     return "\n".join(lines) + "\n"
-
-
-def _yes(question: str) -> bool:
-    write_stdout(question)
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 SAMPLE_TOOL = "write_file"
@@ -358,7 +360,7 @@ def test(options: "Namespace", request: HooksRequest) -> int:
 
 
 def sample(event: HookEvent, tool: str) -> dict[str, Any]:
-    """What an event might bring."""
+    """Sample input for an event."""
     arguments = {"file_path": "example.txt", "content": "Hello"} if tool == SAMPLE_TOOL else {}
     before = inputs.before_tool(tool, arguments)
     samples: dict[HookEvent, dict[str, Any]] = {
@@ -393,10 +395,10 @@ def _given(text: str) -> dict[str, Any]:
         found = parse_json(text)
     except InputError as error:
         raise UsageError(
-            f"--input is no JSON object: {error.message}.", remedy="Write --input '{…}'."
+            f"--input is not a JSON object: {error.message}.", remedy="Write --input '{…}'."
         ) from error
     if not isinstance(found, dict):
-        raise UsageError("--input is no JSON object.", remedy="Write --input '{…}'.")
+        raise UsageError("--input is not a JSON object.", remedy="Write --input '{…}'.")
     return cast("dict[str, Any]", found)
 
 
@@ -443,7 +445,7 @@ def _as_json_test(heard: Hearing) -> dict[str, Any]:
 
 
 def _plain(verdict: HookVerdict) -> dict[str, Any]:
-    """What a verdict says; what it does not say is absent."""
+    """A verdict as JSON, without the keys it does not set."""
     found = cast("dict[str, Any]", msgspec.to_builtins(verdict))
     silent = cast("dict[str, Any]", msgspec.to_builtins(HookVerdict()))
     return {key: value for key, value in found.items() if value != silent[key]}

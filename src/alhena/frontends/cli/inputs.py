@@ -1,4 +1,4 @@
-"""What a command is given on its command line: files whose content it reads, and JSON."""
+"""Input given on the command line: files to read, and JSON."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def open_input(name: str) -> BinaryIO:
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode) and not (passed and stat.S_ISFIFO(mode)):
         os.close(descriptor)
-        raise _unreadable(name, "it is no regular file")
+        raise _unreadable(name, "it is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -75,7 +75,7 @@ def parse_json(text: str) -> object:
 
 
 def _problem(text: str) -> str:
-    """What is wrong with a JSON text; "" when nothing that is known to be."""
+    """A known mistake in a JSON text; "" if none is found."""
     import json
 
     half = _lone_surrogate(text)

@@ -12,6 +12,14 @@ from alhena.errors import AlhenaError, UsageError
 from alhena.frontends.streams import OutputError, is_terminal, report, write_stderr, write_stdout
 
 COMMANDS = {
+    "batch": ("status", "resume", "cancel", "retry-failed", "show", "report"),
+    "agents": ("list", "show", "validate", "new", "auth"),
+    "commands": ("list",),
+    "skills": ("list", "enable", "disable", "install", "link", "uninstall"),
+    "extensions": (
+        *("list", "install", "update", "enable", "disable", "uninstall", "link"),
+        *("config", "new", "validate"),
+    ),
     "tools": ("list", "call"),
     "policy": ("explain", "test"),
     "wire": ("check", "convert"),
@@ -83,11 +91,19 @@ def _prompt(argv: list[str]) -> int:
         return 0
     if arguments.words:
         refuse_commands(arguments.words, COMMANDS)
+    if arguments.list_extensions:
+        from alhena.frontends.cli import extensions
+
+        return extensions.show_used(arguments.extensions)
     if arguments.sessions:
         from alhena.frontends.cli import sessions
 
         return sessions.run(list(arguments.sessions))
     _warn_in_words()
+    if arguments.acp:
+        from alhena.frontends.acp.server import run_acp
+
+        return run_acp(arguments)
     at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     silent = arguments.prompt is None and arguments.output_format is None
     if arguments.prompt_interactive is not None or (silent and at_terminal):
@@ -147,11 +163,10 @@ NOT_HERE = {
         *("install", "uninstall", "list", "update", "disable", "enable"),
         *("link", "new", "validate", "config"),
     ),
-    "skills": ("list", "enable", "disable", "install", "uninstall", "link"),
 }
 """Commands of the reference that are not here yet, and what they can be told."""
 NEAR = 0.75
-"""How like a command its misspelling is."""
+"""Least similarity of a misspelling to the command suggested for it."""
 _AS_PROMPT = "To send these words to the model, use -p '…'."
 
 
@@ -167,7 +182,7 @@ def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ..
     near = _near(name, second, commands) if second else None
     missing = near if near in NOT_HERE else name
     if missing in NOT_HERE and (not second or second in NOT_HERE[missing]):
-        _refuse(f"there is no command {missing} yet.", "See alhena --help for those there are.")
+        _refuse(f"the command {missing} does not exist yet.", "See alhena --help for commands.")
     if near is not None:
         _refuse(f"there is no command {name}.", f"Did you mean alhena {near} {second}?")
 

@@ -63,7 +63,13 @@ def run(argv: list[str]) -> int:
     for root in workspace.roots:
         if not root.is_dir():
             raise InputError(f"the directory {printable(root)} to include does not exist.")
-    request = memory_request(workspace, place.environ, settings, skip_trust=options.skip_trust)
+    request = memory_request(
+        workspace,
+        place.environ,
+        settings,
+        skip_trust=options.skip_trust,
+        extensions=place.extensions,
+    )
     memory = load_memory(request)
     _tell(memory.warnings, memory.notes)
     return (_show if options.command == "show" else _refresh)(options, request, memory)
@@ -110,7 +116,7 @@ def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
     lines = [content, ""] if content else []
     lines.append(_trees(request, memory))
     if later:
-        lines.append("\nTold when a tool touches a path there:")
+        lines.append("\nLoaded when a tool uses a path there:")
         lines += (f" L {_from_here(request, path)}" for path in later)
     _write("\n".join(lines))
     return 0
@@ -138,7 +144,7 @@ def _described(request: MemoryRequest, memory: Memory) -> dict[str, Any]:
 
 def _trees(request: MemoryRequest, memory: Memory) -> str:
     if not memory.files:
-        return "There are no memory files."
+        return "No memory files found."
     return printed(((item.kind, item.tree) for item in memory.files), str(request.roots[0]))
 
 
@@ -167,7 +173,7 @@ def _import(options: "Namespace", settings: Settings) -> int:
 
 
 def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImportsResult, str]":
-    """What a file comes to, and the directory it is in."""
+    """A memory file with its imports, and its directory."""
     from alhena.memory.files import Limits, find_project_root, for_people
     from alhena.memory.imports import ImportLoader, expand, root_source
 

@@ -47,7 +47,7 @@ from alhena.tools.names import ALIASES, BUILT_IN, all_names, called_names, decla
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.policy.safety.model import SafetyChecker
+    from alhena.policy.checker import SafetyChecker
 
 USAGE = """\
 usage: alhena policy explain --tool NAME [--args JSON] [options]
@@ -151,7 +151,7 @@ class _Policy(msgspec.Struct, frozen=True):
     filters: tuple[PolicyFilter, ...] = ()
 
     def decide(self, call: PolicyCall, context: PolicyContext) -> Decision:
-        """What a run would be told."""
+        """The decision a run would get."""
         return tighten(self.engine.decide(call, context), call, self.filters, context)
 
 
@@ -175,6 +175,7 @@ def explain(argv: list[str]) -> int:
             paths=tuple(options.policy or ()),
             allowed_tools=split_tools(options.allowed_tools),
             skip_trust=options.skip_trust,
+            extensions=tuple((each.name, each.folder / "policies") for each in place.extensions),
         )
     )
     _require_named(gathered)
@@ -194,7 +195,7 @@ def explain(argv: list[str]) -> int:
     decision = policy.decide(call, context)
     checkers: Checkers = ()
     if gathered.checkers and decision.outcome is not PolicyOutcome.DENY:
-        from alhena.policy.safety.check import CheckerSelection
+        from alhena.policy.safety_checks import CheckerSelection
 
         checkers = CheckerSelection(gathered.checkers).active(call, context)
     words = decision_json if options.json else decision_sentences
@@ -231,7 +232,8 @@ def _options(argv: list[str]) -> "Namespace":
 
 
 def _require_named(gathered: GatheredPolicy) -> None:
-    """What was named has to be usable; of the user's own files, what is wrong is said."""
+    """Raises for errors in policies named on the command line; prints those in the user's own
+    files."""
     errors = gathered.named_errors
     if errors:
         raise ConfigError(
@@ -254,9 +256,9 @@ def _arguments(text: str | None) -> dict[str, Any]:
     try:
         found = parse_json(text or "{}")
     except InputError as error:
-        raise UsageError(f"--args is no JSON object: {error.message}.", remedy=remedy) from error
+        raise UsageError(f"--args is not a JSON object: {error.message}.", remedy=remedy) from error
     if not isinstance(found, dict):
-        raise UsageError("--args is no JSON object: it is another value.", remedy=remedy)
+        raise UsageError("--args is not a JSON object: it is another value.", remedy=remedy)
     return cast("dict[str, Any]", found)
 
 

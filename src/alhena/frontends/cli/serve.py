@@ -14,8 +14,7 @@ from alhena.frontends.arguments import Parser
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.http.endpoint import is_loopback
-from alhena.models.retry.generator import RetryPolicy
-from alhena.models.select import (
+from alhena.models.providers.select import (
     ANTHROPIC,
     DEMO,
     OPENAI,
@@ -24,15 +23,16 @@ from alhena.models.select import (
     choose_generator,
     is_demo,
 )
+from alhena.models.retry import RetryPolicy
 from alhena.wire.json_values import is_token
 
 KEY_VARIABLE = "ALHENA_GATEWAY_KEY"
 PORT = 8080
 _STDERR = 2
 _LOG_S = 1.0
-"""How long the end waits for the reader of the log."""
+"""Time the reader of the log has at the end."""
 _SWITCH_S = 0.001
-"""How long a thread that reads a large body may keep the interpreter to itself."""
+"""Longest time a thread that reads a large body may keep the interpreter to itself."""
 RETRIES = RetryPolicy(max_attempts=3, initial_s=1.0, max_s=8.0, broken_attempts=2, max_wait_s=20.0)
 """Clients wait themselves, and know better for how long."""
 

@@ -117,7 +117,7 @@ def _list(options: "Namespace", store: "SessionStore") -> None:
     now = time.time()
     lines = [f"Sessions of this project ({len(found)}):\n"]
     lines += (_line(number, item, now) for number, item in enumerate(found, start=1))
-    write_stdout("".join(lines) if found else "There are no sessions of this project.\n")
+    write_stdout("".join(lines) if found else "This project has no sessions.\n")
     if others:
         told = _first(others)
         write_stdout(f"Not listed, for they do not begin as a session does: {told}\n")
@@ -239,7 +239,7 @@ def show_checkpoints(options: "Namespace") -> None:
         write_json({"checkpoints": [_checkpoint_json(name, item) for name, item in found]})
         return
     if not found:
-        write_stdout("There are no checkpoints of this project.\n")
+        write_stdout("This project has no checkpoints.\n")
     else:
         write_stdout(f"Checkpoints of this project ({len(found)}):\n")
         write_stdout("".join(f"{each}\n" for each in listed(found)))

@@ -236,12 +236,12 @@ def _check(options: "Namespace", place: Place) -> int:
         if trial.errors:
             write_stdout("With these settings no run begins.\n")
         elif not odd:
-            write_stdout("The settings can be used as they are.\n")
+            write_stdout("The settings are valid.\n")
     return ConfigError.exit_code if trial.errors else 1 if odd else 0
 
 
 def _tried(place: Place, *, skip_trust: bool) -> "Trial":
-    """What a run here would have to say of the settings."""
+    """Loads everything a run here would load, to collect its warnings and errors."""
     import asyncio
 
     from alhena.agent.options import SessionOptions
@@ -262,7 +262,7 @@ def _tried(place: Place, *, skip_trust: bool) -> "Trial":
 
 
 def _of_servers(place: Place) -> tuple[str, ...]:
-    """What is wrong with MCP servers. A session tells it of each when it starts them."""
+    """Problems with MCP servers. A session reports each when it starts the server."""
     if not place.settings.mcp_servers:
         return ()
     from alhena.config.mcp_servers import odd_members, server_problems

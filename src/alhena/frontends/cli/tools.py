@@ -43,7 +43,7 @@ def add_workbench_arguments(parser: Parser) -> None:
 
 
 def workbench_options(found: argparse.Namespace) -> SessionOptions:
-    """What was asked for, in the current directory. Raises ConfigError."""
+    """Session options from the arguments, for the current directory. Raises ConfigError."""
     place = place_here(skip_trust=found.skip_trust)
     settings = place.settings
     roots, missing = included(place, split_list(found.include_directories))
@@ -58,6 +58,7 @@ def workbench_options(found: argparse.Namespace) -> SessionOptions:
         policy=split_list(found.policy),
         allowed_tools=split_tools(found.allowed_tools),
         skip_trust=found.skip_trust,
+        extensions=place.extensions,
         sandbox=found.sandbox,
         held_servers=place.held_servers,
         acceptance=place.acceptance,
@@ -70,7 +71,7 @@ def answering_for(options: SessionOptions, given: str | None) -> "Source":
     @cache
     def answering() -> tuple[ContentGenerator, str]:
         from alhena.agent.chat import SessionModels
-        from alhena.models.select import ModelChoice, choose_generator
+        from alhena.models.providers.select import ModelChoice, choose_generator
         from alhena.system.private_files import PrivateFiles
 
         environ, settings = options.environ, options.settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from alhena.config.accepted_entries import own_data
 from alhena.config.effective_settings import Place, open_place
 from alhena.config.errors import ConfigError
-from alhena.config.home import trusted_folders_path
+from alhena.config.home import agent_folders, trusted_folders_path
 from alhena.config.pinned_entries import Bound
 from alhena.config.trust import TrustLevel, trust_entries
 from alhena.display_text import escaped
@@ -38,8 +38,8 @@ usage: alhena trust [PATH] [--parent | --never | --forget | --data FILE]
 
 Says that a folder (by default this one) and those in it are trusted: their settings, hooks,
 servers, policies, context and .env files are then read. Hooks are asked about one by one all the
-same. Servers and commands count as they are now; when they change they are held back, and this
-command shows and accepts them as they are then.
+same. Servers, commands and agents count as they are now; when they change they are held back, and
+this command shows and accepts them as they are then.
 
   --parent   trusts the folder that PATH is in
   --never    does not trust it, and is not to ask again
@@ -101,9 +101,28 @@ def _say_it(folder: Path, level: TrustLevel) -> int:
         for line in unread:
             _say(f"  {line}")
     _accept_rest(after)
+    _accept_agents(after)
     if after.trust.trusted == never:
-        _say(f"What was written to {file} does not decide here.")
+        _say(f"What was written to {file} does not apply here.")
     return 0
+
+
+def _accept_agents(place: Place) -> None:
+    """Accepts the agents of the folder as they are, and says which are new or changed."""
+    folders = agent_folders(place.environ, place.cwd, trusted=place.trust.trusted)
+    of_project = [each for each in folders if each[0] == "workspace"]
+    if not of_project:
+        return
+    from alhena.agent.subagents.files import AgentFiles, accept_agents, sources_of
+
+    files = AgentFiles(sources_of(of_project, place.environ, place.cwd), {})
+    new = [agent for agent in files.found if agent.is_held]
+    if not new:
+        return
+    accept_agents(place.environ, place.cwd, new)
+    _say("These agents are accepted as they are now:")
+    for agent in new:
+        _say(f"  {agent.name}: {agent.path}")
 
 
 def _accept_rest(place: Place) -> None:
@@ -155,7 +174,7 @@ def _call_data(folder: Path, path: str) -> None:
         entries = () if place.acceptance is None else place.acceptance.entries
         raise _no_data(folder, path, {name for each in entries for name in each.loose})
     for each in called:
-        _say(f"{each.label} may change {', '.join(each.data)}: nobody is asked about that.")
+        _say(f"{each.label} may change {', '.join(each.data)}: alhena will not ask about it.")
 
 
 def _options(argv: list[str]) -> "Namespace":
@@ -229,7 +248,7 @@ def _list(*, as_json: bool) -> int:
     for path, level in entries:
         _say(f"{level:13} {path}")
     if not entries:
-        _say("Nothing was said of any folder.")
+        _say("No folder is trusted or distrusted.")
     return 0
 
 

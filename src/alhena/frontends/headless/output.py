@@ -310,6 +310,7 @@ class StreamJsonOutput:
         self._stats = RunStats()
         self._start = time.perf_counter()
         self._end: RunFinishedEvent | None = None
+        self._agents: dict[str, list[str]] = {}
 
     def feed(self, event: Event) -> None:
         """Writes the events that have a line."""
@@ -325,12 +326,16 @@ class StreamJsonOutput:
                 self._line("message", role="assistant", content=event.text, delta=True)
             case ToolCallRequestEvent():
                 replaces = {"replaces": event.replaces} if event.replaces else {}
+                path = self._agents.get(event.parent_call_id or "", [])
+                agent = event.args.get("agent_name", event.name)
+                self._agents[event.call_id] = [*path, str(agent)]
                 self._line(
                     "tool_use",
                     tool_name=event.name,
                     tool_id=event.call_id,
                     parameters=event.args,
                     **replaces,
+                    **({"agent_path": path} if path else {}),
                 )
             case ToolCallResponseEvent():
                 self._tool_result(event)
@@ -386,7 +391,7 @@ def ending(end: RunFinishedEvent | None, error: AlhenaError | None) -> dict[str,
 
 
 def fallback_words(event: ModelFallbackEvent) -> str:
-    """Which model answers instead of which."""
+    """The fallback model, and the model it replaces."""
     whom = "" if event.role == "main" else f" the {event.role.replace('_', ' ')}"
     return f"{event.model} answers{whom} from here on instead of {event.instead_of}: {event.reason}"
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
+import msgspec
+
 from alhena.agent.runner import SessionRunner
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
@@ -176,7 +178,9 @@ def run_headless(arguments: RunArguments) -> int:
     stderr gets the error. Returns the exit code."""
     result = Result(arguments.output_format or OutputFormat.TEXT, arguments.session_id)
     try:
-        place = place_here(skip_trust=arguments.skip_trust, told=False)
+        place = place_here(
+            skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions
+        )
         settings = place.settings
         if arguments.output_format is None:
             result = Result(OutputFormat(settings.output.format), arguments.session_id)
@@ -189,7 +193,8 @@ def run_headless(arguments: RunArguments) -> int:
         agent = _agent(arguments, place)
         for note in place.notes if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
-        asyncio.run(_run(agent, (prompt, arguments.prompt or ""), result, debug=arguments.debug))
+        work = _Work(agent, place, result)
+        asyncio.run(_run(work, prompt, arguments.prompt, debug=arguments.debug))
     except OutputError:
         raise
     except AlhenaError as error:
@@ -239,13 +244,31 @@ def _agent(arguments: RunArguments, place: Place) -> SessionRunner:
     return SessionRunner(session_options(arguments, place))
 
 
-async def _run(
-    agent: SessionRunner, prompt: tuple[str, str], result: Result, *, debug: bool
-) -> None:
-    """Carries out the prompt: the whole of it, and what of it was given on the command line. The
-    result is written before the session is closed, which may take hooks their time. Raises
-    InterruptedRunError for a signal that came by then, too."""
-    whole, given = prompt
+class _Work(msgspec.Struct, frozen=True):
+    """The agent that carries out a prompt, its place, and what takes the result."""
+
+    agent: SessionRunner
+    place: Place
+    result: Result
+
+    def warn(self, text: str) -> None:
+        """Reports a warning."""
+        self.result.feed(WarningEvent(message=text))
+
+    async def call(self, name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
+        """Calls a tool as a person would have it."""
+        run = self.agent.call(name, dict(args))
+        async for event in run:
+            if isinstance(event, WarningEvent):
+                self.result.feed(event)
+        return run.completed
+
+
+async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> None:
+    """Carries out the prompt, of which `typed` was given on the command line. The result is written
+    before the session is closed, which may take hooks their time. Raises InterruptedRunError for a
+    signal that came by then, too."""
+    agent, result = work.agent, work.result
     signals = Signals(agent)
     async with agent:
         for note in agent.workbench.notes if debug else ():
@@ -253,13 +276,8 @@ async def _run(
         result.cost = agent.workbench.spending.cost
         signals.listen()
         try:
-            served = await _served(agent, given, result) if given.startswith("/") else None
-            if served is not None:
-                text, attached = served
-                whole = whole.removesuffix(given) + text
-            else:
-                attached = await _attached(agent, given, result) if "@" in given else ()
-            async for event in agent.run(whole, attached=attached):
+            prompt, attached = await _prepared(work, prompt, typed)
+            async for event in agent.run(prompt, attached=attached):
                 result.feed(event)
         except AlhenaError as error:
             result.finish(error)
@@ -269,51 +287,58 @@ async def _run(
         raise InterruptedRunError("interrupted while the session ended; the result is complete.")
 
 
-async def _served(
-    agent: SessionRunner, given: str, result: Result
-) -> "tuple[str, tuple[Part, ...]] | None":
-    """The prompt of an MCP server that a command names (`/greet Bob`), filled in. None, with a
-    warning, for a word that is no command: it is sent as it is. A path is no such word."""
-    word, _, rest = given.partition(" ")
-    name = word.removeprefix("/")
-    if not name or "/" in name:
-        return None
-    await agent.workbench.sources.gather()
-    from alhena.frontends.mentions import filled_prompt, server_prompts
+async def _prepared(work: _Work, prompt: str, typed: str | None) -> "tuple[str, tuple[Part, ...]]":
+    """The text that is sent for a prompt, and what goes with it. A command may be typed, or be all
+    of a prompt on standard input; of what was piped in beside a prompt nothing names anything."""
+    given = prompt if typed is None else typed
+    if given.startswith("/"):
+        filled = await _filled(work, given, told=typed is not None)
+        if filled is not None:
+            return prompt.removesuffix(given) + filled[0], filled[1]
+    if typed is None or "@" not in typed:
+        return prompt, ()
+    return prompt, await _attached(work, typed)
 
-    served = server_prompts(agent.workbench)
-    if name in served:
-        return await filled_prompt(served[name], rest)
-    known = ", ".join(f"/{each}" for each in sorted(served)) or "there are none"
-    message = (
-        f"/{one_line(name)} is no command here and is sent to the model as text. "
-        f"Commands of `-p` are the prompts of MCP servers: {known}."
-    )
-    result.feed(WarningEvent(message=message))
+
+async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[Part, ...]] | None":
+    """The prompt of a custom command or of an MCP server (`/greet Bob`), filled in. None for a word
+    that is no command, with a warning if it is `told`: it is sent as it is."""
+    from alhena.commands.files import sources_of
+    from alhena.frontends.mentions import PromptCommands, command_word
+
+    called = command_word(given)
+    if called is None:
+        return None
+    name, rest = called
+    bench = work.agent.workbench
+    commands = PromptCommands(lambda: bench)
+    commands.load(sources_of(work.place))
+    if commands.custom.find(name) is None:
+        await bench.sources.gather()
+    if name in commands:
+        return await commands.filled(name, rest, work.call, work.warn)
+    if told:
+        known = ", ".join(f"/{each}" for each in (*commands.custom.files, *commands.served()))
+        work.warn(
+            f"/{one_line(name)} is no command here and is sent to the model as text. Commands of "
+            f"`-p` are custom commands and prompts of MCP servers: {known or 'there are none'}."
+        )
     return None
 
 
-async def _attached(agent: SessionRunner, given: str, result: Result) -> "tuple[Part, ...]":
-    """What the @paths of the command line hold, as at the terminal. What was piped in is somebody
-    else's text, and none of it names files."""
+async def _attached(work: _Work, typed: str) -> "tuple[Part, ...]":
+    """Contents of the @paths on the command line, as in the terminal."""
     from alhena.frontends.mentions import referenced
 
-    def warn(text: str) -> None:
-        result.feed(WarningEvent(message=text))
-
     async def call(name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
-        run = agent.call(name, dict(args))
-        async for event in run:
-            if isinstance(event, WarningEvent):
-                result.feed(event)
-        done = run.completed
+        done = await work.call(name, args)
         if done is not None and done.response.error:
-            warn(f"what the prompt names with @ is not sent along: {done.response.error}")
+            work.warn(f"what the prompt names with @ is not sent along: {done.response.error}")
         return done
 
-    if ":" in given:  # it may be a server's resource
-        await agent.workbench.sources.gather()
-    return await referenced(given, agent.workbench, call, warn)
+    if ":" in typed:  # it may be a server's resource
+        await work.agent.workbench.sources.gather()
+    return await referenced(typed, work.agent.workbench, call, work.warn)
 
 
 class Signals:

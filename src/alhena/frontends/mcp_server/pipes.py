@@ -21,39 +21,39 @@ Ended = Callable[[AlhenaError | None], object]
 """Told that one direction is over: an error, or None where the client has gone."""
 
 
-def check_streams() -> None:
+def check_streams(protocol: str = "MCP") -> None:
     """Raises InputError or OutputError where standard input and output lead to no client.
 
     A standard error that is closed is open to nothing afterwards: its number would be that of the
     next file that is opened, and have what others write to it.
     """
     if sys.stdin is None:
-        raise _no_client("is closed")
+        raise _no_client(protocol, "is closed")
     if sys.stdout is None:
         raise OutputError("standard output is closed.")
-    _check_input(0)
+    _check_input(0, protocol)
     try:
         os.fstat(2)
     except OSError:
         _lead_nowhere(2, os.O_WRONLY)
 
 
-def _check_input(descriptor: int) -> None:
+def _check_input(descriptor: int, protocol: str) -> None:
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode):
-        raise _no_client("is a file, which waits for no answer")
+        raise _no_client(protocol, "is a file, which waits for no answer")
     if os.path.samestat(found, os.stat(os.devnull)):
-        raise _no_client(f"is {os.devnull}")
+        raise _no_client(protocol, f"is {os.devnull}")
     with selectors.DefaultSelector() as selector:
         try:
             selector.register(descriptor, selectors.EVENT_READ)
         except OSError as error:
-            raise _no_client("is a device, which waits for no answer") from error
+            raise _no_client(protocol, "is a device, which waits for no answer") from error
 
 
-def _no_client(what: str) -> InputError:
+def _no_client(protocol: str, what: str) -> InputError:
     return InputError(
-        f"there is no MCP client: standard input {what}.",
+        f"there is no {protocol} client: standard input {what}.",
         remedy="Name this command in the settings of a client, which starts it with two pipes "
         "(`docker run` passes them with -i).",
     )
@@ -62,9 +62,10 @@ def _no_client(what: str) -> InputError:
 class Incoming:
     """The messages of the client, one a line; ends when the client does, which `ended` is told."""
 
-    def __init__(self, descriptor: int, ended: Ended) -> None:
+    def __init__(self, descriptor: int, ended: Ended, most: int = MAX_LINE) -> None:
         self._descriptor = descriptor
         self._ended = ended
+        self._most = most
         self._blocking = os.get_blocking(descriptor)
         os.set_blocking(descriptor, False)
         self._held = bytearray()
@@ -77,8 +78,8 @@ class Incoming:
         searched = 0
         while (end := self._held.find(b"\n", searched)) < 0 and not self._over:
             searched = len(self._held)
-            if searched > MAX_LINE:
-                told = f"the client sent a message of more than {MAX_LINE >> 20} MB"
+            if searched > self._most:
+                told = f"the client sent a message of more than {self._most >> 20} MB"
                 write_stderr(f"alhena: warning: {one_line(told)}; it is not read on\n")
                 self._end(None)
                 self._held.clear()
@@ -97,7 +98,7 @@ class Incoming:
         os.close(self._descriptor)
 
     async def _piece(self) -> bytes:
-        """What there is, as soon as there is something; nothing at the end, which is told."""
+        """The next bytes as soon as there are any; empty at the end of the input."""
         while True:
             try:
                 found = os.read(self._descriptor, PIECE)
@@ -128,16 +129,17 @@ class Incoming:
             loop.remove_reader(self._descriptor)
 
 
-def incoming(ended: Ended) -> Incoming:
-    """Standard input. What is started meanwhile finds nothing there."""
+def incoming(ended: Ended, most: int = MAX_LINE) -> Incoming:
+    """Standard input, with messages of at most that many bytes. What is started meanwhile finds
+    nothing there."""
     own = os.dup(0)
     _lead_nowhere(0, os.O_RDONLY)
-    return Incoming(own, ended)
+    return Incoming(own, ended, most)
 
 
 class Outgoing:
-    """What the client is told. Waits while it does not read, and can be cancelled then; `ended` is
-    called when it never will again, and what is written after that is dropped."""
+    """Messages to the client. Writing waits while the client does not read, and can be cancelled;
+    once the client never reads again, `ended` is called and later messages are dropped."""
 
     def __init__(self, descriptor: int, ended: Ended) -> None:
         self._descriptor = descriptor

@@ -126,7 +126,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return ElicitRequestFormParams(message=_message(self.request), requested_schema=schema)
 
     def take(self, result: ElicitResult | None) -> None:
-        """What the client says; anything but a choice of those offered means no."""
+        """Takes the client's answer; anything but one of the offered choices is a rejection."""
         if self.answer.done():
             return
         said = (result.content or {}).get(FIELD) if result and result.action == "accept" else None
@@ -136,7 +136,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _outcomes(request: ConfirmationRequest) -> list[ToolConfirmationOutcome]:
-    """What may be answered. Of what is not shown whole nothing is approved beyond the call."""
+    """The possible answers. A call not shown in full can be approved only once."""
     given = [ToolConfirmationOutcome(each) for each in request.outcomes]
     cut = isinstance(request.details, EditConfirmation) and _cut(request.details.file_diff)
     return [each for each in given if each in WORDS and (not cut or each in _FOR_THE_CALL)]
@@ -201,7 +201,7 @@ def _inline(text: str) -> str:
 NOT_SERVED = frozenset({"ask_user", "enter_plan_mode", "exit_plan_mode"})
 """Tools that are about a conversation of our own."""
 PATIENCE_S = 600.0
-"""How long a question waits for a client that answers with another request."""
+"""Time a question waits for a client that answers with another request."""
 APPROVAL = "approval"
 
 _READING = frozenset({Kind.READ, Kind.SEARCH, Kind.THINK, Kind.PLAN, Kind.FETCH})
@@ -233,8 +233,8 @@ class Running:
 
 
 class ToolServer:
-    """What answers an MCP client. `opened` is called with the first request, when it is known
-    whether the client can ask a person. `emit` takes the events of calls."""
+    """The MCP server. `opened` is called with the first request, when it is known whether the
+    client can ask a person. `emit` takes the events of calls."""
 
     def __init__(self, opened: Opened, emit: Callable[[Event], None]) -> None:
         self._opened = opened
@@ -374,7 +374,7 @@ class ToolServer:
 async def _answered(
     context: "ServerRequestContext[Any]", form: ElicitRequestFormParams
 ) -> ElicitResult | None:
-    """What the client answers; None where it does not in time, or not as it should."""
+    """The client's answer; None if it is late or malformed."""
     boundary = Boundary()
     with boundary:
         async with asyncio.timeout(PATIENCE_S):

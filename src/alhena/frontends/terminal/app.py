@@ -71,7 +71,7 @@ Text = Callable[[], Fragments]
 
 
 class Texts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn, as it is now: what still changes, the menu, the foot."""
+    """The drawn text: live region, menu and footer."""
 
     live: Text
     menu: Text
@@ -159,8 +159,8 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 def live(view: View, columns: int, rows: int, now: float, *, asking: bool = False) -> list[Line]:
-    """What still changes, in at most `rows` lines of at most `columns`: the open end of the
-    answer, the calls at work, and what the model does."""
+    """The live region in at most `rows` lines of `columns`: the unfinished end of the answer,
+    running calls and the model's activity."""
     if view.busy_since is None and not view.calls:
         return []
     lines: list[Line] = []
@@ -423,8 +423,7 @@ class TerminalScreen:
             self._exit()
 
     def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What goes wrong where nobody waits for it is told on the screen; where that does not help
-        it ends the screen."""
+        """Shows an error of a background task on the screen; ends the screen if that fails."""
         error = context.get("exception")
         if isinstance(error, Exception) and (
             self._defects.one_more(self._loop.time()) or not self.painted.is_set()

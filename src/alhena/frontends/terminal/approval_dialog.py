@@ -32,15 +32,15 @@ MAX_SAID = 2_000
 """Characters of what a server says of a tool that are shown."""
 MAX_RULE = 2_000
 """Characters of a rule in words: what is approved for longer is to be seen whole."""
-SESSION, SAVED = "for this session", "for good"
+SESSION, SAVED = "for this session", "saved"
 
 ANSWERS = (
     (Outcome.PROCEED_ONCE, "y", "Yes, this once"),
     (Outcome.PROCEED_ALWAYS, "a", "Yes, always"),
-    (Outcome.PROCEED_ALWAYS_TOOL, "t", "Yes, always this tool"),
-    (Outcome.PROCEED_ALWAYS_SERVER, "v", "Yes, always this server"),
-    (Outcome.PROCEED_ALWAYS_AND_SAVE, "s", "Yes, always, and save it"),
-    (Outcome.MODIFY_WITH_EDITOR, "e", "Change it first in your editor"),
+    (Outcome.PROCEED_ALWAYS_TOOL, "t", "Yes, always allow this tool"),
+    (Outcome.PROCEED_ALWAYS_SERVER, "v", "Yes, always allow this server"),
+    (Outcome.PROCEED_ALWAYS_AND_SAVE, "s", "Yes, always in all sessions"),
+    (Outcome.MODIFY_WITH_EDITOR, "e", "Edit it first in your editor"),
     (Outcome.CANCEL, "n", "No, and say why"),
 )
 
@@ -90,8 +90,7 @@ def _plan(plan: str) -> Iterator[Line]:
 
 
 def _of_server(details: McpConfirmation) -> Iterator[Line]:
-    """What a server is, what it says of its tool, and what of that is new since it was
-    approved."""
+    """A tool's server, the server's description of the tool, and its changes since the approval."""
     if details.server:
         what, *more = details.server
         yield line("  The server is:", "dim")
@@ -105,7 +104,7 @@ def _of_server(details: McpConfirmation) -> Iterator[Line]:
         yield line("  What the server says of it:", "dim")
         yield from _whole(said, "    ")
     if details.changed:
-        yield line("  ! It is not as it was when it was approved:", "warning")
+        yield line("  ! It has changed since it was approved:", "warning")
         yield from _difference(details.changed)
 
 
@@ -119,7 +118,7 @@ def _difference(diff: str) -> Iterator[Line]:
 
 
 def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:
-    """What of a call may deceive whoever reads it."""
+    """Warnings about deceptive text in a call."""
     return (line(f"  ! {one_line(each)}", "warning") for each in warnings)
 
 
@@ -160,7 +159,7 @@ def _said_otherwise(outcome: Outcome, request: ConfirmationRequest) -> bool:
 
 
 def rule_words(rule: PolicyRule) -> str:
-    """What a rule would allow, in words."""
+    """The calls a rule would allow, in words."""
     if rule.command_prefixes:
         commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
         text = f"commands that begin with {commands}"
@@ -198,14 +197,15 @@ class _AfterPlan(msgspec.Struct, frozen=True):
 
 
 _AFTER_PLAN = (
-    _AfterPlan("default", "y", "Yes, asking before what changes something"),
+    _AfterPlan("default", "y", "Yes, and ask before changes"),
     _AfterPlan("autoEdit", "a", "Yes, and edit files without asking"),
     _AfterPlan("yolo", "u", "Yes, without asking at all"),
 )
 
 
 def _after_plan(next_mode: str) -> list[_AfterPlan]:
-    """What may follow a plan, the strictest first; yolo only where it would follow anyway."""
+    """Approval modes offered after a plan, the strictest first; yolo only if it is the mode to
+    return to."""
     return [each for each in _AFTER_PLAN if each.mode in ("default", "autoEdit", next_mode)]
 
 
@@ -245,7 +245,7 @@ def _why(request: ConfirmationRequest) -> list[Line]:
     return lines
 
 
-REASON = "What should be done instead?"
+REASON = "What should the model do instead?"
 REASON_HINT = "the model is told; Enter: just no"
 
 

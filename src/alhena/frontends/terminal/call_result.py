@@ -51,7 +51,7 @@ _TASKS = {
 
 
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
-    """How a call ended, what it was, and how long it took."""
+    """A finished call: status, title, description and duration."""
     style, mark = _MARKS.get(event.status, ("", "·"))
     description = described(title, description)
     denied = "  not allowed" if event.denied else ""
@@ -87,8 +87,8 @@ def counted(count: int, noun: str) -> str:
 def ended_lines(
     event: ToolCallResponseEvent, *, seen: bool = False, own: bool = False
 ) -> list[Line]:
-    """What stands below the header. `seen`: a person was shown the change before it was made;
-    `own`: the person made the call, and is shown all it has written."""
+    """The result below the header. `seen`: the person saw the change before it was made; `own`: the
+    person made the call, and sees its whole output."""
     display = event.display
     rows = OWN_ROWS if own else OUTPUT_ROWS
     if event.status != "success":

@@ -9,6 +9,7 @@ import msgspec
 from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
+from alhena.frontends.mentions import PromptCommands
 from alhena.frontends.terminal.approval_dialog import rule_words
 from alhena.frontends.terminal.call_result import counted, duration
 from alhena.frontends.terminal.lines import Line, line
@@ -38,11 +39,11 @@ LINE_KEYS = (
     ("Ctrl-D", "leaves, at the beginning of a line"),
     *KEYS[-2:],
 )
-"""What there is of them where a terminal can do nothing but lines."""
+"""The keys of a terminal that only reads lines."""
 
 
 class CommandContext(GoingBack, Protocol):
-    """What commands work with."""
+    """The session as commands see it."""
 
     @property
     def workbench(self) -> Workbench:
@@ -51,12 +52,12 @@ class CommandContext(GoingBack, Protocol):
 
     @property
     def totals(self) -> Totals:
-        """What was counted so far."""
+        """Usage so far."""
         ...
 
     @property
     def age_ms(self) -> float:
-        """How long the session has lasted."""
+        """Age of the session."""
         ...
 
     @property
@@ -67,6 +68,11 @@ class CommandContext(GoingBack, Protocol):
     @property
     def identity(self) -> tuple[str, str]:
         """The session's id and its model."""
+        ...
+
+    @property
+    def prompts(self) -> PromptCommands:
+        """The commands that stand for prompts."""
         ...
 
     async def clear(self) -> None:
@@ -110,7 +116,23 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 async def _help(context: CommandContext, _rest: str) -> list[Line]:
     commands = [_row(f"/{each.name}", _with_aliases(each)) for each in COMMANDS]
     keys = [_row(key, what) for key, what in (KEYS if context.keys else LINE_KEYS)]
-    return [line("Commands", "bold"), *commands, (), line("Keys", "bold"), *keys]
+    own = [_row(f"/{name}", summary) for name, summary in context.prompts.names()]
+    own = [(), line("Prompts", "bold"), *own] if own else []
+    return [line("Commands", "bold"), *commands, *own, (), line("Keys", "bold"), *keys]
+
+
+async def _commands(context: CommandContext, rest: str) -> list[Line]:
+    what = rest.strip() or "list"
+    if what not in ("list", "reload"):
+        return [line("It is /commands list or /commands reload.", "error")]
+    if what == "reload":
+        context.prompts.load()
+    custom = context.prompts.custom
+    lines = [line(counted(len(custom.files), "custom command"), "bold")]
+    for name, file in custom.files.items():
+        lines.append(_row(f"/{name}", custom.described(file)))
+        lines.append(line(f"      {one_line(str(file.path))}", "dim"))
+    return lines + [line(f"! {each}", "warning") for each in custom.problems]
 
 
 def _with_aliases(command: Command) -> str:
@@ -174,9 +196,9 @@ async def _memory(context: CommandContext, rest: str) -> list[Line]:
     content, top = memory.text(), str(context.workbench.workspace.cwd)
     lines = [line(escaped(each)) for each in content.split("\n")] if what == "show" else []
     if what in ("refresh", "reload"):
-        lines = [line(f"Read anew: {len(content):,} characters.", "dim")]
+        lines = [line(f"Reloaded: {len(content):,} characters.", "dim")]
     if not memory.files:
-        return [line("There are no memory files.")]
+        return [line("No memory files found.")]
     tree = printed(((item.kind, item.tree) for item in memory.files), top)
     lines += [line(escaped(each)) for each in tree.split("\n")]
     return lines + [line(one_line(each), "warning") for each in memory.warnings]
@@ -204,7 +226,7 @@ async def _stats(context: CommandContext, _rest: str) -> list[Line]:
 
 async def _clear(context: CommandContext, _rest: str) -> list[Line]:
     await context.clear()
-    return [line("A new conversation begins.", "dim")]
+    return [line("Started a new conversation.", "dim")]
 
 
 async def _compress(context: CommandContext, _rest: str) -> list[Line]:
@@ -227,6 +249,37 @@ async def _mcp(context: CommandContext, rest: str) -> list[Line]:
     return await mcp(context, rest)
 
 
+async def _skills(context: CommandContext, rest: str) -> list[Line]:
+    skills = context.workbench.skills
+    if rest.strip() not in ("", "list", "reload"):
+        return [line("It is /skills list or /skills reload.", "error")]
+    if skills is None:
+        return [line("There are no skills.")]
+    if rest.strip() == "reload":
+        skills.reload()
+    active = skills.active
+    lines = [line(counted(len(active), "skill"), "bold")]
+    for name, skill in skills.all.items():
+        state = "" if name in active else "disabled: "
+        lines.append(_row(name, f"{state}{skill.description}"))
+        lines.append(line(f"      {one_line(str(skill.path))}", "dim"))
+    return lines + [line(f"! {each}", "warning") for each in skills.problems]
+
+
+async def _agents(context: CommandContext, _rest: str) -> list[Line]:
+    bench = context.workbench
+    lines = [line(counted(len(bench.agents), "agent"), "bold")]
+    lines += [_row(agent.name, agent.description) for agent in bench.agents]
+    return lines + [line(f"! {each}", "warning") for each in bench.agent_problems]
+
+
+async def _extensions(context: CommandContext, _rest: str) -> list[Line]:
+    used = context.workbench.extensions
+    lines = [line(counted(len(used), "extension"), "bold")]
+    rows = ((each.name, f"{each.manifest.version}  {each.manifest.description}") for each in used)
+    return [*lines, *(_row(name, text) for name, text in rows)]
+
+
 async def _quit(context: CommandContext, _rest: str) -> list[Line]:
     context.leave()
     return []
@@ -235,22 +288,30 @@ async def _quit(context: CommandContext, _rest: str) -> list[Line]:
 COMMANDS: tuple[Command, ...] = (
     Command(name="help", aliases=("?",), summary="these commands and the keys", carry=_help),
     Command(
+        name="commands",
+        summary="your own commands (`reload`: find them anew)",
+        carry=_commands,
+    ),
+    Command(
         name="tools",
         summary="the tools (`/tools desc`: all about them)",
         carry=_tools,
         listing=True,
         hang=6,
     ),
-    Command(name="policies", summary="the rules that hold now", carry=_policies, hang=12),
+    Command(name="policies", summary="the rules in effect", carry=_policies, hang=12),
     Command(name="hooks", summary="the hooks of this session", carry=_hooks),
     Command(
         name="mcp",
         summary="MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)",
         carry=_mcp,
     ),
+    Command(name="agents", summary="agents that get tasks", carry=_agents),
+    Command(name="extensions", summary="extensions of this session", carry=_extensions),
+    Command(name="skills", summary="skills of this session (`reload`)", carry=_skills),
     Command(
         name="memory",
-        summary="what GEMINI.md files say (`list`: which they are; `refresh`: read them anew)",
+        summary="what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
         carry=_memory,
         at_once=False,
     ),
@@ -263,7 +324,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="compress",
         aliases=("summarize", "compact"),
-        summary="put a summary in the place of what was said so far",
+        summary="replace the conversation so far with a summary",
         carry=_compress,
         at_once=False,
     ),
@@ -276,13 +337,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         name="restore",
-        summary="go back to a checkpoint: files, conversation, call (alone: which there are)",
+        summary="restore a checkpoint: files, conversation, call (without NAME: list them)",
         carry=restore,
         at_once=False,
     ),
     Command(
         name="undo",
-        summary="take back what the last turn has changed in the files",
+        summary="undo the last turn's file changes",
         carry=undo,
         at_once=False,
     ),
@@ -306,16 +367,14 @@ def named(text: str) -> tuple[Command | None, str, str] | None:
     return next(found, None), name, rest
 
 
-def unknown(name: str) -> list[Line]:
-    """What is said of a command that is none."""
-
-    names = (name for each in COMMANDS for name in (each.name, *each.aliases))
-    return [line(unknown_words(name, names), "error")]
+def unknown(name: str, prompts: Iterable[tuple[str, str]]) -> list[Line]:
+    """Message for an unknown command."""
+    return [line(unknown_words(name, (*NAMES, *(each for each, _ in prompts))), "error")]
 
 
-def command_names() -> tuple[tuple[str, str], ...]:
+def command_names() -> list[tuple[str, str]]:
     """Names with their summaries, for completion."""
-    return tuple((f"/{each.name}", each.summary) for each in COMMANDS)
+    return [(each.name, each.summary) for each in COMMANDS]
 
 
 def _row(name: str, text: str) -> Line:
@@ -335,25 +394,24 @@ def _rule(rule: PolicyRule) -> Line:
 
 
 NEAR = 0.75
-"""How like a command its misspelling is."""
+"""Least similarity of a misspelling to the command suggested for it."""
 INSTEAD = {
     **dict.fromkeys(("about", "version"), "`alhena --version` says which version this is."),
-    "auth": "`alhena auth login` signs in, `alhena auth status` says who answers.",
+    "auth": "`alhena auth login` signs in, `alhena auth status` shows the account.",
     "copy": "Select the text in your terminal to copy it.",
     **dict.fromkeys(
-        ("directory", "dir"), "Begin with `alhena --include-directories DIR` for more directories."
+        ("directory", "dir"), "Start with `alhena --include-directories DIR` for more directories."
     ),
     "docs": "See the docs folder, or ask: the model can read it.",
     "editor": "Set VISUAL or EDITOR to choose your editor.",
-    **dict.fromkeys(("extensions", "skills"), "They are not there yet."),
     "init": "Ask for a GEMINI.md of this project; /memory shows what it says.",
-    "model": "Begin with `alhena --model NAME`; `alhena models list` says which there are.",
+    "model": "Start with `alhena --model NAME`; `alhena models list` lists them.",
     "permissions": "`alhena trust` trusts this folder; /policies shows what is allowed.",
     "plan": "Shift-Tab goes to plan mode.",
     "privacy": "`alhena settings show privacy` shows what is set.",
-    "resume": "Leave, and go on with `alhena --resume`; `alhena sessions list` says with what.",
-    "rewind": "/undo takes back the last turn's changes, /restore goes back to a checkpoint.",
-    "settings": "`alhena settings show` shows them, `alhena settings path` where they are said.",
+    "resume": "Leave, then `alhena --resume`; `alhena sessions list` lists the sessions.",
+    "rewind": "/undo undoes the last turn's changes, /restore restores a checkpoint.",
+    "settings": "`alhena settings show` shows them, `alhena settings path` their files.",
     "shortcuts": "/help has the keys, too.",
     "theme": "The colours are those of your terminal.",
 }

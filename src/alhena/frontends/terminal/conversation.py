@@ -14,6 +14,7 @@ import msgspec
 from alhena.agent.run import EventStream
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.workbench import Workbench
+from alhena.commands.files import sources_of
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
@@ -28,7 +29,7 @@ from alhena.events import (
 )
 from alhena.frontends.arguments import RunArguments
 from alhena.frontends.current_settings import place_here, session_options
-from alhena.frontends.mentions import filled_prompt, referenced, server_prompts, shell_note
+from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
 from alhena.frontends.terminal.lines import Block, Line, line
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class ToolTitles(Mapping[str, str]):
-    """What people know the tools by, also those that are hidden for now or came later."""
+    """Display names of all tools, also of hidden ones and of those registered later."""
 
     def __init__(self, registry: ToolRegistry) -> None:
         self._registry = registry
@@ -92,6 +93,7 @@ class ShownSession:
         self._consent = Consent(screen)
         self._failed = False
         self._proposing = False
+        self.prompts = PromptCommands(lambda: self.workbench, commands.NAMES)
 
     @property
     def agent(self) -> SessionRunner:
@@ -107,12 +109,12 @@ class ShownSession:
 
     @property
     def totals(self) -> Totals:
-        """What was counted so far."""
+        """Usage so far."""
         return self.view.totals
 
     @property
     def age_ms(self) -> float:
-        """How long the session has lasted."""
+        """Age of the session."""
         return (self._clock() - self._started) * 1000
 
     @property
@@ -122,7 +124,7 @@ class ShownSession:
 
     @property
     def checkpoints(self) -> "AgentCheckpoints":
-        """What the session can go back to."""
+        """Checkpoints of the session."""
         return self.agent.checkpoints
 
     def tell(self, note: str) -> None:
@@ -242,9 +244,12 @@ class Conversation(ShownSession):
         if not text or self._leaving:
             return
         named = commands.named(text)
-        at_once = named is not None and (named[0] is None or named[0].at_once)
-        if at_once and self._agent is not None and named is not None and named[0] is None:
-            at_once = named[1] not in server_prompts(self.workbench, commands.NAMES)
+        if named is None:
+            at_once = False
+        elif named[0] is None:
+            at_once = named[1] not in self.prompts
+        else:
+            at_once = named[0].at_once
         if at_once and self._agent is not None:
             self._tasks.create_task(self._carry_beside(text))
             return
@@ -338,7 +343,7 @@ class Conversation(ShownSession):
         """Opens the person's editor on a proposed change; what they leave of it."""
         command = editor_command(os.environ)
         if command is None:
-            return ToolFailure("There is no editor: set VISUAL or EDITOR.")
+            return ToolFailure("No editor found: set VISUAL or EDITOR.")
         async with self._screen.suspended():
             return await edit_externally(contents, command, os.environ)
 
@@ -374,18 +379,15 @@ class Conversation(ShownSession):
     async def _command(
         self, text: str, command: commands.Command | None, name: str, rest: str
     ) -> None:
-        served = (
-            None
-            if command is not None
-            else server_prompts(self.workbench, commands.NAMES).get(name)
-        )
-        if served is not None:
-            filled, attached = await filled_prompt(served, rest)
-            self.print(prompt_lines(text), "user", hang=0)
-            await self._send(filled, attached)
-            return
         self.print(prompt_lines(text), "user", hang=0)
-        lines = commands.unknown(name) if command is None else await command.carry(self, rest)
+        if command is None and name in self.prompts:
+            filled = self.prompts.filled(name, rest.strip(), self._call_asked, self._warn)
+            await self._send(*await filled)
+            return
+        if command is None:
+            lines = commands.unknown(name, self.prompts.names())
+        else:
+            lines = await command.carry(self, rest)
         listing = command is not None and command.listing and not rest.strip()
         hang = commands.HANG if command is None else command.hang
         self.print(lines, "command", clip=listing, hang=0 if listing else hang)
@@ -405,7 +407,7 @@ class Conversation(ShownSession):
                 self._feed(event)
 
     async def _referenced(self, text: str) -> tuple[Part, ...]:
-        """What a prompt's @paths hold."""
+        """Contents of a prompt's @paths."""
         return await referenced(text, self.workbench, self._call, self._warn)
 
     def _warn(self, text: str) -> None:
@@ -434,6 +436,12 @@ class Conversation(ShownSession):
             self._consent.own.discard(run.call_id)
         return run.completed
 
+    async def _call_asked(self, name: str, args: Mapping[str, object]) -> CompletedToolCall | None:
+        """A call of a custom command, through the same gate as the model's."""
+        run = self.agent.call(name, dict(args))
+        await self._follow(run)
+        return run.completed
+
     async def _follow(self, run: EventStream) -> None:
         async for event in run:
             self._feed(event)
@@ -448,6 +456,10 @@ class Conversation(ShownSession):
             self._announced.setdefault(event.correlation_id, asyncio.Event()).set()
 
 
+def _place(arguments: RunArguments) -> Place:
+    return place_here(skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions)
+
+
 async def converse(
     arguments: RunArguments, screen: Screen, attach: Callable[[Conversation], None]
 ) -> None:
@@ -455,26 +467,28 @@ async def converse(
     soon as it takes input. Raises ConfigError, CredentialsError and what else keeps a session from
     beginning."""
     conversation = Conversation(screen, time.monotonic)
-    place = place_here(skip_trust=arguments.skip_trust, told=False)
+    place = _place(arguments)
     if place.undecided:
         from alhena.frontends.terminal.trust_dialog import ask_trust
 
         if await ask_trust(place, screen.choose, conversation.print):
-            place = place_here(skip_trust=arguments.skip_trust, told=False)
+            place = _place(arguments)
     if place.pending:
         from alhena.frontends.terminal.trust_dialog import ask_changed
 
         if await ask_changed(place, screen.choose, conversation.print):
-            place = place_here(skip_trust=arguments.skip_trust, told=False)
+            place = _place(arguments)
     async with _agent(arguments, place, conversation) as agent:
-        greeting = f"alhena {__version__}  /help tells what can be done here"
+        greeting = f"alhena {__version__}  /help lists commands and keys"
         conversation.print([line(greeting, "dim")])
+        problems = conversation.prompts.load(sources_of(place))
+        conversation.print([line(f"! {each}", "warning") for each in problems])
         if agent.workbench.resumed:
             from alhena.frontends.terminal.resume_view import recalled
 
             conversation.view, blocks = await recalled(agent, conversation.view)
             screen.update(conversation.view, blocks)
-            conversation.print([line(f"Session {agent.session_id} goes on.", "dim")])
+            conversation.print([line(f"Resumed session {agent.session_id}.", "dim")])
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive)
         attach(conversation)

@@ -65,7 +65,7 @@ class Entry:
         self._pasted.clear()
 
     def take(self) -> str:
-        """What is written, with all that was pasted; it becomes history, and the line empty."""
+        """Returns the line with all pasted text, adds it to the history and clears the line."""
         self.unfold()
         text = self.buffer.text
         self.buffer.append_to_history()
@@ -173,10 +173,12 @@ LOOKED_AT = 20_000
 
 class PromptCompleter(Completer):
     """Completes the word before the cursor: to the name of a command, or to a path below `cwd` that
-    git and .geminiignore do not leave out."""
+    git and .geminiignore do not leave out. `prompts` gives the names of custom commands and of
+    prompts of servers, with their descriptions."""
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
+        self.prompts: Callable[[], Iterable[tuple[str, str]]] = tuple
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -187,9 +189,9 @@ class PromptCompleter(Completer):
         if text.startswith("/") and not any(char in text for char in " \n"):
             from alhena.frontends.terminal.commands import command_names
 
-            for name, summary in command_names():
-                if name.startswith(text):
-                    yield Completion(name, -len(text), display_meta=summary)
+            for name, summary in (*command_names(), *self.prompts()):
+                if name.startswith(text[1:]):
+                    yield Completion(f"/{name}", -len(text), display_meta=summary)
             return
         if (begun := _TAKES_A_TAG.match(text)) is not None:
             for name in tags(self._cwd):
@@ -215,7 +217,7 @@ def tags(cwd: Path) -> list[str]:
 
 
 def path_word(text: str) -> str | None:
-    """What stands behind an @ at the end of a text; None when the last word has none."""
+    """The text after an @ in the last word; None when that word has none."""
     start = max(text.rfind(char) for char in " \n\t(,;") + 1
     while start > 1 and text[start - 2] == "\\":  # a blank that belongs to the path
         start = max(text.rfind(char, 0, start - 1) for char in " \n\t(,;") + 1

@@ -303,7 +303,7 @@ def menu_keys(panel: Panel) -> KeyBindings:
 
     @keys.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        """What is pasted is no answer."""
+        """Ignores a paste: it is not an answer."""
         panel.words(event.data)
 
     return keys

@@ -15,7 +15,7 @@ from alhena.frontends.terminal.view import View
 
 PROMPT = "> "
 CHUNK = 65_536
-NO_ANSWER = "! That is no answer, and it is not kept."
+NO_ANSWER = "! Not a valid answer. Try again."
 
 
 class LineScreen:

@@ -129,7 +129,7 @@ def folded(given: Line, columns: int, hang: int) -> list[Line]:
 
 
 def _row_end(text: str, start: int, columns: int) -> int:
-    """Where the row ends that begins at `start`."""
+    """Index after the last character of the row that begins at `start`."""
     piece = text[start : start + 4 * columns + 1]
     row = prefix(piece, columns) or piece[:1]
     end = start + len(row)

@@ -46,7 +46,7 @@ ADDRESS = "address"
 """The tag of what stands behind a link: its destination and title."""
 SLASHES = frozenset("/\\")
 ESCAPABLE = frozenset("*_`[]<>~|#\n")
-"""What a backslash is a mark before; before other signs it is as likely part of a path."""
+"""Characters a backslash escapes; before others it is as likely part of a path."""
 
 MAX_MARKER = 12
 """Columns that indentation and number of a list item take."""
@@ -155,7 +155,7 @@ def _addressed(rule: InlineRule, before: int, *, nested: bool) -> InlineRule:
 
 
 def _address(state: StateInline, start: int, *, nested: bool) -> str:
-    """What stands in parentheses behind the label that begins at `start`, as it was written."""
+    """The address in parentheses after the label that begins at `start`, as written."""
     label_end = state.md.helpers.parseLinkLabel(state, start, not nested)
     written = state.src[label_end + 2 : state.pos - 1]
     return _ESCAPE.sub(r"\1", " ".join(written.split()))
@@ -356,8 +356,7 @@ def _indented(
     elements: Renderables,
     marks: tuple[Segment, Segment],
 ) -> RenderResult:
-    """What an element holds, behind its mark and what stands below that; at the margin where
-    there is no room for it."""
+    """An element's content, indented by its mark; at the margin if there is no room."""
     first, rest = marks
     room = options.max_width - first.cell_length
     narrow = room < MIN_BODY

@@ -79,7 +79,7 @@ class _Fence(msgspec.Struct, frozen=True):
 
 
 class _Piece:
-    """What is open at the end of the lines of a piece that were read."""
+    """Open blocks at the end of the lines read so far."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -106,8 +106,8 @@ class _Piece:
         return closed
 
     def goes_on(self, line: str) -> tuple[str, tuple[str, ...]]:
-        """What is written at the end of the piece if it is cut before a line, and what is repeated
-        before that line."""
+        """Text that closes the piece when it is cut before a line, and lines repeated before that
+        line."""
         fence = self.fence
         if fence is not None:
             if len(fence.before) > MAX_OPENING:

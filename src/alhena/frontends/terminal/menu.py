@@ -45,8 +45,8 @@ def moves(key: str) -> bool:
 
 
 def press(menu: Menu, key: str) -> Menu | Picked:
-    """What a key makes of a menu. Keys are up, down, enter, space, escape, or a character; one
-    that means nothing here changes nothing."""
+    """The menu after a key press. Keys are up, down, enter, space, escape, or a character; others
+    change nothing."""
     count = len(menu.options)
     match key:
         case "up" | "down":
@@ -86,8 +86,8 @@ def menu_lines(
 def _hint(menu: Menu, note: str) -> Line:
     if note:
         return line(f"  {note}", "warning")
-    keys = "Space ticks, Enter takes them" if menu.checked is not None else "Enter takes it"
-    return line(f"  Up/Down, a number or a letter; {keys}; Esc: no", "dim")
+    keys = "Space selects, Enter confirms" if menu.checked is not None else "Enter confirms"
+    return line(f"  Use arrow keys, a number or a letter; {keys}; Esc rejects", "dim")
 
 
 def _menu_lines(
@@ -123,7 +123,7 @@ def _ticked(menu: Menu, index: int) -> Menu:
 
 
 def named(menu: Menu, key: str) -> int | None:
-    """Which option a number or a letter names."""
+    """Index of the option a number or a letter stands for."""
     for index, option in enumerate(menu.options):
         if key and key in (str(index + 1), option.key):
             return index
@@ -136,13 +136,13 @@ PAUSE = 0.7
 """Seconds without a key after which keys are answers again."""
 ALONE = 0.25
 """Seconds that a letter or a number has to stand alone to be an answer."""
-TYPING = "That was typing, no answer. It is kept. Pause, then press a letter or arrow."
-EARLY = "That came before you could have read this. Wait a moment, then press again."
+TYPING = "You were typing, so that was no answer. Pause, then press a letter or arrow."
+EARLY = "Key ignored: the question had just appeared. Wait a moment, then press again."
 UNSURE = "Was that meant for what you were typing? Press a letter, or an arrow first."
 
 
 class Timer(Protocol):
-    """What `later` gives."""
+    """The handle returned by `later`."""
 
     def cancel(self) -> object:
         """Takes the call back."""
@@ -191,8 +191,8 @@ class Panel:
         return self.menu is not None or self.label is not None
 
     async def choose(self, menu: Menu, *, typing: bool = False) -> frozenset[int] | None:
-        """What is picked, None when the menu is dismissed. `typing`: somebody has begun words that
-        Enter would end."""
+        """Waits for the choice; None when the menu is dismissed. `typing`: the person has begun to
+        type, so Enter could be meant for the input line."""
         self._picked = asyncio.get_running_loop().create_future()
         self.menu, self.note = menu, ""
         self._worded = typing
@@ -208,7 +208,7 @@ class Panel:
             self._changed()
 
     def drawn(self) -> None:
-        """What stands here is on the screen now."""
+        """Notes that the menu is on the screen."""
         if self.menu is not None and not self._seen and not self._away:
             self._seen = True
             self._rest(self._wait)
@@ -221,12 +221,12 @@ class Panel:
         self._rest(LOOK)
 
     def show(self) -> None:
-        """What stands here can be drawn again."""
+        """Makes the menu visible again."""
         self._away = False
         self._changed()
 
     async def write(self, label: str, placeholder: str) -> str | None:
-        """What is written, None when that is dismissed."""
+        """Waits for a line of text; None when dismissed."""
         self._written = asyncio.get_running_loop().create_future()
         self.label, self.placeholder = label, placeholder
         self._changed()
@@ -263,7 +263,7 @@ class Panel:
             self._alone = self._later(PAUSE if self._worded else ALONE, lambda: self._settle(made))
 
     def words(self, text: str) -> None:
-        """What was written while there is a menu: it is meant for the input line. "" is a key that
+        """Takes text typed while there is a menu: it is meant for the input line. "" is a key that
         writes nothing."""
         text = self._begun + text
         self._forget()

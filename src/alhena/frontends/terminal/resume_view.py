@@ -32,14 +32,14 @@ _PROMPT = b'{"type":"prompt",'
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """What was said in a session; `prompts` are the words of people among it."""
+    """Messages of a resumed session; `prompts` are the person's texts among them."""
 
     contents: tuple[Content, ...]
     prompts: frozenset[str]
 
 
 async def recalled(agent: SessionRunner, view: View) -> Step:
-    """What was said in a session that goes on, as it is shown. Raises SessionError."""
+    """The conversation of a resumed session, as shown. Raises SessionError."""
     workbench = agent.workbench
     path = project_store(os.environ, workbench.workspace.cwd).path(agent.session_id)
     earlier = await asyncio.to_thread(read_earlier, path)
@@ -99,7 +99,7 @@ def _onto(blocks: list[Block], step: Step) -> tuple[View, list[Block]]:
 
 
 def _start(earlier: Earlier) -> tuple[int, int]:
-    """Where the part that is shown begins, and how many prompts come before it."""
+    """Index of the first shown message, and the number of prompts before it."""
     found = [
         index for index, content in enumerate(earlier.contents) if _prompt(content, earlier.prompts)
     ]
@@ -114,8 +114,8 @@ def _start(earlier: Earlier) -> tuple[int, int]:
 
 
 def _first_message(earlier: Earlier, start: int) -> int:
-    """Where the messages begin that are shown of the part from `start` on, when they are too many:
-    with one of the model's, as what is answered to its calls would not be known without them."""
+    """Index of the first shown message of the part from `start` on, when there are too many: one of
+    the model's, since results of its calls are unreadable without it."""
     first = len(earlier.contents) - MAX_CONTENTS
     if first <= start + 1:
         return start
@@ -143,7 +143,7 @@ def _answer(view: View, content: Content) -> Step:
 
 
 def _said(view: View, content: Content, prompts: frozenset[str]) -> Step:
-    """What a person said, and how much was sent with it."""
+    """A person's message, and the size of its attachments."""
     lines: list[Line] = []
     beside = 0
     for part in content.parts:

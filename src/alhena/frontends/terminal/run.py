@@ -17,6 +17,7 @@ from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.app import TerminalScreen
+    from alhena.frontends.terminal.entry import PromptCompleter
 
 INTERRUPTED = 130
 SIMPLE = ("", "dumb", "unknown")
@@ -26,7 +27,7 @@ RESTORED = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[0m\r\n"
 
 
 class Ender(Protocol):
-    """What can be ended."""
+    """A run that can be ended."""
 
     def leave(self) -> None:
         """Ends the session in good order."""
@@ -129,6 +130,7 @@ async def _with_prompt(arguments: RunArguments) -> int:
     def warn(message: str) -> None:
         screen.warn(message)
 
+    completer = PromptCompleter(cwd)
     screen = TerminalScreen(
         Vt100Input(sys.stdin),
         Vt100_Output(
@@ -139,14 +141,16 @@ async def _with_prompt(arguments: RunArguments) -> int:
             enable_cpr=False,
         ),
         history=PromptHistory(os.environ, cwd, warn),
-        completer=PromptCompleter(cwd),
+        completer=completer,
     )
     with signals(screen.hands) as caught:
-        code = await _sit(arguments, screen)
+        code = await _sit(arguments, screen, completer)
     return INTERRUPTED if caught else code
 
 
-async def _sit(arguments: RunArguments, screen: "TerminalScreen") -> int:
+async def _sit(
+    arguments: RunArguments, screen: "TerminalScreen", completer: "PromptCompleter"
+) -> int:
     """Draws the screen, and behind it begins the session and carries it on to its end."""
     drawing = asyncio.create_task(screen.run())
     painted = asyncio.create_task(screen.painted.wait())
@@ -155,12 +159,17 @@ async def _sit(arguments: RunArguments, screen: "TerminalScreen") -> int:
         return await _closed(drawing)
     # In a thread, so that what is typed meanwhile is seen.
     await asyncio.to_thread(import_module, "alhena.frontends.terminal.conversation")
-    from alhena.frontends.terminal.conversation import converse
+    from alhena.frontends.terminal.conversation import Conversation, converse
 
     gc.freeze()  # what is loaded is looked at no more: keys are not kept waiting for that
     gc.enable()
     hands = screen.hands
-    work = asyncio.create_task(converse(arguments, screen, hands.attach), context=screen.context)
+
+    def attach(conversation: Conversation) -> None:
+        completer.prompts = conversation.prompts.names
+        hands.attach(conversation)
+
+    work = asyncio.create_task(converse(arguments, screen, attach), context=screen.context)
     await asyncio.wait({drawing, work}, return_when=asyncio.FIRST_COMPLETED)
     screen.close()
     try:

@@ -1,4 +1,4 @@
-"""What a conversation needs of whatever shows it."""
+"""Protocols between a conversation and the screen that shows it."""
 
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
@@ -21,7 +21,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Person(Protocol):
-    """Who takes what is typed."""
+    """Receiver of the person's input."""
 
     def submit(self, text: str) -> None:
         """A prompt or a command."""
@@ -65,11 +65,11 @@ class Screen(Protocol):
         ...
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
-        """What the person picks; None when the menu is dismissed. Cancelled, it goes away."""
+        """Waits for the choice; None when the menu is dismissed. Cancelling removes the menu."""
         ...
 
     async def ask_text(self, label: str, placeholder: str = "") -> str | None:
-        """What the person writes; None when it is dismissed."""
+        """Waits for a line of text; None when dismissed."""
         ...
 
     def suspended(self) -> AbstractAsyncContextManager[None]:

@@ -27,7 +27,7 @@ _REPLACE = "--replace"
 
 
 class ChatContext(Protocol):
-    """What the command works with."""
+    """The session as /chat sees it."""
 
     @property
     def workbench(self) -> Workbench:
@@ -61,7 +61,7 @@ async def chat(context: ChatContext, rest: str) -> list[Line]:
             return await _resume(context, saved, name)
         case "delete", True:
             saved.delete(name)
-            return [line(f"{_quoted(name)} is not saved any more. Its session stays.")]
+            return [line(f"{_quoted(name)} is deleted. Its session stays.")]
         case "share", _:
             return await _share(saved, context.workbench.workspace.cwd, name)
         case _:
@@ -83,7 +83,7 @@ async def _save(saved: "SavedConversations", said: str) -> list[Line]:
     words = said.split()
     replace = words[-1] == _REPLACE
     tag = await saved.save(" ".join(words[:-1] if replace else words), replace=replace)
-    return [line(f"Saved as {_quoted(tag.name)}. To take it up again: /chat resume {tag.name}")]
+    return [line(f"Saved as {_quoted(tag.name)}. To resume it: /chat resume {tag.name}")]
 
 
 async def _resume(context: ChatContext, saved: "SavedConversations", name: str) -> list[Line]:
@@ -95,16 +95,16 @@ async def _resume(context: ChatContext, saved: "SavedConversations", name: str) 
     finally:
         if context.identity[0] != session_id:  # it did not come about
             saved.abandon(session_id)
-    lines = [line(f"{_quoted(name)} goes on as a session of its own. Files are as they are now.")]
+    lines = [line(f"{_quoted(name)} continues as a new session. Files stay as they are.")]
     if recorded:
-        lines.append(line(f"What was said before: alhena --resume {before}", "dim"))
+        lines.append(line(f"The previous conversation: alhena --resume {before}", "dim"))
     return lines
 
 
 async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Line]:
     journal = await saved.record()
     if journal is None:
-        return [line("Nothing was said yet that could be shared.", "warning")]
+        return [line("Nothing to share yet.", "warning")]
     name = given or time.strftime("conversation-%Y%m%d-%H%M%S.md")
     path = await asyncio.to_thread(_written, journal, cwd, name)
     return [line(f"Written to {escaped(str(path))}.")]
@@ -129,11 +129,11 @@ _USAGE = (
 )
 _STYLES = {"connected": "ok", "needs_auth": "warning", "disconnected": "error"}
 MAX_NOTES = 5
-"""How many of the last things a server said are shown."""
+"""Most recent log messages of a server that are shown."""
 
 
 class ServerContext(Protocol):
-    """What the command works with."""
+    """The session as /mcp sees it."""
 
     @property
     def workbench(self) -> Workbench:
@@ -157,7 +157,7 @@ async def mcp(context: ServerContext, rest: str) -> list[Line]:
         case (("list" | "desc" | "schema"), []):
             return _listed_command(control, what)
         case (("refresh" | "reload"), []):
-            context.print([line("Connecting to all MCP servers anew…", "dim")])
+            context.print([line("Reconnecting to all MCP servers…", "dim")])
             await control.refresh()
             return _listed_command(control, "list")
         case "auth", []:
@@ -213,7 +213,7 @@ def _listed_command(control: "ServerControl", what: str) -> list[Line]:
 
 
 def _offer(report: "ServerReport", control: "ServerControl", what: str) -> list[Line]:
-    """What a server has, and what was odd about it."""
+    """A server's tools, prompts or resources, and problems with them."""
     lines: list[Line] = []
     for own, declared in report.tools.items():
         other = f" (called {one_line(declared, 70)})" if own != declared else ""
@@ -251,17 +251,17 @@ def _details(control: "ServerControl", declared: str, what: str) -> list[Line]:
 def _to_sign_in(control: "ServerControl") -> list[Line]:
     waiting = [each.name for each in control.reports if each.state == "needs_auth"]
     if not waiting:
-        return [line("No MCP server wants you to sign in. /mcp auth NAME signs in to one anew.")]
-    head = line("These MCP servers want you to sign in:", "bold")
+        return [line("No MCP server needs you to sign in. To sign in again: /mcp auth NAME")]
+    head = line("These MCP servers need you to sign in:", "bold")
     return [head, *(line(f"  /mcp auth {one_line(name, 60)}") for name in waiting)]
 
 
 class GoingBack(Protocol):
-    """What the two commands work with."""
+    """The session as /restore and /undo see it."""
 
     @property
     def checkpoints(self) -> "AgentCheckpoints":
-        """What the session can go back to."""
+        """Checkpoints of the session."""
         ...
 
     def tell(self, note: str) -> None:
@@ -281,7 +281,7 @@ async def restore(context: GoingBack, rest: str) -> list[Line]:
     if not name:
         found = context.checkpoints.list()
         if not found:
-            return [line("There are no checkpoints (general.checkpointing.enabled makes them).")]
+            return [line("No checkpoints. Setting general.checkpointing.enabled makes them.")]
         head = line(
             f"{counted(len(found), 'checkpoint')}, the oldest first; /restore NAME goes back",
             "bold",
@@ -300,10 +300,10 @@ async def undo(context: GoingBack, _rest: str) -> list[Line]:
 
     restored = await context.checkpoints.undo()
     if restored is None:
-        return [line("There are no edits of this session to undo.")]
+        return [line("Nothing to undo: this session has edited no file.")]
     files = restored.files
     if files is None or not (files.written or files.removed):
-        return [line("Nothing of the last turn's edits was undone.", "warning"), *_told(restored)]
+        return [line("None of the last turn's edits were undone.", "warning"), *_told(restored)]
     context.tell(undone_note(restored))
     which = "Some of the edits" if files.left else "The edits"
     return [line(f"{which} of the last turn are undone.", "bold"), *_told(restored)]

@@ -22,7 +22,7 @@ MAX_NAMES = 200
 """Characters of the names of files in an answer."""
 _LATER = 2
 _DATA = 2
-"""Which answers these are."""
+"""Indexes of these two answers."""
 
 
 async def ask_trust(

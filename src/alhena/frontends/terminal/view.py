@@ -132,7 +132,7 @@ def without_run(view: View) -> View:
 
 
 def since(totals: Totals, start: Totals) -> Totals:
-    """What was counted after `start`."""
+    """Usage after `start`."""
     return Totals(
         **{name: getattr(totals, name) - getattr(start, name) for name in Totals.__struct_fields__}
     )
@@ -191,7 +191,7 @@ def advance(view: View, event: Event, now: float) -> Step:
 
 
 def prompt_lines(text: str) -> list[Line]:
-    """What a person said, as it stays in the scrollback."""
+    """A person's message, as it stays in the scrollback."""
     first, *rest = [(("user", spoken(each)),) for each in text.split("\n")]
     lines: list[Line] = [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
     if len(lines) > PROMPT_ROWS + PROMPT_END:
@@ -217,7 +217,7 @@ def _markdown(view: View, text: str) -> Step:
 
 
 def _flushed(view: View) -> Step:
-    """What is open of the answer, finished as it is."""
+    """Finishes the open part of the answer as it is."""
     text = at_margin(view.open_text.strip("\n"))
     view = msgspec.structs.replace(view, open_text="", answering=False)
     return _markdown(view, text) if text.strip() else (view, ())
@@ -239,8 +239,8 @@ def _request_event(view: View, event: RequestEvent, now: float) -> Step:
 
 
 def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> Step:
-    """What a failed request leads to. Text that was printed stays where it is, and is said to be
-    void; text that was not is gone."""
+    """Shows the retry after a failed request. Printed text stays, marked as void; the rest is
+    removed."""
     replace = msgspec.structs.replace
     lines: list[Line] = []
     if event.role != "main":
@@ -248,7 +248,7 @@ def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> St
     if event.retract:
         view = replace(view, open_text="", thought="", answering=False)
         if view.spoken:
-            lines.append(_warning("The answer above was cut off; it begins anew."))
+            lines.append(_warning("The answer above was cut off; it starts again."))
         view = replace(view, spoken=False)
     if isinstance(event, ModelFallbackEvent):
         told = f"{event.model} answers from here on instead of {event.instead_of}: {event.reason}"

@@ -92,8 +92,11 @@ class TokenFile:
     """The tokens of all servers. Methods raise TokenFileError for an invalid file, which is never
     overwritten, and FileError when it cannot be read or written."""
 
-    def __init__(self, files: PrivateFiles, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self, files: PrivateFiles, sleep: Sleep = asyncio.sleep, *, name: str = FILE
+    ) -> None:
         self._files = files
+        self._file = name
         self._sleep = sleep
 
     def find(self, name: str, url: str) -> StoredToken | None:
@@ -142,16 +145,16 @@ class TokenFile:
         label = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         async with AsyncExitStack() as stack:
             with suppress(FileError):
-                await stack.enter_async_context(self._held(f"{FILE}.{label}"))
+                await stack.enter_async_context(self._held(f"{self._file}.{label}"))
             yield
 
     async def _change(self, changed: Callable[[list[Any]], list[Any] | None]) -> bool:
-        async with self._held(FILE):
+        async with self._held(self._file):
             entries = changed(self._entries())
             if entries is None:
                 return False
             data = msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n"
-            self._files.write(FILE, data)
+            self._files.write(self._file, data)
         return True
 
     @asynccontextmanager
@@ -173,7 +176,7 @@ class TokenFile:
             yield
 
     def _entries(self) -> list[Any]:
-        data = self._files.read(FILE)
+        data = self._files.read(self._file)
         if data is None or not data.strip():
             return []
         try:
@@ -183,8 +186,8 @@ class TokenFile:
             entries = None
         if not isinstance(entries, list):
             raise TokenFileError(
-                f"{self._files.path(FILE)} is no JSON array of tokens; it is left alone.",
-                remedy="Repair it, or move it away and sign in again: alhena mcp auth NAME.",
+                f"{self._files.path(self._file)} is no JSON array of tokens; it is left alone.",
+                remedy="Repair it, or move it away and sign in again.",
             )
         return cast("list[Any]", entries)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,13 +21,16 @@ from alhena.errors import NetworkError, ServerFaultError
 from alhena.http.client import Timeouts
 from alhena.http.endpoint import parse_endpoint
 from alhena.models.auth.tokens import (
+    IDENTITY_S,
     AccessToken,
     RenewedTokens,
     TokenSource,
     ask_grant,
+    checked_token,
     fetch,
     quota_project,
     read_grant,
+    read_identity,
     token_endpoint,
 )
 from alhena.models.errors import CredentialsError
@@ -57,8 +61,10 @@ def default_credentials(
     *,
     metadata: bool = False,
     product: Callable[[], str] | None = None,
+    audience: str = "",
 ) -> Credentials:
     """Finds the credentials of this machine. Sends nothing before the first token is requested.
+    With an `audience`, a URL, the tokens are identity tokens for it.
 
     With `metadata` the metadata server is used when there is no file, otherwise only if `product`
     (the machine's product name) or the environment identifies a Google machine. Raises
@@ -66,13 +72,13 @@ def default_credentials(
     """
     named = environ.get(_VARIABLE, "").strip()
     if named:
-        return _from_file(Path(named), environ, f"{_VARIABLE} ({named})")
+        return _from_file(Path(named), environ, f"{_VARIABLE} ({named})", audience)
     path = gcloud_file(environ)
     if path is not None and path.exists():
-        return _from_file(path, environ, str(path))
+        return _from_file(path, environ, str(path), audience)
     if metadata or _on_google(environ, product or _product_name):
         return Credentials(
-            tokens=metadata_tokens(environ),
+            tokens=metadata_tokens(environ, audience=audience),
             source="the metadata server",
             quota_project=quota_project(environ),
         )
@@ -94,26 +100,34 @@ def gcloud_file(environ: Mapping[str, str]) -> Path | None:
     return Path(home) / ".config" / "gcloud" / _GCLOUD_FILE if home else None
 
 
-def _from_file(path: Path, environ: Mapping[str, str], source: str) -> Credentials:
+def _from_file(path: Path, environ: Mapping[str, str], source: str, audience: str) -> Credentials:
     info = _read(path, source)
-    if info.get("type") == "impersonated_service_account":
+    kind = info.get("type")
+    if audience and kind not in {"authorized_user", "service_account"}:
+        raise CredentialsError(
+            f"the credentials of {source} give no identity tokens: their type is {str(kind)[:60]}.",
+            remedy=f"Use a service account's key file, or `{LOGIN}`.",
+        )
+    if kind == "impersonated_service_account":
         from alhena.models.auth.federated import impersonated_tokens
 
         actor = _tokens(as_object(info.get("source_credentials")) or {}, environ, source)
         tokens: TokenSource = impersonated_tokens(info, actor, SCOPE, source, environ)
     else:
-        tokens = _tokens(info, environ, source)
+        tokens = _tokens(info, environ, source, audience)
     project = quota_project(environ, info.get("quota_project_id"))
     return Credentials(tokens=tokens, source=source, quota_project=project)
 
 
-def _tokens(info: Mapping[str, Any], environ: Mapping[str, str], source: str) -> TokenSource:
+def _tokens(
+    info: Mapping[str, Any], environ: Mapping[str, str], source: str, audience: str = ""
+) -> TokenSource:
     """The tokens of credentials that need no other credentials."""
     kind = info.get("type")
     if kind == "authorized_user":
-        return user_tokens(info, environ, source)
+        return user_tokens(info, environ, source, audience=audience)
     if kind == "service_account":
-        return account_tokens(info, environ, source)
+        return account_tokens(info, environ, source, audience=audience)
     if kind in {"external_account", "external_account_authorized_user"}:
         from alhena.models.auth.federated import federated_tokens
 
@@ -171,6 +185,7 @@ def user_tokens(
     environ: Mapping[str, str],
     source: str,
     *,
+    audience: str = "",
     now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
     """Tokens of a user who signed in through gcloud ("authorized_user"). Raises CredentialsError
@@ -180,12 +195,17 @@ def user_tokens(
         "client_id": _field(info, "client_id", source),
         "client_secret": _field(info, "client_secret", source),
         "refresh_token": _field(info, "refresh_token", source),
-    }
+    } | ({"target_audience": audience} if audience else {})
     endpoint = token_endpoint(_address(info), f"token_uri of {source}")
 
     async def renew() -> AccessToken:
         asked = await ask_grant(
-            endpoint, form, environ=environ, remedy=f"Sign in again: {LOGIN}.", now=now
+            endpoint,
+            form,
+            environ=environ,
+            remedy=f"Sign in again: {LOGIN}.",
+            now=now,
+            read=read_identity if audience else None,
         )
         return asked.grant.access(asked.at)
 
@@ -197,6 +217,7 @@ def account_tokens(
     environ: Mapping[str, str],
     source: str,
     *,
+    audience: str = "",
     now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
     """Tokens of a service account from its key. Raises the same errors as `user_tokens`."""
@@ -209,7 +230,7 @@ def account_tokens(
         issued = int(now())
         claims = {
             "iss": email,
-            "scope": SCOPE,
+            **({"target_audience": audience} if audience else {"scope": SCOPE}),
             "aud": address,
             "iat": issued,
             "exp": issued + LIFETIME,
@@ -222,6 +243,7 @@ def account_tokens(
             environ=environ,
             remedy="Check that the service account and its key are still there.",
             now=now,
+            read=read_identity if audience else None,
         )
         return asked.grant.access(asked.at)
 
@@ -261,12 +283,16 @@ ADDRESS = "169.254.169.254"
 """A numeric address: a name could be spoofed by local DNS."""
 
 LIMITS = Timeouts(connect=1.0, idle=5.0)
-_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"
+_PATH = "/computeMetadata/v1/instance/service-accounts/default"
 _REMEDY = "Attach a service account with the scope cloud-platform to this machine."
 
 
 def metadata_tokens(
-    environ: Mapping[str, str], *, now: Callable[[], float] = time.time, limits: Timeouts = LIMITS
+    environ: Mapping[str, str],
+    *,
+    audience: str = "",
+    now: Callable[[], float] = time.time,
+    limits: Timeouts = LIMITS,
 ) -> RenewedTokens:
     """Tokens of the account attached to this machine; GCE_METADATA_HOST overrides the address.
 
@@ -283,6 +309,7 @@ def metadata_tokens(
     ]
 
     answered = False
+    wanted = f"/identity?audience={quote(audience, safe='')}&format=full" if audience else "/token"
 
     async def renew() -> AccessToken:
         nonlocal answered
@@ -291,7 +318,9 @@ def metadata_tokens(
         at = now()
         transport = Transport(endpoint, limits, {})
         try:
-            response, body = await fetch(transport, "GET", endpoint.prefix + _PATH, headers)
+            response, body = await fetch(
+                transport, "GET", endpoint.prefix + _PATH + wanted, headers
+            )
         except NetworkError as error:
             if answered:
                 raise
@@ -313,7 +342,11 @@ def metadata_tokens(
                 remedy=_REMEDY,
                 status=response.status,
             )
-        token = read_grant(body, endpoint).access(at)
+        if audience:
+            identity = checked_token(body.decode("ascii", "replace"), endpoint.place)
+            token = AccessToken(identity, at + IDENTITY_S)
+        else:
+            token = read_grant(body, endpoint).access(at)
         answered = True
         return token
 

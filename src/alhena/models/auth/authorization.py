@@ -5,7 +5,7 @@ import asyncio
 import secrets
 import sys
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from threading import Thread
@@ -45,7 +45,9 @@ def new_attempt(redirect_uri: str) -> Attempt:
     )
 
 
-def authorization_url(page: str, client: OAuthClient, attempt: Attempt) -> str:
+def authorization_url(
+    page: str, client: OAuthClient, attempt: Attempt, scopes: Sequence[str] = SCOPES
+) -> str:
     """URL of the consent page."""
     from hashlib import sha256
 
@@ -54,7 +56,7 @@ def authorization_url(page: str, client: OAuthClient, attempt: Attempt) -> str:
         "response_type": "code",
         "client_id": client.id,
         "redirect_uri": attempt.redirect_uri,
-        "scope": " ".join(SCOPES),
+        "scope": " ".join(scopes),
         "access_type": "offline",
         "state": attempt.state,
         "code_challenge": urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"),
@@ -81,7 +83,7 @@ def answered_code(query: str, attempt: Attempt) -> str:
     refused, codes = fields.get("error", []), fields.get("code", [])
     if refused:
         said = excerpt(": ".join((refused[0], *fields.get("error_description", [])[:1])), 200)
-        raise CredentialsError(f"Google did not sign you in: {said}.", remedy=_REMEDY)
+        raise CredentialsError(f"the service did not sign you in: {said}.", remedy=_REMEDY)
     if len(codes) != 1:
         raise CredentialsError("what came back holds no code.", remedy=_REMEDY)
     return codes[0]

@@ -158,6 +158,8 @@ class LoopLock:
 MAX_BODY_BYTES = 256 * 1024
 TIMEOUTS = Timeouts(connect=10.0, idle=30.0)
 _LONGEST = 1e9
+IDENTITY_S = 3600.0
+"""Seconds that Google's identity tokens are valid."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,8 +228,10 @@ async def ask_grant(
     environ: Mapping[str, str],
     remedy: str,
     now: Callable[[], float] = time.time,
+    read: "Callable[[bytes, Endpoint], Grant] | None" = None,
 ) -> Timed:
-    """Posts `form` to the token endpoint, whose whole path is the endpoint's prefix.
+    """Posts `form` to the token endpoint, whose whole path is the endpoint's prefix; `read` reads
+    its answer instead of `read_grant`.
 
     `environ` supplies proxies and certificates; `remedy` is the advice after a refusal. Raises
     GrantRefusedError, ServerFaultError, NetworkError; no message quotes a value of the form.
@@ -235,7 +239,7 @@ async def ask_grant(
     at = now()
     status, body = await _post(endpoint, form, environ)
     if 200 <= status < 300:
-        return Timed(read_grant(body, endpoint), at)
+        return Timed((read or read_grant)(body, endpoint), at)
     raise _failure(status, body, endpoint, form, remedy)
 
 
@@ -285,6 +289,22 @@ def read_grant(body: bytes, endpoint: Endpoint) -> Grant:
     if not is_token(grant.access_token):
         raise ServerFaultError(f"{endpoint.place} gave an access token that cannot be sent.")
     return grant
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    id_token: str
+
+
+def read_identity(body: bytes, endpoint: Endpoint) -> Grant:
+    """Reads the identity token in the answer of `endpoint` as the access token of a grant. Raises
+    ServerFaultError when there is none."""
+    try:
+        token = msgspec.json.decode(body, type=_Identity).id_token
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        token = ""
+    if not is_token(token):
+        raise ServerFaultError(f"{endpoint.place} gave no identity token.")
+    return Grant(access_token=token, expires_in=IDENTITY_S)
 
 
 def _failure(

@@ -1,1 +1,1 @@
-"""What bash would run: command lines read as values, by the rules of bash."""
+"""Command lines as values: the commands that bash would run, by its own rules."""

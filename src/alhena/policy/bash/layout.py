@@ -1,4 +1,4 @@
-"""Where quotes, comments and here documents stand, found in one pass before anything is parsed.
+"""Finds quotes, comments and here documents in one pass, before anything is parsed.
 
 The parser takes here documents apart wrongly as soon as anything follows them on their line, so it
 never sees one: the operator becomes a plain `<`, the body becomes blanks. In commands with very
@@ -88,7 +88,7 @@ class _Layout:
             self.certain = self.certain and all(c.kind in {"list", "("} for c in self.stack)
 
     def _common(self, mark: str) -> None:
-        """What means the same in a list, between double quotes and in `${`."""
+        """Reads marks that mean the same in a list, between double quotes and in `${`."""
         if mark == '"':
             self.stack.append(_Context('"'))
             self.at += 1
@@ -295,6 +295,6 @@ def as_quoted(body: Source) -> Source:
 
 
 def _line_stop(raw: str, document: HereDocument) -> int:
-    """Where the line that ends a document stops."""
+    """The end of the line that ends a document."""
     end = raw.find("\n", document.stop)
     return len(raw) if end < 0 else end

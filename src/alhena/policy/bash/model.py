@@ -6,7 +6,7 @@ import msgspec
 
 
 class WordKind(StrEnum):
-    """How much of a word is known before bash runs."""
+    """The part of a word that is known before bash runs."""
 
     LITERAL = "literal"
     PATTERN = "pattern"  # a glob, a brace list or a tilde: one or more file names or texts
@@ -31,7 +31,7 @@ class Word(msgspec.Struct, frozen=True, gc=False):
 
 
 class Effect(StrEnum):
-    """What a redirection does to the world."""
+    """The effect of a redirection on files."""
 
     NONE = "none"  # 2>&1, >/dev/null, a here document
     READ = "read"

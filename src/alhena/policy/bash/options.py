@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.model import Word
-from alhena.policy.programs import Valued, global_options
+from alhena.policy.bash.model import Word, WordKind
+from alhena.policy.programs import (
+    ONE_DASH,
+    Arity,
+    Program,
+    Style,
+    Valued,
+    global_options,
+    option_name,
+)
 
 if TYPE_CHECKING:
     import re
@@ -33,7 +41,7 @@ def is_option(word: Word) -> bool:
 
 
 def takes(text: str, known: Valued) -> Takes:
-    """What the option `text` does with the next word; for a long option not in `known`, PERHAPS."""
+    """The use of the next word by the option `text`; for a long option not in `known`, PERHAPS."""
     if text.startswith("--"):
         name = text[2:]
         if "=" in name:
@@ -59,8 +67,9 @@ def is_setting(text: str) -> bool:
 
 
 def first_operands(words: Sequence[Word], known: Valued, count: int) -> tuple[int, ...]:
-    """Where the first `count` operands stand, by the likeliest reading: options that `known` does
-    not hold take no value. A word that is not literal counts as an operand, `+nightly` does not."""
+    """The indices of the first `count` operands, by the likeliest reading: options that `known`
+    does not hold take no value. A word that is not literal counts as an operand, `+nightly` does
+    not."""
     found: list[int] = []
     index, ended = 1, False
     while index < len(words) and len(found) < count:
@@ -76,8 +85,8 @@ def first_operands(words: Sequence[Word], known: Valued, count: int) -> tuple[in
 
 
 def behind_subcommands(words: Sequence[Word], path: Sequence[str]) -> int | None:
-    """Where the arguments begin behind the subcommands `path`, options skipped between them; None
-    when these are not the subcommands of the command."""
+    """The index of the first argument behind the subcommands `path`, options between them skipped;
+    None when these are not the subcommands of the command."""
     name = base_name(words[0].text)
     start = 0
     for depth, want in enumerate(path):
@@ -125,6 +134,72 @@ def values_of(words: Sequence[Word], known: Valued) -> Iterator[Word]:
 @lru_cache(maxsize=256)
 def _split_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """An option in a word: as written, the options of the table that it may be (none for one that
+    is not known), and the value attached to it."""
+
+    shown: str
+    names: tuple[str, ...]
+    value: Word | None = None
+
+
+_SHORTEST = {Style.LETTERS: 0, Style.APART: 0, Style.LONG_ONLY: 3, Style.NOPT: 4}
+"""Characters of the shortest name of an option that may be shortened."""
+_ANY = Word("", WordKind.EXPANSION, "…")
+
+
+def options_in(table: Program, word: Word) -> Iterator[Found]:
+    """The options in a word, by the table of the program."""
+    if word.text.startswith("--") or table.style in ONE_DASH or table.style is Style.NOPT:
+        yield _named_option(table, word)
+    elif not ("-NUM" in table.options and word.text[1:].isdigit()):
+        yield from _letters(table, word)
+
+
+def _named_option(table: Program, word: Word) -> Found:
+    text, sign, given = word.text.partition("=")
+    style, value = table.style, Word(given, word.kind) if sign else None
+    name = option_name(text, style)
+    for each in (name, name.partition(":")[0]):
+        if each in table.options:
+            return Found(text, (each,), value)
+    for known in () if text[:2] == "--" else table.joined:
+        if name.startswith(known):
+            return Found(known, (known,), Word(name[len(known) :] + sign + given, word.kind))
+    if style is Style.WORDS and text[2:].isdigit() and table.takes_next(text[:2]):
+        return Found(text[:2], (text[:2],), Word(text[2:]))
+    if len(name) >= _SHORTEST.get(style, len(name) + 1):
+        names = tuple(n for n, o in table.options.items() if o.effect and n.startswith(name))
+        if names:
+            return Found(text, names, value)
+    if style is Style.NOPT:
+        letters = () if text[:2] == "--" else (f"-{letter}" for letter in text.lstrip("-"))
+        for letter in filter(table.effect_of, letters):
+            return Found(text, (letter,), value)
+        family = "--registry" if name.endswith(":registry") else name.partition(".")[0]
+    else:
+        family = f"{name.partition('.')[0]}."
+    return Found(text, (family,), value or _ANY) if family in table.options else Found(text, ())
+
+
+def _letters(table: Program, word: Word) -> Iterator[Found]:
+    """Options of one letter, up to the first that takes a value."""
+    apart = table.style is Style.APART
+    for end, letter in enumerate(word.text[1:], start=2):
+        option = table.options.get(f"-{letter}")
+        if option is None:
+            yield Found(f"-{letter}", ())
+            continue
+        rest = word.text[end:]
+        attached = option.arity is not Arity.FLAG and (bool(rest) or not word.literal)
+        if apart:
+            attached = option.arity is Arity.APART and rest.isdecimal()
+        value = Word(rest, word.kind) if attached else None
+        yield Found(f"-{letter}", (f"-{letter}",), value)
+        if attached or (option.arity is not Arity.FLAG and not apart):
+            return
 
 
 MAX_PREFIX = 16 * 1024

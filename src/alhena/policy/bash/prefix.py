@@ -7,8 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from alhena.policy.bash.inner import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
-from alhena.policy.bash.interpreters import shell_arguments
+from alhena.policy.bash.child_commands import shell_arguments
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
     Takes,
@@ -22,6 +21,7 @@ from alhena.policy.bash.options import (
     takes,
 )
 from alhena.policy.bash.reach import Command, Reach
+from alhena.policy.bash.wrappers import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.programs import Program, Valued, global_options, listed
 from alhena.policy.programs import program as known_program
 
@@ -96,7 +96,7 @@ def _shell_reaches(words: tuple[Word, ...], length: int) -> str | None:
 
 
 class Match(IntEnum):
-    """How well a condition holds. MAYBE is for commands that say too little about themselves."""
+    """The answer to a condition. MAYBE is for commands that say too little about themselves."""
 
     NO = 0
     MAYBE = 1
@@ -151,7 +151,7 @@ def _match_unknown_head(name: str, word: Word) -> Match:
 
 
 class _Compared(msgspec.Struct, frozen=True):
-    """What is known of the program whose arguments are compared."""
+    """The program whose arguments are compared, by its table."""
 
     name: str
     table: Program
@@ -229,7 +229,7 @@ class _Compared(msgspec.Struct, frozen=True):
     def _steps(
         self, wanted: tuple[str, ...], words: tuple[Word, ...], at: int, place: tuple[int, bool]
     ) -> list[tuple[int, int, bool, bool]]:
-        """How to read the word at `at`: (words taken, operands found, options ended, sure)."""
+        """The readings of the word at `at`: (words taken, operands found, options ended, sure)."""
         if len(wanted) <= place[0]:
             return []
         word, (found, ended) = words[at], place
@@ -403,7 +403,7 @@ def _value(wanted: str, values: Iterator[Word], words: Sequence[Word]) -> Match:
 def _unknown_steps(
     word: Word, want: str, found: int, count: int, *, ended: bool
 ) -> list[tuple[int, int, bool, bool]]:
-    """How a word that bash replaces may be read, where the operand `want` is next."""
+    """The readings of a word that bash replaces, where the operand `want` is next."""
     steps: list[tuple[int, int, bool, bool]] = []
     if want.startswith(word.text):
         steps.append((1, found + 1, ended, False))

@@ -1,4 +1,4 @@
-"""What one part of a command line comes down to: the command, and every command inside it."""
+"""Finds the command of a part of a line, and every command inside it."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.inner import Runs, is_wrapper, wrapped
-from alhena.policy.bash.interpreters import shell_arguments, shown_input
+from alhena.policy.bash.child_commands import (
+    program_runs,
+    runs_others,
+    shell_arguments,
+    shown_input,
+)
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name, option_values
-from alhena.policy.bash.programs import program_runs, runs_others
+from alhena.policy.bash.wrappers import Runs, is_wrapper, wrapped
 from alhena.policy.programs import listed
 
 if TYPE_CHECKING:
@@ -227,7 +231,7 @@ class _Unfolding:
 
 
 def _tokens(text: str) -> list[Word]:
-    """What may be words of commands in some other language's code; a glob keeps its meaning."""
+    """Possible words of commands in some other language's code; a glob keeps its meaning."""
     found: list[Word] = []
     for token in _breaks().split(text):
         if "*" not in token and "?" not in token:

@@ -34,7 +34,7 @@ _RESERVED = re.compile(
 
 
 class Budget:
-    """What is left for one command, over all the texts parsed for it."""
+    """The parser's budget for one command, over all the texts parsed for it."""
 
     __slots__ = ("marks", "pieces")
 
@@ -169,8 +169,8 @@ class Shell:
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """What surrounds a command. `loops` are the variables of the loops around it with the words
-    that they go through, the innermost last."""
+    """The surroundings of a command. `loops` are the variables of the loops around it with the
+    words that they go through, the innermost last."""
 
     shell: Shell
     redirections: tuple[Redirection, ...] = ()

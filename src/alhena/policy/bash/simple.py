@@ -426,7 +426,7 @@ def _judge(findings: Findings, part: Part, scope: Scope) -> None:
 
 
 def _target(words: Sequence[Word]) -> Word:
-    """Where a `cd` or its like goes."""
+    """The directory a `cd` or its like goes to."""
     if words[0].text == "popd":
         return _ANYWHERE
     operands = [w for w in words[1:] if not (w.literal and re.fullmatch(r"-[LPe@n]+|--", w.text))]

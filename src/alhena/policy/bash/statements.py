@@ -322,7 +322,7 @@ def _list(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
 
 
 def _plain(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
-    """What is a sequence of reserved words and commands as it stands: `if`."""
+    """Walks a sequence of reserved words and commands: `if`."""
     walk.sequence(node.children, _trailing(walk, node.end_byte, scope, stop))
 
 

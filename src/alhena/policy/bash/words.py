@@ -28,7 +28,7 @@ _LETTERS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=Tr
 
 
 class Dollar(msgspec.Struct, frozen=True):
-    """Where it stops; its text when that is known; else whether it may become several words."""
+    """Its end; its text when that is known; else `split`: it may become several words."""
 
     stop: int
     literal: str | None = None
@@ -36,7 +36,7 @@ class Dollar(msgspec.Struct, frozen=True):
 
 
 def read_dollar(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> Dollar:
-    """What stands at the `$` at `at`; raises UnclearError."""
+    """Reads the expansion at the `$` at `at`; raises UnclearError."""
     text = reading.text
     variable = _VARIABLE.match(text, at)
     if variable:
@@ -111,7 +111,7 @@ def _named(operator: str) -> str:
 
 
 def _operand(reading: Reading, at: int, scope: Scope, *, quoted: bool) -> int:
-    """Where the word behind the operator of `${x:-word}` stops: at its `}`."""
+    """The end of the word behind the operator of `${x:-word}`: its `}`."""
     text = reading.text
     while not text.startswith("}", at):
         run = _OPERAND_RUN.match(text, at) or (None if quoted else _OPERAND_QUOTED.match(text, at))
@@ -370,7 +370,7 @@ class _Scan:
                 self._dollar(quoted=True)
 
     def word(self) -> Word:
-        """What has been read."""
+        """The word that has been read."""
         source = self.reading.source
         bits = self.bits if self.cut is None else self.bits[: self.cut]
         written = source.written(self.start, self.at)

@@ -8,14 +8,18 @@ program") says what stands in them.
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+if TYPE_CHECKING:
+    import re
+
 
 class Arity(IntEnum):
-    """How an option takes a value: not at all, surely, only attached, surely and perhaps dashed,
-    unless it is the last word, from the next word whatever is attached, also joined to its name."""
+    """The way an option takes a value: not at all, surely, only attached, surely and perhaps
+    dashed, unless it is the last word, from the next word whatever is attached, also joined to its
+    name, from the two next words."""
 
     FLAG = 0
     VALUE = 1
@@ -24,10 +28,11 @@ class Arity(IntEnum):
     UNLESS_LAST = 4
     APART = 5
     JOINED = 6
+    PAIR = 7
 
 
 class Effect(StrEnum):
-    """What an option does that the program alone does not, as a clause."""
+    """The effect of an option that the program alone does not have, as a clause."""
 
     NONE = ""
     WRITES = "writes a file"
@@ -42,7 +47,7 @@ class Effect(StrEnum):
 
 
 class Style(StrEnum):
-    """How a program spells its options."""
+    """The spelling of a program's options."""
 
     LETTERS = "letters"  # letters together, values attached or next; names may be shortened
     APART = "apart"  # letters together, each value in a word of its own
@@ -106,10 +111,13 @@ class Console(msgspec.Struct, frozen=True):
 class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program, or one of its subcommands. `options` keeps names as `option_name` gives them.
 
-    `reads`: it only reads, with options that do; `form` has `guarded` (some option does more, so no
+    `reads`: it only reads, with options that do. `form`: `guarded` (some option does more, so no
     word may turn out to be one), `leading` (options stand before operands), `names` (it looks at
-    names, not contents); `operands` is how many there may be; `needs` are options of which one must
-    be there, with what happens otherwise; `refuses` are options that do not only read.
+    names, not contents), `expression` (options are tests, and stand anywhere), `subcommand` (all
+    that follows the first operand is an operand). `operands`: the most there may be; `needs`:
+    options of which one must be there, with what happens otherwise;
+    `refuses`: options that do not only read. `operand_pattern`: a clause on operands that do not
+    match the pattern (`matches`); `harmless`: the values of an option without its effect.
     `judged`: it has options with an effect beyond that. `hands`: option -> the program that gets
     its value, in words that commas separate. `joined`: options that a value follows directly.
     `commands`: options whose value is shell code or a program. `before`: options before the
@@ -121,10 +129,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     style: Style = Style.LETTERS
     at_files: bool = False
     reads: bool = False
-    form: tuple[str, ...] = ()
+    form: frozenset[str] = frozenset()
     operands: int | None = None
     needs: tuple[tuple[tuple[str, ...], str], ...] = ()
+    operand_pattern: dict[str, str] = {}
     refuses: dict[str, str] = {}
+    harmless: dict[str, str] = {}
     judged: bool = False
     hands: dict[str, str] = {}
     joined: tuple[str, ...] = ()
@@ -142,6 +152,16 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     subcommands: tuple[str, ...] = ()
     runners: tuple[str, ...] = ()
 
+    def effect_of(self, name: str) -> Effect:
+        """The effect of an option; none for an unknown one."""
+        option = self.options.get(name)
+        return option.effect if option is not None else Effect.NONE
+
+    def takes_next(self, name: str) -> bool:
+        """May the value of this option be the next word?"""
+        option = self.options.get(name)
+        return option is not None and option.takes_next
+
     @property
     def has_effects(self) -> bool:
         """Has some option an effect?"""
@@ -153,6 +173,7 @@ class _Tables(msgspec.Struct, frozen=True):
     aliases: dict[str, str]
     versions: dict[str, str]
     absent: dict[str, str]
+    narrow: dict[str, str]
     programs: dict[str, msgspec.Raw]
 
 
@@ -197,6 +218,26 @@ def listed(name: str) -> frozenset[str]:
     return frozenset(_tables().names[name].split())
 
 
+@lru_cache(maxsize=64)
+def narrow(path: str) -> frozenset[str] | None:
+    """The subcommands of a program with which the rule of an approval may end, `*` for any word;
+    None for a program without such a list."""
+    words = _tables().narrow.get(path)
+    return None if words is None else frozenset(words.split())
+
+
+def matches(pattern: str, text: str, *, known: bool = True) -> bool:
+    """Does the pattern match the whole text? A NUL stands for what is not `known` at its end."""
+    return _compiled(pattern).fullmatch(text if known else f"{text}\0") is not None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> "re.Pattern[str]":
+    import re
+
+    return re.compile(pattern, re.DOTALL)
+
+
 def tells_version(name: str, word: str) -> bool:
     """Does this word, alone after the program's name, only make it tell its version?"""
     return word in _tables().versions.get(name, "").split()
@@ -233,7 +274,7 @@ _NONE = Valued()
 
 
 def wrapper(name: str) -> Wrapper | None:
-    """How a program of this (base) name wraps another."""
+    """The way a program of this (base) name wraps another."""
     found = program("ld.so" if is_loader(name) else name)
     return found.wraps if found else None
 

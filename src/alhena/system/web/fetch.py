@@ -442,6 +442,10 @@ async def system_resolver(host: str, port: int) -> Sequence[str]:
 
 async def system_connector(address: str, port: int) -> socket.socket:
     """Connects to an address by TCP; nothing is resolved."""
+    from alhena.http.connect import refusal
+
+    if refused := refusal(address):
+        raise UnreachableError(refused)
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     connecting = socket.socket(family, socket.SOCK_STREAM)
     try:

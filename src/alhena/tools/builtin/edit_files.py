@@ -84,7 +84,7 @@ class WriteFileInvocation(EditInvocation):
     def propose(self, real: Path) -> Proposal | ToolFailure:
         """Proposes the content in the encoding and with the line endings of the existing file."""
         content: str = self.params["content"]
-        current = current_file(real)
+        current = current_file(real, self._workspace.editor)
         file = current.text if current else None
         codec = file.codec if file else Codec()
         if codec.bom:

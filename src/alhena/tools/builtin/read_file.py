@@ -13,7 +13,7 @@ from alhena.system.errors import (
     printable,
 )
 from alhena.system.files import open_real
-from alhena.system.workspace import Workspace
+from alhena.system.workspace import EditorFiles, Workspace
 from alhena.tools.base import (
     MOST_CHARACTERS,
     BaseInvocation,
@@ -95,9 +95,13 @@ class ReadFileInvocation(BaseInvocation):
                 f"File path '{printable(self._path)}' is ignored by configured ignore patterns.",
                 ToolErrorType.INVALID_TOOL_PARAMS,
             )
+        editor = self._workspace.editor
         try:
             descriptor = open_real(real)
             try:
+                if editor is not None:
+                    places = (editor, real, descriptor)
+                    return await run_blocking(context.cancellation, self._read_in, places, context)
                 if os.fstat(descriptor).st_size <= SMALL_FILE:
                     return self._read(descriptor, context)
                 return await run_blocking(context.cancellation, self._read, descriptor, context)
@@ -107,6 +111,21 @@ class ReadFileInvocation(BaseInvocation):
             return failed(_told(error, self._path))
         except OSError as error:
             return failed(failure_of(from_os_error(error, self._path)))
+
+    def _read_in(
+        self, places: tuple[EditorFiles, Path, int], context: ExecutionContext
+    ) -> ToolResult:
+        """Reads the text as the editor has it, or else the file."""
+        from tempfile import TemporaryFile
+
+        editor, real, descriptor = places
+        shown = editor.read(real)
+        if shown is None:
+            return self._read(descriptor, context)
+        with TemporaryFile() as held:
+            held.write(shown.encode())
+            held.seek(0)
+            return self._read(held.fileno(), context)
 
     def _read(self, descriptor: int, context: ExecutionContext) -> ToolResult:
         from alhena.system.encoding import TextWindow

@@ -151,7 +151,7 @@ class ShellInvocation(BaseInvocation):
             return failed(directory)
         report = ShellReport(command=self._command, directory=self._directory)
         try:
-            command, removed = self._prepared(directory)
+            command, removed = self._prepared(directory, context.traceparent)
             if self.params.get("is_background") and self._tool.groups is not None:
                 result = await self._in_background(command, report, self._tool.groups, context)
             else:
@@ -183,7 +183,7 @@ class ShellInvocation(BaseInvocation):
             )
         return path
 
-    def _prepared(self, directory: Path) -> "tuple[Command, tuple[str, ...]]":
+    def _prepared(self, directory: Path, traceparent: str) -> "tuple[Command, tuple[str, ...]]":
         """The command to start, and the names of the variables hidden from it."""
         from alhena.system.processes import Command, shell_path
 
@@ -194,7 +194,8 @@ class ShellInvocation(BaseInvocation):
                 "bash was not found on the PATH.", remedy="Install bash, or correct PATH."
             )
         argv, cwd = (bash, "-c", self._command), str(directory)
-        command = Command(argv=argv, cwd=cwd, env=made.variables, label=self._command)
+        env = {**made.variables, "TRACEPARENT": traceparent} if traceparent else made.variables
+        command = Command(argv=argv, cwd=cwd, env=env, label=self._command)
         if self._sandbox is not None:
             from alhena.system.sandbox.sandbox import ends_own
 
@@ -219,14 +220,18 @@ class ShellInvocation(BaseInvocation):
             pids.append(pid)
             context.report_pid(pid)
 
+        terminal = self._tool.workspace.terminal if self._sandbox is None else None
         try:
-            ending = await run_process(
-                command,
-                output.capture.feed,
-                limits=limits,
-                groups=self._tool.groups,
-                started=started,
-            )
+            if terminal is not None:
+                ending = await terminal.run(command, output.capture.feed, context.call_id)
+            else:
+                ending = await run_process(
+                    command,
+                    output.capture.feed,
+                    limits=limits,
+                    groups=self._tool.groups,
+                    started=started,
+                )
         except ProcessStartError:
             output.discard()
             raise

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
+from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
     ExecutionContext,
     ToolFailure,
@@ -18,10 +19,12 @@ SUBMITTED = "Result submitted and task completed."
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
-    """An agent as it is described to the model."""
+    """An agent as it is described to the model. `place` is the URL of a remote one, "" for others,
+    which people see before they approve a call."""
 
     name: str
     description: str
+    place: str = ""
 
 
 RunAgent = Callable[[str, str, ExecutionContext], Awaitable[ToolResult]]
@@ -34,9 +37,9 @@ class DelegateToAgent(DeclarativeTool):
     name = "delegate_to_agent"
 
     def __init__(self, agents: Sequence[AgentSummary], run: RunAgent) -> None:
-        self._agents = tuple(agents)
+        self.agents = tuple(agents)
         self._run = run
-        names = [agent.name for agent in self._agents]
+        names = [agent.name for agent in self.agents]
         if names:
             fields = self.parameter_schema["properties"]
             named = {"agent_name": fields["agent_name"] | {"enum": names}}
@@ -45,13 +48,13 @@ class DelegateToAgent(DeclarativeTool):
     @property
     def description(self) -> str:
         """The tool's description followed by the list of agents."""
-        listed = "\n".join(f"- {agent.name}: {agent.description}" for agent in self._agents)
+        listed = "\n".join(f"- {agent.name}: {agent.description}" for agent in self.agents)
         return f"{super().description}\n\nAgents:\n{listed or 'There are none.'}"
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Requires a known agent and a non-empty objective."""
         name: str = params["agent_name"]
-        if name not in {agent.name for agent in self._agents}:
+        if name not in {agent.name for agent in self.agents}:
             return ToolFailure.of_params(f"Subagent '{name}' not found.")
         if not params["objective"].strip():
             return ToolFailure.of_params("The 'objective' parameter must be non-empty.")
@@ -59,21 +62,34 @@ class DelegateToAgent(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return DelegateToAgentInvocation(self._run, params)
+        agent = next(each for each in self.agents if each.name == params["agent_name"])
+        return DelegateToAgentInvocation(self._run, params, agent.place)
 
 
 class DelegateToAgentInvocation(BaseInvocation):
     """A task for one agent."""
 
-    def __init__(self, run: RunAgent, params: dict[str, Any]) -> None:
+    def __init__(self, run: RunAgent, params: dict[str, Any], place: str = "") -> None:
         super().__init__(params)
         self._run = run
+        self._place = place
 
     def describe(self) -> str:
         """Names the agent and its objective."""
         objective = " ".join(self.params["objective"].split())
         shown = objective if len(objective) <= MAX_DESCRIBED else objective[:MAX_DESCRIBED] + "…"
         return f"{self.params['agent_name']}: {shown}"
+
+    async def confirmation(self, context: ExecutionContext) -> ConfirmationDetails | None:
+        """Shows the whole text that leaves for a remote agent, and its URL."""
+        if not self._place:
+            return await super().confirmation(context)
+        name, objective = self.params["agent_name"], self.params["objective"]
+        return InfoConfirmation(
+            title="Send a task to a remote agent",
+            prompt=f"{name} ({self._place}) gets:\n{objective}",
+            urls=(self._place,),
+        )
 
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Runs the agent to its end."""

@@ -11,6 +11,7 @@ import msgspec
 
 from alhena.system.encoding import SAMPLE_SIZE, Codec, TextFile, decode_text, is_binary, unencodable
 from alhena.system.errors import (
+    ChangedFileError,
     FileError,
     MissingFileError,
     ReadFailureError,
@@ -18,7 +19,7 @@ from alhena.system.errors import (
     printable,
 )
 from alhena.system.files import Snapshot, read_whole
-from alhena.system.workspace import Workspace
+from alhena.system.workspace import EditorFiles, Workspace
 from alhena.tools.base import (
     BaseInvocation,
     failed,
@@ -86,13 +87,17 @@ class Proposal(Value, frozen=True, kw_only=True):
     placeholder: str | None = None
 
 
-def current_file(real: Path) -> CurrentFile | None:
-    """Reads the file at a real path; None when there is none. Raises FileError."""
+def current_file(real: Path, editor: EditorFiles | None = None) -> CurrentFile | None:
+    """Reads the file at a real path, its text as the editor has it; None when there is none. Raises
+    FileError."""
     try:
         data, snapshot = read_whole(real, EDIT_LIMIT)
     except MissingFileError:
         return None
-    return CurrentFile(None if is_binary(data[:SAMPLE_SIZE]) else decode_text(data), snapshot)
+    if is_binary(data[:SAMPLE_SIZE]):
+        return CurrentFile(None, snapshot)
+    shown = None if editor is None else editor.read(real)
+    return CurrentFile(decode_text(data if shown is None else shown.encode()), snapshot)
 
 
 def require_encodable(text: str, codec: Codec, path: Path) -> None:
@@ -261,16 +266,9 @@ class EditInvocation(BaseInvocation):
         return failure_of(error)
 
     def _write(self, proposal: Proposal, context: ExecutionContext) -> ToolResult:
-        from alhena.system.replacement import replace_file
         from alhena.tools.edit.splicing import changed_window, diff_of, diff_stat
 
-        others = replace_file(
-            proposal.real,
-            proposal.data,
-            expected=proposal.before,
-            limit=EDIT_LIMIT,
-            cancellation=context.cancellation,
-        )
+        others = self._replace(proposal, context)
         original = proposal.original or ""
         window = changed_window(original, proposal.content, CONTEXT)
         diff, stat = diff_of(window, self._name)
@@ -292,6 +290,30 @@ class EditInvocation(BaseInvocation):
             snippet = snippet_of(window)
             message += f" Here is the updated code:\n{snippet}" if snippet else " It is empty now."
         return ToolResult(llm_content=message, display=display, data=proposal.details)
+
+    def _replace(self, proposal: Proposal, context: ExecutionContext) -> int:
+        """Writes the file, and returns the number of its further names; through the editor, if
+        there is one and it still has the text that was changed."""
+        editor = self._workspace.editor
+        if editor is None:
+            from alhena.system.replacement import replace_file
+
+            return replace_file(
+                proposal.real,
+                proposal.data,
+                expected=proposal.before,
+                limit=EDIT_LIMIT,
+                cancellation=context.cancellation,
+            )
+        if proposal.file is not None:
+            current = current_file(proposal.real, editor)
+            if current is None or current.text is None or current.text.raw != proposal.file.raw:
+                raise ChangedFileError(
+                    f"File {printable(self.path)} has changed meanwhile; nothing was written.",
+                    remedy="Read it again.",
+                )
+        editor.write(proposal.real, decode_text(proposal.data).raw)
+        return 0
 
 
 _PLACEHOLDER = (

@@ -41,7 +41,7 @@ class TextEdit(EditInvocation):
 
     def propose(self, real: Path) -> Proposal | ToolFailure:
         """Proposes the file with every expected occurrence replaced."""
-        current = current_file(real)
+        current = current_file(real, self._workspace.editor)
         if not self.params["old_string"]:
             return self._created(real, current)
         if current is None:

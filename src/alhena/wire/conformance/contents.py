@@ -220,7 +220,7 @@ def _report_call(turn: Turn, position: int, call: FunctionCall, findings: Findin
     if not call.name:
         findings.add("F4", f"{path}.name", "the call names no function.")
     if type(call.args) not in _ARGS:
-        findings.add("F8", f"{path}.args", "args is no JSON object.")
+        findings.add("F8", f"{path}.args", "args is not a JSON object.")
     if _is_piece(call):
         findings.add("F12", path, "the call is a piece of one that was still being streamed.")
 
@@ -236,7 +236,7 @@ def _check_response(
     if not response.name:
         findings.add("F4", f"{path}.name", "the response names no function.")
     if type(body) is not dict:
-        findings.add("F8", f"{path}.response", "response is no JSON object.")
+        findings.add("F8", f"{path}.response", "response is not a JSON object.")
     elif not plain:
         message = "the response has neither an output nor an error key."
         findings.add("F9", f"{path}.response", message)

@@ -71,7 +71,7 @@ class _Localizer:
     def root(self) -> dict[str, Any]:
         """The whole schema, of type "object"."""
         if as_object(self._root) is None:
-            raise SchemaError("the schema is no JSON object.")
+            raise SchemaError("the schema is not a JSON object.")
         made = self._node(self._root, 0, ("#",))
         kinds = made.get("type", "object")
         kinds = as_array(kinds) or [kinds]

@@ -352,6 +352,6 @@ def _call(conversation: Conversation, call: Fields) -> Part:
         raise unknown(call, "type", kind, "only functions can be called")
     args = read_arguments(function.text("arguments") or "")
     if args is None:
-        raise DialectError("is no JSON object.", function.place("arguments"))
+        raise DialectError("is not a JSON object.", function.place("arguments"))
     made = conversation.call(call.required_text("id"), function.required_text("name"), args)
     return Part(function_call=made, thought_signature=signature_of(call))

@@ -1,0 +1,145 @@
+"""The headers that prove to a remote agent who asks."""
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+from alhena.agent.subagents.remote import (
+    ApiKeyAuth,
+    Auth,
+    GoogleAuth,
+    HttpAuth,
+    OAuth,
+    RemoteAgent,
+)
+from alhena.config.environment import own_environment
+from alhena.http.endpoint import Endpoint, is_header_value
+from alhena.models.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from alhena.models.auth.adc import Credentials
+
+COMMAND_S = 60.0
+MAX_OUTPUT = 64 * 1024
+GOOGLE_APIS, CLOUD_RUN = ".googleapis.com", ".run.app"
+"""Hosts that get an access token, which grants all that the account may do; and those that get an
+identity token for themselves."""
+
+
+class AgentCredentials:
+    """The credentials of one remote agent. Commands run in `cwd`; variables are those of the user,
+    never of a project's .env file."""
+
+    def __init__(self, agent: RemoteAgent, environ: Mapping[str, str], cwd: Path) -> None:
+        self._where = f"remote agent '{agent.name}'"
+        self._agent = agent
+        self._environ = own_environment(environ)
+        self._cwd = cwd
+        self._google: Credentials | None = None
+        self._sent: set[str] = set()
+
+    async def headers(self, endpoint: Endpoint, *, fresh: bool = False) -> dict[str, str]:
+        """The headers for a request to `endpoint`; `fresh`: after others were refused. Raises
+        CredentialsError and the errors of token endpoints; no message quotes a secret."""
+        auth: Auth = self._agent.auth
+        match auth:
+            case ApiKeyAuth():
+                headers = {auth.name: await self._value(auth.key, "key")}
+            case HttpAuth():
+                headers = {"Authorization": await self._authorization(auth)}
+            case GoogleAuth():
+                headers = await self._google_headers(endpoint, fresh=fresh)
+            case OAuth():
+                from alhena.agent.subagents.oauth import stored_token
+
+                token = await stored_token(self._agent, self._environ, fresh=fresh)
+                headers = {"Authorization": f"Bearer {token}"}
+            case _:
+                assert_never(auth)
+        self._sent |= {value.split()[-1] for value in headers.values() if len(value) > 5}
+        for name, value in headers.items():
+            if not is_header_value(value) or not is_header_value(name):
+                raise CredentialsError(
+                    f"{self._where}: the value for the header {name!r:.60} cannot be sent.",
+                    remedy="Header values are printable ASCII without line breaks.",
+                )
+        return headers
+
+    def redacted(self, text: str) -> str:
+        """The text without the secrets of earlier requests, which a server may quote."""
+        for secret in self._sent:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    async def _authorization(self, auth: HttpAuth) -> str:
+        match auth.scheme.lower():
+            case "bearer":
+                return f"Bearer {await self._value(auth.token, 'token')}"
+            case "basic":
+                username = await self._value(auth.username, "username")
+                password = await self._value(auth.password, "password")
+                return f"Basic {base64.b64encode(f'{username}:{password}'.encode()).decode()}"
+            case _:
+                return f"{auth.scheme} {await self._value(auth.value, 'value')}"
+
+    async def _value(self, text: str, key: str) -> str:
+        """The value of `$VARIABLE`, the output of `!command`, or the text; `$$` and `!!` begin a
+        text with one of them."""
+        if text.startswith(("$$", "!!")):
+            return text[1:]
+        if text.startswith("!"):
+            return await self._output(text[1:].strip(), key)
+        if not text.startswith("$"):
+            return text
+        value = self._environ.get(text[1:], "")
+        if not value:
+            raise CredentialsError(
+                f"{self._where}: the variable {text[1:]} is not set.",
+                remedy="Export it before you start alhena.",
+            )
+        return value
+
+    async def _output(self, command: str, key: str) -> str:
+        from alhena.system.environment import child_environment
+        from alhena.system.processes import Command, Limits, run_process, shell_path
+
+        env = child_environment(self._environ).variables
+        output = bytearray()
+        ending = await run_process(
+            Command(
+                argv=(shell_path(env) or "/bin/sh", "-c", command),
+                cwd=str(self._cwd),
+                env=env,
+                merge_stderr=False,
+                leaves_nothing=True,
+            ),
+            output.extend,
+            limits=Limits(inactivity=COMMAND_S, total=COMMAND_S, output=MAX_OUTPUT),
+        )
+        value = output.decode("utf-8", "replace").strip()
+        how = "failed" if ending.exit_code != 0 else "" if value else "printed nothing"
+        if ending.stopped is not None:
+            how = f"was stopped ({ending.stopped})"
+        if how:
+            raise CredentialsError(
+                f"{self._where}: the command for {key} {how}.", remedy="Run it in a shell."
+            )
+        return value
+
+    async def _google_headers(self, endpoint: Endpoint, *, fresh: bool) -> dict[str, str]:
+        host = f".{endpoint.host}"
+        if not endpoint.secure or not host.endswith((GOOGLE_APIS, CLOUD_RUN)):
+            raise CredentialsError(
+                f"{self._where}: Google credentials are not sent to {endpoint.place}.",
+                remedy="Only https hosts of googleapis.com and run.app get them: use another type.",
+            )
+        audience = endpoint.place if host.endswith(CLOUD_RUN) else ""
+        if self._google is None:
+            from alhena.models.auth.adc import default_credentials
+
+            self._google = default_credentials(self._environ, audience=audience)
+        token = await self._google.tokens.token(fresh=fresh)
+        project = "" if audience else self._google.quota_project
+        extra = {"x-goog-user-project": project} if project else {}
+        return {"Authorization": f"Bearer {token}"} | extra

@@ -1,0 +1,344 @@
+"""Definition files of agents, TOML and Markdown: finds them, checks them, and says which are not
+used and why."""
+
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+
+from alhena.agent.subagents import AgentDefinition
+from alhena.agent.subagents.remote import RemoteAgent
+from alhena.config.errors import ConfigError
+from alhena.config.home import accepted_agents_path
+from alhena.config.settings import AgentOverride
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError, InputError
+from alhena.system.files import read_whole
+from alhena.system.workspace import is_within
+
+MAX_BYTES = 1_000_000
+MAX_FILES = 500
+"""Maximum files looked at in one folder."""
+ENDINGS = (".toml", ".md")
+HELD = "it has not been accepted as it is now; alhena trust accepts it"
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_REPORT = {"type": "string", "description": "The result, in Markdown."}
+
+
+class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of agents. `name` is workspace, user, or that of an extension; symlinks may lead out
+    of the folder only with `follows`. The content of files is `accepted` by hash; None: all is."""
+
+    name: str
+    folder: Path
+    follows: bool = False
+    accepted: Mapping[str, str] | None = None
+
+
+class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent of a file. `unused` is the reason why it is not used, "" if it is."""
+
+    definition: AgentDefinition | RemoteAgent
+    source: str
+    path: Path
+    digest: str
+    unused: str = ""
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.definition.name
+
+    @property
+    def is_held(self) -> bool:
+        """True if nobody has accepted it as it is now."""
+        return self.unused == HELD
+
+
+class _Fields(msgspec.Struct, kw_only=True):
+    """The keys of a definition, of both forms."""
+
+    name: str
+    description: str = ""
+    kind: Literal["local", "remote"] = "local"
+    display_name: str = ""
+    tools: tuple[str, ...] = ("*",)
+    isolation: Literal["", "worktree"] = ""
+    system_prompt: str = ""
+    query: str = "${query}"
+    model: str = "inherit"
+    temperature: float = 1.0
+    max_turns: int = 30
+    timeout_mins: float = 10
+    output: dict[str, Any] | None = None
+    agent_card_url: str = ""
+    agent_card_json: str = ""
+    auth: dict[str, Any] | None = None
+
+
+_TABLES = {
+    "prompts": ("system_prompt", "query"),
+    "model": ("model", "temperature"),
+    "run": ("max_turns", "timeout_mins"),
+}
+"""The tables of the TOML form and their keys."""
+_TOP = ("name", "description", "display_name", "tools", "isolation", "output")
+
+
+class AgentFiles:
+    """The agents of some sources, the stronger first; a name in `taken` is a built-in agent's.
+    `problems` say which files and keys are not used, and why."""
+
+    def __init__(
+        self,
+        sources: Iterable[AgentSource],
+        overrides: Mapping[str, AgentOverride],
+        taken: Iterable[str] = (),
+    ) -> None:
+        self.problems: list[str] = []
+        self.found: list[FoundAgent] = []
+        names = dict.fromkeys(taken, "a built-in agent")
+        for source in sources:
+            for agent in self._read(source):
+                self._add(agent, overrides.get(agent.name, AgentOverride()), names)
+
+    @property
+    def usable(self) -> tuple[FoundAgent, ...]:
+        """The agents that are used."""
+        return tuple(agent for agent in self.found if not agent.unused)
+
+    def _add(self, agent: FoundAgent, override: AgentOverride, names: dict[str, str]) -> None:
+        unused = agent.unused
+        if agent.name in names:
+            unused = f"{names[agent.name]} has the same name"
+        elif override.enabled is False:
+            unused = "disabled by agents.overrides"
+        names.setdefault(agent.name, str(agent.path))
+        definition = agent.definition
+        if isinstance(definition, AgentDefinition):
+            definition = overridden(definition, override)
+        self.found.append(msgspec.structs.replace(agent, definition=definition, unused=unused))
+        if unused and override.enabled is not False:
+            self._problem(agent.path, f"is not used: {unused}")
+
+    def _read(self, source: AgentSource) -> Iterator[FoundAgent]:
+        for path in self._paths(source):
+            try:
+                text, digest = content(path)
+                agents, warnings = parsed(path, text)
+            except AlhenaError as error:
+                self._problem(path, f"is not used: {error.message}")
+                continue
+            for warning in warnings:
+                self._problem(path, warning)
+            for definition in agents:
+                held = source.accepted is not None and (
+                    source.accepted.get(definition.name) != digest
+                )
+                yield FoundAgent(
+                    definition=definition,
+                    source=source.name,
+                    path=path,
+                    digest=digest,
+                    unused=HELD if held else "",
+                )
+
+    def _paths(self, source: AgentSource) -> Iterator[Path]:
+        try:
+            names = sorted(os.listdir(source.folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self._problem(source.folder, f"cannot be read: {error.strerror}")
+            return
+        if len(names) > MAX_FILES:
+            self._problem(source.folder, f"has more than {MAX_FILES} entries: the rest is not used")
+        top = os.path.realpath(source.folder)
+        for name in names[:MAX_FILES]:
+            path = source.folder / name
+            if name.startswith(("_", ".")) or not name.endswith(ENDINGS):
+                continue
+            if not source.follows and not is_within(os.path.realpath(path), top):
+                self._problem(path, "is not used: it is a link out of its folder")
+                continue
+            yield path
+
+    def _problem(self, path: Path, text: str) -> None:
+        self.problems.append(f"agent {one_line(str(path))} {one_line(text, 400).rstrip('.')}.")
+
+
+def sources_of(
+    folders: Iterable[tuple[str, Path]], environ: Mapping[str, str], project: Path
+) -> list[AgentSource]:
+    """The sources in these folders, each with its name ("workspace", "user", an extension's): only
+    the user's links are followed, and only a project's agents need acceptance."""
+    return [
+        AgentSource(
+            name=name,
+            folder=folder,
+            follows=name == "user",
+            accepted=accepted_agents(environ, project) if name == "workspace" else None,
+        )
+        for name, folder in folders
+    ]
+
+
+def accepted_agents(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The accepted agents of a project: SHA-256 of the file by name. An unusable file accepts
+    none."""
+    return _all_accepted(accepted_agents_path(environ)).get(os.path.realpath(folder), {})
+
+
+def _all_accepted(path: Path) -> dict[str, dict[str, str]]:
+    try:
+        data, _ = read_whole(path, MAX_BYTES)
+        return msgspec.json.decode(data, type=dict[str, dict[str, str]])
+    except (AlhenaError, msgspec.DecodeError):
+        return {}
+
+
+def accept_agents(environ: Mapping[str, str], folder: Path, agents: Iterable[FoundAgent]) -> None:
+    """Accepts agents of a project as they are. Raises AlhenaError if that cannot be written."""
+    from alhena.system.private_files import PrivateFiles
+
+    path = accepted_agents_path(environ)
+    kept = _all_accepted(path)
+    mine = kept.setdefault(os.path.realpath(folder), {})
+    mine |= {agent.name: agent.digest for agent in agents}
+    PrivateFiles(path.parent).write(path.name, msgspec.json.format(msgspec.json.encode(kept)))
+
+
+def overridden(agent: AgentDefinition, override: AgentOverride) -> AgentDefinition:
+    """The agent as the settings change it."""
+    run, model = override.run_config, override.model_settings
+    changes: dict[str, Any] = {
+        "max_turns": run.max_turns,
+        "time_limit_s": None if run.max_time_minutes is None else run.max_time_minutes * 60,
+        "model": None if model.model in (None, "inherit") else model.model,
+        "temperature": model.generate_content_config.get("temperature"),
+        "tools": override.tools,
+    }
+    known = {name: value for name, value in changes.items() if value is not None}
+    return msgspec.structs.replace(agent, **known)
+
+
+def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], list[str]]:
+    """The agents of a file, and a warning for each unknown key. Raises InputError, which names the
+    key or line."""
+    documents = _from_toml(text) if path.suffix == ".toml" else _from_markdown(text)
+    warnings: list[str] = []
+    agents: list[AgentDefinition | RemoteAgent] = []
+    for document, unknown in documents:
+        warnings += (f"has an unknown key '{key}'" for key in unknown)
+        agents.append(_checked(document))
+    return agents, warnings
+
+
+def _checked(document: dict[str, Any]) -> AgentDefinition | RemoteAgent:
+    try:
+        fields = msgspec.convert(document, _Fields)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error).replace("`$.", "`").replace("`", "'")) from error
+    if not _NAME.fullmatch(fields.name):
+        raise InputError(f"name {fields.name!r}: use a-z, 0-9, - and _, beginning with a letter")
+    if fields.kind == "remote":
+        return _remote(fields)
+    if not fields.description.strip():
+        raise InputError("it has no description")
+    if not fields.system_prompt.strip():
+        raise InputError("the system prompt is empty (in Markdown: the text below the second ---)")
+    if fields.max_turns < 1 or fields.timeout_mins <= 0:
+        raise InputError("max_turns and timeout_mins have to be greater than 0")
+    return AgentDefinition(
+        name=fields.name,
+        description=one_line(fields.description, 1_000),
+        display_name=fields.display_name,
+        system_prompt=fields.system_prompt,
+        query=fields.query,
+        tools=tuple(fields.tools),
+        result_schema=fields.output or _REPORT,
+        max_turns=fields.max_turns,
+        time_limit_s=fields.timeout_mins * 60,
+        temperature=fields.temperature,
+        model=None if fields.model == "inherit" else fields.model,
+        in_worktree=fields.isolation == "worktree",
+    )
+
+
+def _remote(fields: _Fields) -> RemoteAgent:
+    card = fields.agent_card_url or fields.agent_card_json
+    if not card:
+        raise InputError("a remote agent needs agent_card_url or agent_card_json")
+    try:
+        return RemoteAgent(
+            name=fields.name, card=card, description=fields.description, auth=fields.auth
+        )
+    except (ConfigError, TypeError) as error:
+        raise InputError(str(error)) from error
+
+
+def _from_toml(text: str) -> list[tuple[dict[str, Any], list[str]]]:
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"no valid TOML: {error}") from error
+    fields = {key: document.pop(key) for key in _TOP if key in document}
+    unknown: list[str] = []
+    for table, keys in _TABLES.items():
+        values = document.pop(table, {})
+        if not isinstance(values, dict):
+            raise InputError(f"{table} has to be a table: [{table}]")
+        for key, value in cast("dict[str, Any]", values).items():
+            if key in keys:
+                fields[key] = value
+            else:
+                unknown.append(f"{table}.{key}")
+    return [(fields, [*document, *unknown])]
+
+
+def _from_markdown(text: str) -> list[tuple[dict[str, Any], list[str]]]:
+    """The agent of the front matter; remote ones may be a list."""
+    head = _HEAD.match(text)
+    if head is None:
+        raise InputError("it does not begin with front matter between two lines of ---")
+    import yaml
+
+    try:
+        document: Any = yaml.load(head[1], getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  a safe loader
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" (at line {mark.line + 2})"
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise InputError(f"no valid YAML: {problem}{where}") from error
+    several: list[Any] = cast("list[Any]", document) if isinstance(document, list) else [document]
+    body = text[head.end() :].strip()
+    return [_of_front_matter(each, body) for each in several]
+
+
+def _of_front_matter(document: Any, body: str) -> tuple[dict[str, Any], list[str]]:
+    if not isinstance(document, dict):
+        raise InputError("its front matter has to be keys and values")
+    fields = cast("dict[str, Any]", document)
+    if "name" not in fields:
+        raise InputError("its front matter has no name")
+    known = {key: value for key, value in fields.items() if key in _Fields.__struct_fields__}
+    known.pop("system_prompt", None)
+    if "agent_card_url" in known or "agent_card_json" in known:
+        known.setdefault("kind", "remote")
+    return {**known, "system_prompt": body}, [str(key) for key in fields if key not in known]
+
+
+def content(path: Path) -> tuple[str, str]:
+    """The text of a file, and the SHA-256 of its bytes. Raises InputError, FileError."""
+    data, _ = read_whole(Path(os.path.realpath(path)), MAX_BYTES)
+    try:
+        return data.decode("utf-8"), hashlib.sha256(data).hexdigest()
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"not valid UTF-8 (at line {line})") from error

@@ -1,0 +1,215 @@
+"""Remote agents as data: the address of the agent card, and the credentials that requests carry."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.http.endpoint import Endpoint, is_loopback, parse_endpoint
+from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
+from alhena.tools.builtin.subagents import AgentSummary
+from alhena.tools.contract import ExecutionContext, ToolResult
+from alhena.tools.names import is_declarable
+from alhena.values import Value
+
+if TYPE_CHECKING:
+    from alhena.agent.subagents.a2a import RemoteConversation
+
+WELL_KNOWN = "/.well-known/agent-card.json"
+MISSING = "it needs a package. Install it: pip install 'alhena[a2a]'."
+ASK_PRIORITY = 51
+"""Just above the default rule that lets agents of this machine work."""
+
+
+class _Secret(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+
+class ApiKeyAuth(_Secret, frozen=True, tag="apiKey"):
+    """A key in a header. Like the other secrets, `key` is a text, `$VARIABLE` or `!command`."""
+
+    key: str
+    name: str = "X-API-Key"
+
+
+class HttpAuth(_Secret, frozen=True, tag="http"):
+    """An Authorization header: a `token` for Bearer, `username` and `password` for Basic, and the
+    raw `value` for other schemes."""
+
+    scheme: str
+    token: str = ""
+    username: str = ""
+    password: str = ""
+    value: str = ""
+
+
+class GoogleAuth(_Secret, frozen=True, tag="google-credentials"):
+    """Application Default Credentials: an access token for hosts of googleapis.com, an identity
+    token for those of run.app. `scopes` are read and not used: access tokens are for the whole
+    Cloud Platform."""
+
+    scopes: tuple[str, ...] = ()
+
+
+class OAuth(_Secret, frozen=True, tag="oauth"):
+    """OAuth 2.0 with a person who signs in (`alhena agents auth`). What is empty comes from the
+    agent card, but for the `token_url` that gets a `client_secret`."""
+
+    client_id: str = ""
+    client_secret: str = ""
+    scopes: tuple[str, ...] = ()
+    authorization_url: str = ""
+    token_url: str = ""
+
+
+Auth = ApiKeyAuth | HttpAuth | GoogleAuth | OAuth
+
+
+class RemoteAgent(Value, frozen=True, kw_only=True):
+    """An agent behind an A2A interface. `card` is the URL of its agent card, or the card itself as
+    JSON. `auth` is a mapping as definition files have it, such as `{"type": "apiKey", "key":
+    "$KEY"}`. `time_limit_s` limits one task.
+
+    Raises ConfigError for an unusable name, URL or `auth`.
+    """
+
+    name: str
+    card: str
+    description: str = ""
+    auth: Any = None
+    time_limit_s: float = 1800
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        where = f"RemoteAgent {self.name!r:.60}"
+        if not is_declarable(self.name):
+            raise ConfigError(f"{where}: that is no name.", remedy="Use letters, digits, _ and -.")
+        if not self.is_inline:
+            checked_url(self.card, f"{where}: the agent card")
+        if self.auth is not None:
+            msgspec.structs.force_setattr(self, "auth", auth_of(self.auth, where))
+
+    @property
+    def is_inline(self) -> bool:
+        """True when `card` is the card and not its URL."""
+        return self.card.lstrip().startswith("{")
+
+    @property
+    def card_url(self) -> str:
+        """The URL of the card; a host alone has it at the well-known path. "" for an inline
+        card."""
+        if self.is_inline:
+            return ""
+        parts = urlsplit(self.card.strip())
+        return urlunsplit(parts._replace(path=WELL_KNOWN) if parts.path in {"", "/"} else parts)
+
+    @property
+    def summary(self) -> AgentSummary:
+        """The agent as models, and people who are asked about it, are told of it."""
+        told = self.description or f"A remote agent called {self.name}."
+        place = self.card_url.partition("?")[0]  # a query may hold a secret
+        return AgentSummary(self.name, told, place or "a remote agent")
+
+
+def auth_of(value: object, where: str) -> Auth:
+    """Reads the `auth` of a definition. Raises ConfigError, which quotes no secret."""
+    if isinstance(value, ApiKeyAuth | HttpAuth | GoogleAuth | OAuth):
+        return value
+    try:
+        auth = msgspec.convert(value, Auth)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{where}: auth is invalid: {error}.",
+            remedy="Its type is apiKey, http, google-credentials or oauth.",
+        ) from None
+    missing = _missing(auth)
+    if missing:
+        raise ConfigError(f"{where}: auth has no {missing}.", remedy=f"Add {missing}.")
+    return auth
+
+
+def _missing(auth: Auth) -> str:
+    """The first key without which the credentials cannot be sent."""
+    match auth:
+        case ApiKeyAuth():
+            wanted = {"key": auth.key, "name": auth.name}
+        case HttpAuth():
+            wanted = {"scheme": auth.scheme}
+            match auth.scheme.lower():
+                case "bearer":
+                    wanted["token"] = auth.token
+                case "basic":
+                    wanted |= {"username": auth.username, "password": auth.password}
+                case _:
+                    wanted["value"] = auth.value
+        case OAuth():
+            wanted = {"client_id": auth.client_id}
+            if auth.client_secret:
+                wanted["token_url"] = auth.token_url
+        case GoogleAuth():
+            wanted = {}
+    return next((key for key, value in wanted.items() if not value), "")
+
+
+def checked_url(url: str, what: str) -> Endpoint:
+    """The place of a URL that may be asked: https, or this machine. Raises ConfigError."""
+    endpoint = parse_endpoint(url.partition("?")[0], what)
+    if not endpoint.secure and not is_loopback(endpoint.host):
+        raise ConfigError(
+            f"{what} is at {endpoint.place}, which is not encrypted.", remedy="Use an https URL."
+        )
+    return endpoint
+
+
+class RemoteAgents:
+    """The remote agents of a session, and its conversations with them. Commands for credentials run
+    in `cwd`."""
+
+    def __init__(
+        self, agents: Iterable[RemoteAgent], environ: Mapping[str, str], cwd: Path
+    ) -> None:
+        self._agents = {agent.name: agent for agent in agents}
+        self._environ = environ
+        self._cwd = cwd
+        self._conversations: dict[str, RemoteConversation] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._agents
+
+    @property
+    def rules(self) -> tuple[PolicyRule, ...]:
+        """The default rules: each remote agent is asked about."""
+        return tuple(
+            PolicyRule(
+                decision=PolicyOutcome.ASK_USER,
+                priority=ASK_PRIORITY,
+                tier=Tier.DEFAULT,
+                tool_names=(name,),
+                source="remote agents are asked about",
+            )
+            for name in self._agents
+        )
+
+    async def run(self, name: str, objective: str, context: ExecutionContext) -> ToolResult:
+        """The result of the agent called `name`; every failure is a value."""
+        if find_spec("a2a") is None:
+            return ToolResult.failed(f"Remote agent '{name}' cannot be asked: {MISSING}")
+        # In a thread: it takes up to a second.
+        await asyncio.to_thread(import_module, "alhena.agent.subagents.a2a")
+        conversation = self._conversations.get(name)
+        if conversation is None:
+            from alhena.agent.subagents.a2a import RemoteConversation
+            from alhena.agent.subagents.credentials import AgentCredentials
+
+            agent, environ = self._agents[name], self._environ
+            credentials = agent.auth and AgentCredentials(agent, environ, self._cwd)
+            conversation = RemoteConversation(agent, credentials, environ)
+            self._conversations[name] = conversation
+        return await conversation.run(objective, context.update_output)

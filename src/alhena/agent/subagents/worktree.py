@@ -1,0 +1,174 @@
+"""A git worktree of its own for an agent: what it changes there is handed over as a patch."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from alhena.errors import InputError
+from alhena.system.environment import shield_memory
+from alhena.system.errors import FileError
+from alhena.system.locking import exclusive
+
+LIMIT_S = 300.0
+"""Seconds that one git command may take."""
+_DIFF = ("--binary", "--no-ext-diff", "--no-textconv", "--no-color")
+_PLACES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
+_PLAIN = re.compile(rb"[\w./-]+")
+_SAFE = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.quotePath=false")
+
+
+class Worktree(msgspec.Struct, frozen=True):
+    """A worktree at `top` of a `repository`; `cwd` is in it what the working directory is there.
+    `base` is the commit it began with."""
+
+    repository: Path
+    top: Path
+    cwd: Path
+    base: str
+    environ: Mapping[str, str]
+
+    async def patch(self) -> str:
+        """The changes since `base`, commits and new files included, ignored ones not, as a unified
+        diff that `git apply` takes; changes of text that is not UTF-8 are binary in it. Raises
+        InputError."""
+        return await asyncio.to_thread(self.make_patch)
+
+    def make_patch(self) -> str:
+        """As `patch`, blocking."""
+        return patch_since(self.base, self.top, self.environ)
+
+    def remove(self) -> None:
+        """Removes the worktree. Raises InputError."""
+        shutil.rmtree(self.top.parent, ignore_errors=True)
+        prune_worktrees(self.repository, self.environ)
+
+
+@asynccontextmanager
+async def open_worktree(cwd: Path, environ: Mapping[str, str]) -> AsyncGenerator[Worktree]:
+    """A worktree of the repository around `cwd` at its last commit, which is removed at the end.
+    Raises InputError where there is no repository with a commit, or git fails."""
+    made = asyncio.ensure_future(asyncio.to_thread(_make, cwd, environ))
+    try:
+        yield await asyncio.shield(made)
+    finally:
+        await asyncio.shield(_removed(made))
+
+
+async def _removed(made: "asyncio.Future[Worktree]") -> None:
+    """Removes a worktree, also one that is still being made."""
+    with suppress(InputError):
+        await asyncio.to_thread((await made).remove)
+
+
+def _make(cwd: Path, environ: Mapping[str, str]) -> Worktree:
+    place = Path(os.path.realpath(tempfile.mkdtemp(prefix="alhena-worktree-")))
+    try:
+        return make_worktree(cwd, environ, place)
+    except InputError:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def make_worktree(
+    cwd: Path, environ: Mapping[str, str], place: Path, commit: str = "HEAD"
+) -> Worktree:
+    """A worktree in the directory `place` of the repository around `cwd`, at a commit. Raises
+    InputError."""
+    top = run_git(cwd, environ, "rev-parse", "--show-toplevel").removesuffix(b"\n")
+    repository = Path(os.path.realpath(os.fsdecode(top)))
+    base = run_git(cwd, environ, "rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
+    tree = place / repository.name
+    inner = os.path.normpath(tree / os.path.relpath(os.path.realpath(cwd), repository))
+    with alone(_lock(repository, environ)):
+        run_git(repository, environ, "worktree", "add", "--quiet", "--detach", str(tree), base)
+    return Worktree(repository, tree, Path(inner), base, environ)
+
+
+def prune_worktrees(repository: Path, environ: Mapping[str, str]) -> None:
+    """Has git forget the worktrees that have been removed. Raises InputError."""
+    with alone(_lock(repository, environ)):
+        run_git(repository, environ, "worktree", "prune")
+
+
+@contextmanager
+def alone(path: Path) -> Generator[None]:
+    """Holds a lock file for a block, after those who hold it now. Raises InputError."""
+    try:
+        with exclusive(path, patience_s=LIMIT_S):
+            yield
+    except FileError as error:
+        raise InputError(str(error)) from error
+
+
+def _lock(repository: Path, environ: Mapping[str, str]) -> Path:
+    """Keeps additions and removals of worktrees apart, which git's own locks do not."""
+    options = ("--path-format=absolute", "--git-common-dir")
+    found = run_git(repository, environ, "rev-parse", *options).removesuffix(b"\n")
+    return Path(os.fsdecode(found), "alhena-worktrees.lock")
+
+
+def patch_since(base: str, top: Path, environ: Mapping[str, str]) -> str:
+    """The changes of the files below `top` since the commit or tree `base`. Raises InputError."""
+    run_git(top, environ, "add", "-A")
+    data = run_git(top, environ, "diff", "--cached", *_DIFF, base)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _binary_patch(base, top, environ)
+
+
+def _binary_patch(base: str, top: Path, environ: Mapping[str, str]) -> str:
+    """As `patch_since`, with all files that are not UTF-8 as binary ones. The attributes that say
+    so are those of a repository of its own, which outweigh all others."""
+    names = run_git(top, environ, "diff", "--cached", "--name-only", "--no-renames", "-z", base)
+    legacy: list[str] = []
+    for name in names.split(b"\0")[:-1]:
+        spec = b":(top,literal)" + name
+        try:
+            run_git(
+                top, environ, "diff", "--cached", *_DIFF, base, "--", os.fsdecode(spec)
+            ).decode()
+        except UnicodeDecodeError:
+            usual = _PLAIN.fullmatch(name) is not None
+            legacy.append(f"/{name.decode()} -diff\n" if usual else "* -diff\n")
+    tree = run_git(top, environ, "write-tree").decode().strip()
+    objects = run_git(top, environ, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+    with tempfile.TemporaryDirectory(prefix="alhena-patch-") as made:
+        plain = {name: text for name, text in environ.items() if name not in _PLACES}
+        run_git(Path(made), plain, "init", "--quiet", "--bare", "--template=", made)
+        info = Path(made, "info")
+        info.mkdir(exist_ok=True)
+        (info / "attributes").write_text("".join(legacy), encoding="utf-8")
+        shared = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(objects.removesuffix(b"\n"))}
+        where = {**plain, **shared, "GIT_DIR": made}
+        return run_git(Path(made), where, "diff", *_DIFF, base, tree).decode("utf-8", "replace")
+
+
+def run_git(folder: Path, environ: Mapping[str, str], *arguments: str) -> bytes:
+    """The output of a git command. Raises InputError."""
+    argv = ["git", *(word for option in _SAFE for word in ("-c", option)), *arguments]
+    shield_memory()
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=folder,
+            env={**environ, "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"git {arguments[0]} failed: {error}") from error
+    if done.returncode:
+        why = done.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise InputError(f"git {arguments[0]} failed: {why or done.returncode}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Many tasks at once: their queue, their limits, the engines that run them, their results."""

@@ -1,0 +1,40 @@
+"""Errors of runs of many tasks."""
+
+from alhena.agent.limits.errors import LimitError
+from alhena.errors import AlhenaError, InputError
+
+
+class TaskFileError(InputError):
+    """Tasks cannot be used. `problems` are lines as `FILE:LINE: FIELD: problem`."""
+
+    problems: tuple[str, ...] = ()
+
+
+class RunDirectoryError(InputError):
+    """A run directory cannot be used: it is missing, in use, or something else."""
+
+
+class QueueError(AlhenaError):
+    """The queue of a run cannot be read or written."""
+
+    kind = "queue"
+
+
+class SharedLimitError(LimitError):
+    """A limit shared by all tasks of a run is reached."""
+
+    kind = "shared_limit"
+
+
+class TaskFailedError(AlhenaError):
+    """The error of a task, read from its result; `task_kind` is its kind."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.task_kind = kind
+
+
+class LostLeaseError(AlhenaError):
+    """A worker no longer holds its task; another one may."""
+
+    kind = "lost_lease"

@@ -1,0 +1,186 @@
+"""Limits shared by all tasks of a run, kept in its queue: requests and tokens a minute, money,
+seconds, and the waits that the service asks for."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from alhena.agent.limits.budget import MeteredGenerator
+from alhena.batch.engine import Shared
+from alhena.batch.errors import SharedLimitError
+from alhena.batch.queue import Queue, boot_id
+from alhena.config.settings import LONG_PROMPT
+from alhena.errors import AlhenaError
+from alhena.models.errors import QuotaError, SpentQuotaError
+from alhena.models.generator import ContentGenerator
+from alhena.models.prices import Prices, Tokens
+from alhena.models.retry import hint_of
+from alhena.wire.response import UsageMetadata
+
+WINDOW_S = 60.0
+_SHORTEST_S, _LONGEST_S = 0.02, 5.0
+"""Bounds of one wait for room; other workers may make some."""
+
+
+class Limiter:
+    """Admits requests of tasks, and counts what they took. `prices` are those of the settings;
+    `clock` is a monotonic one of the machine."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        shared: Shared,
+        prices: Prices,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._queue = queue
+        self._shared = shared
+        self._prices = prices
+
+    async def admit(self, model: str, tokens: int) -> int:
+        """Returns when a request of about so many tokens may start; its number. Raises
+        SharedLimitError."""
+        while True:
+            number, wait = self._try(model, tokens)
+            if number is not None:
+                return number
+            await self._sleep(min(max(wait, _SHORTEST_S), _LONGEST_S))
+
+    def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None) -> None:
+        """A request of the task claimed by `token` took this; None: it was refused."""
+        taken = usage or UsageMetadata()
+        prompt = taken.prompt_token_count + taken.tool_use_prompt_token_count
+        output = taken.candidates_token_count + taken.thoughts_token_count
+        cached = min(taken.cached_content_token_count, prompt)
+        cost = self._cost(model, Tokens(prompt=prompt, cached=cached, output=output))
+        with self._queue.transaction() as db:
+            db.execute(
+                "UPDATE facts SET value = value + ? -"
+                " (SELECT cost FROM requests WHERE n = ?) WHERE name = 'spent'",
+                (cost or 0.0, number),
+            )
+            db.execute(
+                "UPDATE requests SET tokens = ?, cost = ? WHERE n = ?",
+                (prompt + output, cost or 0.0, number),
+            )
+            if usage is not None:
+                db.execute(
+                    "UPDATE tasks SET requests = requests + 1, input_tokens = input_tokens + ?,"
+                    " cached_tokens = cached_tokens + ?, output_tokens = output_tokens + ?,"
+                    " thought_tokens = thought_tokens + ?, cost = cost + ? WHERE token = ?",
+                    (
+                        *(prompt, cached, taken.candidates_token_count),
+                        *(taken.thoughts_token_count, cost, token),
+                    ),
+                )
+
+    def delay(self, model: str, seconds: float) -> None:
+        """The service wants no request to the model for so long."""
+        with self._queue.transaction() as db:
+            db.execute(
+                "INSERT INTO delays VALUES (?1, ?2, ?3) ON CONFLICT (model) DO UPDATE SET"
+                " until = CASE WHEN boot = ?3 THEN max(until, ?2) ELSE ?2 END, boot = ?3",
+                (model, self._clock() + seconds, boot_id()),
+            )
+
+    def reached(self) -> str | None:
+        """The total limit that is reached, as a sentence."""
+        limit = self._shared.total_cost
+        if limit is not None:
+            spent = float(self._queue.fact("spent") or 0.0)
+            if spent >= limit:
+                return f"reached the limit of ${limit:g} for all tasks (${spent:.4g})."
+        return self.late()
+
+    def late(self) -> str | None:
+        """The limit of time, as a sentence, if it is reached."""
+        limit = self._shared.total_seconds
+        if limit is None or float(self._queue.fact("elapsed") or 0.0) < limit:
+            return None
+        return f"reached the limit of {limit:g} seconds for all tasks."
+
+    def require_price(self, model: str) -> None:
+        """Raises SharedLimitError for a model whose cost could not be counted."""
+        if self._shared.total_cost is not None and self._prices.of(model) is None:
+            raise SharedLimitError(
+                f"the limit of ${self._shared.total_cost:g} for all tasks cannot be kept: the price"
+                f" of {model} is not known.",
+                remedy="Give it one under model.prices in settings.json.",
+            )
+
+    def _try(self, model: str, tokens: int) -> tuple[int | None, float]:
+        """The number of a request that may start now, or None and the seconds until one may."""
+        self.require_price(model)
+        shared, boot = self._shared, boot_id()
+        estimated = self._cost(model, Tokens(prompt=tokens)) or 0.0
+        with self._queue.transaction() as db:
+            reason = self.reached()
+            if reason is not None:
+                raise SharedLimitError(reason, remedy="Resume with a higher limit.")
+            now = self._clock()
+            wait = 0.0
+            delayed = "SELECT until FROM delays WHERE model = ? AND boot = ?"
+            for (until,) in db.execute(delayed, (model, boot)).fetchall():
+                wait = max(wait, until - now)
+            db.execute("DELETE FROM requests WHERE at < ? OR boot != ?", (now - WINDOW_S, boot))
+            wait = max(wait, self._room(now, tokens, shared))
+            if wait > 0:
+                return None, wait
+            made = db.execute(
+                "INSERT INTO requests (at, boot, tokens, cost) VALUES (?, ?, ?, ?)",
+                (now, boot, tokens, estimated),
+            )
+            db.execute("UPDATE facts SET value = value + ? WHERE name = 'spent'", (estimated,))
+            return made.lastrowid, 0.0
+
+    def _room(self, now: float, tokens: int, shared: Shared) -> float:
+        """Seconds until the last minute has room for one more request."""
+        wait = 0.0
+        if shared.rpm is not None:
+            query = "SELECT at FROM requests ORDER BY at DESC LIMIT 1 OFFSET ?"
+            for (at,) in self._queue.rows(query, shared.rpm - 1):
+                wait = at + WINDOW_S - now
+        if shared.tpm is not None:
+            (used,) = self._queue.rows("SELECT coalesce(sum(tokens), 0) FROM requests")[0]
+            over = used + tokens - shared.tpm
+            if used and over > 0:
+                for at, taken in self._queue.rows("SELECT at, tokens FROM requests ORDER BY at"):
+                    wait = max(wait, at + WINDOW_S - now)
+                    over -= taken
+                    if over <= 0:
+                        break
+        return wait
+
+    def _cost(self, model: str, tokens: Tokens) -> float | None:
+        return self._prices.cost(model, tokens, long=tokens.prompt > LONG_PROMPT)
+
+
+class GatedGenerator(MeteredGenerator):
+    """Passes requests of the task claimed by `token` on when the limiter admits them. `require`
+    raises when the task is held no more. Raises SharedLimitError, LostLeaseError, too."""
+
+    def __init__(
+        self, inner: ContentGenerator, limiter: Limiter, token: int, require: Callable[[], None]
+    ) -> None:
+        super().__init__(inner)
+        self._limiter = limiter
+        self._token = token
+        self._require = require
+
+    async def _admit(self, model: str, tokens: Callable[[], int], /) -> int:
+        self._require()
+        number = await self._limiter.admit(model, round(tokens()))
+        self._require()
+        return number
+
+    def _charge(self, number: int, model: str, usage: UsageMetadata | None, /) -> None:
+        self._limiter.charge(number, self._token, model, usage)
+
+    def _refused(self, model: str, error: AlhenaError) -> None:
+        """Makes all tasks wait as long as the service wants of one."""
+        seconds = hint_of(error)
+        if isinstance(error, QuotaError) and not isinstance(error, SpentQuotaError) and seconds:
+            self._limiter.delay(model, seconds)

@@ -1,0 +1,227 @@
+"""The engine of one machine: tasks in this process, or in worker processes."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, suppress
+from math import ceil
+from pathlib import Path
+
+import msgspec
+
+from alhena.batch.engine import RunConfig
+from alhena.batch.errors import RunDirectoryError
+from alhena.batch.overview import counts, holders, release_dead, usage_of_task
+from alhena.batch.queue import Ended, Queue
+from alhena.batch.results import TaskResult, with_usage
+from alhena.batch.run import held_lock
+from alhena.batch.worker import FATAL, MakeAgent, Worker
+from alhena.errors import AlhenaError
+from alhena.system.environment import shield_memory
+
+TICK_S = 0.05
+END_S = 3.0
+"""Seconds that worker processes have to give back their tasks."""
+_LOOK_S, _GRACE_S = 0.5, 5.0
+MAX_DEATHS = 5
+"""So many workers in a row may die without a result between them."""
+
+
+class WorkerError(AlhenaError):
+    """Worker processes cannot run."""
+
+    kind = "worker"
+
+
+class LocalEngine:
+    """Runs the tasks in `queue`: in this process with agents of `make`, or, where the
+    configuration wants them, in worker processes."""
+
+    def __init__(self, queue: Queue, config: RunConfig, make: MakeAgent | None = None) -> None:
+        self.directory = queue.directory
+        self._queue = queue
+        self._config = config
+        self._make = make
+        self._inside: asyncio.Task[None] | None = None
+        self._worker: Worker | None = None
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._hold = ExitStack()
+        self._stopping = False
+        self._cancelled = 0.0
+        self._made = 0
+        self._deaths = 0
+        self._at_death = -1
+        self._over = threading.Event()
+
+    def submit(self) -> None:
+        """Starts the tasks that have no result. Raises ConfigError."""
+        self._queue.note("fatal", None)
+        (self.directory / "workers").mkdir(exist_ok=True)
+        if self._config.workers:
+            for _ in range(self._config.workers):
+                self._start_process()
+            threading.Thread(target=self._kill_stopped, daemon=True).start()
+            return
+        holder = self._name()
+        self._hold.enter_context(held_lock(self._lock(holder)))
+        self._worker = Worker(self._queue, self._config, holder, self._make)
+        work = self._worker.work(self._config.shared.concurrency)
+        self._inside = asyncio.ensure_future(work)
+
+    def resume(self) -> None:
+        """As `submit`; tasks of workers that have died go back into the queue at once."""
+        self._take_back()
+        self.submit()
+
+    async def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...], None]:
+        """Results behind the one of this number, as they come; nothing runs any more at the end.
+        Raises AlhenaError."""
+        try:
+            while True:
+                over = self._is_over()
+                found = tuple(self._queue.ended_after(after))
+                after = found[-1].place if found else after
+                yield found
+                if over and not found:
+                    break
+                if not found:
+                    await self._tick()
+            if self._inside is not None:
+                self._inside.result()
+        finally:
+            await self._end()
+
+    def cancel(self, *, running: bool) -> None:
+        """Starts no further task; with `running` also gives back those that run."""
+        self._stopping = True
+        if self._worker is not None:
+            self._worker.stop(running=running)
+        for process in self._processes.values():
+            if process.stdin is not None:
+                with suppress(OSError):
+                    process.stdin.write(b"c" if running else b"s")
+                    process.stdin.flush()
+
+    def _kill_stopped(self) -> None:
+        """Kills workers that are stopped for longer than their lease: they may lock the queue."""
+        since: dict[int, float] = {}
+        while not self._over.wait(_LOOK_S):
+            for process in tuple(self._processes.values()):
+                with suppress(ChildProcessError):
+                    look = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+                    if os.waitid(os.P_PID, process.pid, look) is None:
+                        since.pop(process.pid, None)
+                        continue
+                    now = time.monotonic()
+                    if now - since.setdefault(process.pid, now) > self._config.lease + _GRACE_S:
+                        process.kill()
+
+    async def _tick(self) -> None:
+        if self._inside is not None:
+            await asyncio.wait({self._inside}, timeout=TICK_S)
+        else:
+            await asyncio.sleep(TICK_S)
+        for holder, process in list(self._processes.items()):
+            if process.poll() is not None:
+                self._ended(holder, process)
+        self._take_back()
+
+    def _is_over(self) -> bool:
+        if self._inside is not None:
+            return self._inside.done()
+        return not self._processes or self._queue.is_over()  # a worker may be stopped for good
+
+    def _ended(self, holder: str, process: "subprocess.Popen[bytes]") -> None:
+        """A worker process has ended. Raises AlhenaError."""
+        del self._processes[holder]
+        if process.stdin is not None:
+            process.stdin.close()
+        if process.returncode == FATAL:
+            self._raise_fatal()
+        self._take_back()
+        if self._stopping or self._queue.is_over():
+            return
+        if process.returncode:
+            ended = counts(self._queue).ended
+            self._deaths = self._deaths + 1 if ended == self._at_death else 1
+            self._at_death = ended
+            if self._deaths > MAX_DEATHS * max(2, self._config.shared.concurrency):
+                log = self.directory / "workers" / f"{holder}.log"
+                raise WorkerError(
+                    "worker processes keep ending without a result.", remedy=f"See {log}."
+                )
+        self._start_process()
+
+    def _raise_fatal(self) -> None:
+        code, message, remedy = msgspec.json.decode(self._queue.fact("fatal") or b'[1, "", null]')
+        raise type("WorkerError", (WorkerError,), {"exit_code": code})(message, remedy=remedy)
+
+    def _take_back(self) -> None:
+        """Puts tasks of dead workers back; those that have lost too many fail."""
+        for holder in holders(self._queue):
+            if holder in self._processes or self._inside is not None:
+                continue
+            try:
+                with held_lock(self._lock(holder)):
+                    lost = release_dead(self._queue, holder)
+            except RunDirectoryError:
+                continue  # it is at work, or will find its lease over
+            for token, task_id in lost:
+                failed = TaskResult(
+                    id=task_id,
+                    status="failed",
+                    kind="worker_lost",
+                    error="the worker of the task died in every attempt.",
+                )
+                whole = with_usage(failed, usage_of_task(self._queue, token), 0)
+                data = msgspec.json.encode(whole)
+                self._queue.finish(token, "failed", "worker_lost", data)
+
+    def _start_process(self) -> None:
+        holder = self._name()
+        shield_memory()
+        share = ceil(self._config.shared.concurrency / max(1, self._config.workers))
+        log = (self.directory / "workers" / f"{holder}.log").open("ab")
+        with log:
+            self._processes[holder] = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "alhena.batch.worker",
+                    str(self.directory),
+                    holder,
+                    str(share),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _name(self) -> str:
+        self._made += 1
+        return f"{os.getpid()}-{os.urandom(3).hex()}-{self._made}"
+
+    def _lock(self, holder: str) -> Path:
+        return self.directory / "workers" / f"{holder}.lock"
+
+    async def _end(self) -> None:
+        """Ends what runs, and waits for it."""
+        self._over.set()
+        self.cancel(running=True)
+        if self._inside is not None:
+            await asyncio.wait({self._inside})
+        for process in self._processes.values():
+            try:
+                await asyncio.to_thread(process.wait, END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+        self._processes.clear()
+        self._hold.close()

@@ -1,0 +1,261 @@
+"""The queue of a run: a SQLite database of tasks, leases and results.
+
+A worker claims a task under a token that no other claim has, and keeps it by renewing its lease.
+A result is written only under the token of the latest claim, in one transaction. Leases are times
+of the monotonic clock, which all processes of a machine share until it starts again (`boot_id`).
+"""
+
+import sqlite3
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from alhena.batch.errors import QueueError, RunDirectoryError
+from alhena.batch.tasks import Task
+
+FILE = "queue.sqlite"
+VERSION = 1
+PATIENCE_S = 60.0
+_SCHEMA = """
+CREATE TABLE tasks (
+  n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, spec BLOB NOT NULL,
+  state TEXT NOT NULL DEFAULT 'waiting', attempts INTEGER NOT NULL DEFAULT 0,
+  crashes INTEGER NOT NULL DEFAULT 0, token INTEGER NOT NULL DEFAULT 0, holder TEXT,
+  lease REAL, boot TEXT, began REAL, elapsed REAL NOT NULL DEFAULT 0,
+  requests INTEGER NOT NULL DEFAULT 0, input_tokens INTEGER NOT NULL DEFAULT 0,
+  cached_tokens INTEGER NOT NULL DEFAULT 0, output_tokens INTEGER NOT NULL DEFAULT 0,
+  thought_tokens INTEGER NOT NULL DEFAULT 0, cost REAL DEFAULT 0,
+  place INTEGER, status TEXT, kind TEXT, result BLOB);
+CREATE INDEX tasks_by_state ON tasks (state, n);
+CREATE INDEX tasks_by_place ON tasks (place);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value);
+CREATE TABLE requests (
+  n INTEGER PRIMARY KEY, at REAL NOT NULL, boot TEXT NOT NULL, tokens INTEGER NOT NULL,
+  cost REAL NOT NULL);
+CREATE INDEX requests_by_time ON requests (at);
+CREATE TABLE delays (model TEXT PRIMARY KEY, until REAL NOT NULL, boot TEXT NOT NULL);
+"""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that a worker holds. `attempt` counts from 1."""
+
+    task: Task
+    token: int
+    attempt: int
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """A task with its result; `place` is its number in order of completion, from 1."""
+
+    id: str
+    place: int
+    status: str
+    kind: str | None
+    result: bytes
+
+
+_task = msgspec.json.Decoder(Task)
+
+
+class Queue:
+    """The queue in a run directory, open in one thread. Methods raise QueueError."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / FILE
+        if not path.is_file():
+            raise RunDirectoryError(
+                f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
+            )
+        self.directory = directory
+        self._db = _connect(path)
+        version = self.fact("version")
+        if version != VERSION:
+            raise RunDirectoryError(
+                f"the run in {directory} has another format ({version}).",
+                remedy="Use the version of alhena that made it.",
+            )
+
+    @classmethod
+    def create(cls, directory: Path, tasks: Iterable[Task], config: bytes) -> "Queue":
+        """A new queue of these tasks; it exists with all of them or not at all."""
+        made = directory / f"{FILE}.new"
+        for name in (made, directory / f"{FILE}.new-wal", directory / f"{FILE}.new-shm"):
+            name.unlink(missing_ok=True)
+        encode = msgspec.json.Encoder().encode
+        with _translated(directory):
+            db = sqlite3.connect(made, isolation_level=None)
+            try:
+                db.executescript(_SCHEMA)
+                db.execute("BEGIN")
+                rows = ((task.id, encode(task)) for task in tasks)
+                db.executemany("INSERT INTO tasks (id, spec) VALUES (?, ?)", rows)
+                facts = {"version": VERSION, "config": config, "token": 0, "spent": 0.0}
+                db.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+                db.execute("COMMIT")
+            finally:
+                db.close()
+            made.rename(directory / FILE)
+        return cls(directory)
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Generator[sqlite3.Connection]:
+        """A transaction of the only writer; a `durable` one is on the disk at its end."""
+        with _translated(self.directory):
+            if durable:
+                self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            finally:
+                if durable:
+                    self._db.execute("PRAGMA synchronous = NORMAL")
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """The rows of a query."""
+        with _translated(self.directory):
+            return self._db.execute(query, values).fetchall()
+
+    def fact(self, name: str) -> Any:
+        """A value that belongs to the run; None if there is none."""
+        found = self.rows("SELECT value FROM facts WHERE name = ?", name)
+        return found[0][0] if found else None
+
+    def note(self, name: str, value: Any) -> None:
+        """Sets a value that belongs to the run."""
+        with self.transaction() as db:
+            db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def claim(self, holder: str, most: int, concurrency: int, lease_s: float) -> list[Claim]:
+        """Claims up to `most` waiting tasks, and those whose lease is over, while fewer than
+        `concurrency` run."""
+        if most < 1 or not self.rows(
+            "SELECT 1 FROM tasks WHERE state IN ('waiting', 'running') LIMIT 1"
+        ):
+            return []
+        now, boot = time.monotonic(), boot_id()
+        with self.transaction() as db:
+            _expire(db, now, boot)
+            count = "SELECT count(*) FROM tasks WHERE state = 'running'"
+            room = min(most, concurrency - db.execute(count).fetchone()[0])
+            if room < 1:
+                return []
+            waiting = (
+                "SELECT n, spec, attempts FROM tasks WHERE state = 'waiting' ORDER BY n LIMIT ?"
+            )
+            found = db.execute(waiting, (room,)).fetchall()
+            (token,) = db.execute("SELECT value FROM facts WHERE name = 'token'").fetchone()
+            claims: list[Claim] = []
+            for n, spec, attempts in found:
+                token += 1
+                db.execute(
+                    "UPDATE tasks SET state = 'running', attempts = attempts + 1, token = ?,"
+                    " holder = ?, lease = ?, boot = ?, began = ? WHERE n = ?",
+                    (token, holder, now + lease_s, boot, now, n),
+                )
+                task = _task.decode(spec)
+                claims.append(Claim(task=task, token=token, attempt=attempts + 1))
+            db.execute("UPDATE facts SET value = ? WHERE name = 'token'", (token,))
+        return claims
+
+    def renew(self, tokens: Sequence[int], lease_s: float) -> set[int]:
+        """Renews leases that are not over; returns the tokens that still hold their tasks."""
+        now = time.monotonic()
+        kept: set[int] = set()
+        with self.transaction() as db:
+            for token in tokens:
+                done = db.execute(
+                    "UPDATE tasks SET lease = ?, elapsed = elapsed + ? - began, began = ?"
+                    " WHERE token = ? AND state = 'running' AND lease >= ?",
+                    (now + lease_s, now, now, token, now),
+                )
+                if done.rowcount:
+                    kept.add(token)
+        return kept
+
+    def finish(self, token: int, status: str, kind: str | None, result: bytes) -> bool:
+        """Writes a result; False if the token no longer holds the task."""
+        now = time.monotonic()
+        with self.transaction(durable=True) as db:
+            done = db.execute(
+                "UPDATE tasks SET state = 'ended', status = ?, kind = ?, result = ?,"
+                " elapsed = elapsed + ? - began, holder = NULL, place ="
+                " (SELECT coalesce(max(place), 0) + 1 FROM tasks)"
+                " WHERE token = ? AND state = 'running' AND lease >= ?",
+                (status, kind, result, now, token, now),
+            )
+        return done.rowcount == 1
+
+    def release(self, token: int) -> None:
+        """Gives a task back unfinished."""
+        with self.transaction() as db:
+            db.execute(
+                "UPDATE tasks SET state = 'waiting', holder = NULL"
+                " WHERE token = ? AND state = 'running'",
+                (token,),
+            )
+
+    def ended_after(self, place: int, most: int = 1000) -> list[Ended]:
+        """Results in order of completion, behind the one of this number."""
+        found = self.rows(
+            "SELECT id, place, status, kind, result FROM tasks WHERE place > ?"
+            " ORDER BY place LIMIT ?",
+            *(place, most),
+        )
+        names = ("id", "place", "status", "kind", "result")
+        return [Ended(**dict(zip(names, row, strict=True))) for row in found]
+
+    def is_over(self) -> bool:
+        """True when every task has a result."""
+        return not self.rows("SELECT 1 FROM tasks WHERE state IN ('waiting', 'running') LIMIT 1")
+
+
+def _expire(db: sqlite3.Connection, now: float, boot: str) -> None:
+    """Puts tasks back whose leases are over."""
+    db.execute(
+        "UPDATE tasks SET state = 'waiting', holder = NULL"
+        " WHERE state = 'running' AND (lease < ? OR boot != ?)",
+        (now, boot),
+    )
+
+
+@contextmanager
+def _translated(directory: Path) -> Generator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise QueueError(
+            f"the queue in {directory} cannot be used: {error}.",
+            remedy=f"When that is mended: alhena batch resume {directory}.",
+        ) from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    with _translated(path.parent):
+        db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE_S)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        return db
+
+
+@cache
+def boot_id() -> str:
+    """Identifies the time since the machine started; "" where that is unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

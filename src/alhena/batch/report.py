@@ -1,0 +1,97 @@
+"""The report of a run: a table, and a page that needs nothing else."""
+
+import html
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from alhena.batch.overview import counts
+from alhena.batch.progress import duration
+from alhena.batch.queue import Queue
+from alhena.batch.results import TaskResult, result_of
+
+_SHARES = ((50, "median"), (90, "90 %"), (100, "longest"))
+_STYLE = (
+    "body{font:15px sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
+    "table{border-collapse:collapse;margin:1em 0;width:100%}"
+    "th,td{border-bottom:1px solid #ccc;padding:.3em .6em;text-align:left;vertical-align:top}"
+    "td.n{text-align:right}.failed,.cancelled{color:#b00}"
+)
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Contents of a report: labels with values, failures by kind, and the results."""
+
+    numbers: tuple[tuple[str, str], ...]
+    failures: tuple[tuple[str, int], ...]
+    results: tuple[TaskResult, ...]
+
+
+def report_of(queue: Queue) -> Report:
+    """The report of a run as it is now. Raises QueueError."""
+    found = counts(queue)
+    results: list[TaskResult] = []
+    place = 0
+    while ended := queue.ended_after(place):
+        results += (result_of(each.result) for each in ended)
+        place = ended[-1].place
+    spans = sorted(each.duration_s for each in results if each.status != "cancelled")
+    rate = f"{found.done / found.ended:.1%}" if found.ended else "-"
+    numbers = [
+        ("tasks", f"{found.total:,}"),
+        ("done", f"{found.done:,} ({rate} of those that ended)"),
+        ("failed", f"{found.failed:,}"),
+        ("cancelled", f"{found.cancelled:,}"),
+        ("without a result", f"{found.waiting + found.running:,}"),
+        ("tokens", f"{found.tokens:,}"),
+        ("cost", _cost(found.cost)),
+    ]
+    if found.cost is not None and found.ended:
+        numbers.append(("cost of a task", _cost(found.cost / found.ended)))
+    for share, name in _SHARES if spans else ():
+        at = spans[max(0, -(-len(spans) * share // 100) - 1)]
+        numbers.append((f"duration, {name}", duration(at)))
+    kinds = Counter(each.kind or "" for each in results if each.status == "failed")
+    return Report(
+        numbers=tuple(numbers), failures=tuple(kinds.most_common()), results=tuple(results)
+    )
+
+
+def as_text(report: Report) -> str:
+    """The report as a table."""
+    rows = [*report.numbers, *((f"failed: {kind}", f"{n:,}") for kind, n in report.failures)]
+    width = max(len(label) for label, _ in rows)
+    return "".join(f"{label:{width}}  {value}\n" for label, value in rows)
+
+
+def as_html(report: Report, title: str) -> str:
+    """The report as one page without references to anything else."""
+    numbers = "".join(_row(label, value) for label, value in report.numbers)
+    failures = "".join(_row(kind, n) for kind, n in report.failures)
+    tasks = "".join(
+        f'<tr class="{each.status}">{_cells(each.id, each.status, each.kind or "")}'
+        f'<td class="n">{each.duration_s:.1f}</td><td class="n">{_cost(each.cost_usd)}</td>'
+        f"{_cells(each.attempts, (each.error or each.answer or '')[:300])}</tr>"
+        for each in report.results
+    )
+    heads = ("id", "status", "kind", "seconds", "cost", "attempts", "error or answer")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    failed = f"<h2>Failures</h2><table>{failures}</table>" if failures else ""
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1><table>{numbers}</table>{failed}"
+        f"<h2>Tasks</h2><table><tr>{head}</tr>{tasks}</table></html>\n"
+    )
+
+
+def _row(*values: Any) -> str:
+    return f"<tr>{_cells(*values)}</tr>"
+
+
+def _cells(*values: Any) -> str:
+    return "".join(f"<td>{html.escape(str(value))}</td>" for value in values)
+
+
+def _cost(cost: float | None) -> str:
+    return "unknown" if cost is None else f"${cost:.4g}"

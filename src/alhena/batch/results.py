@@ -1,0 +1,161 @@
+"""Results: one JSON line for each task, in a file derived from the queue."""
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from alhena.batch.errors import QueueError
+from alhena.batch.overview import TOKENS
+from alhena.batch.queue import Ended, Queue
+
+Form = Literal["full", "swebench"]
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a task. `status` is done, failed or cancelled; `output` is the value that
+    `output_schema` asked for, `kind` and `error` say why a task failed. `patch` is what changed in
+    its worktree."""
+
+    id: str
+    status: Literal["done", "failed", "cancelled"]
+    answer: str | None = None
+    output: Any = None
+    kind: str | None = None
+    error: str | None = None
+    usage: dict[str, int] = {}
+    cost_usd: float | None = None
+    duration_s: float = 0.0
+    attempts: int = 0
+    session_id: str | None = None
+    patch: str | None = None
+    model: str | None = None
+
+
+def result_of(data: bytes) -> TaskResult:
+    """The result in a line."""
+    return msgspec.json.decode(data, type=TaskResult)
+
+
+def with_usage(result: TaskResult, taken: Mapping[str, Any], tool_calls: int) -> TaskResult:
+    """The result with what the queue says its task took."""
+    names = ("requests", *TOKENS)
+    cost = taken.get("cost")
+    return msgspec.structs.replace(
+        result,
+        usage={**{name: taken.get(name, 0) for name in names}, "tool_calls": tool_calls},
+        cost_usd=None if cost is None else round(cost, 9),
+        duration_s=round(taken.get("duration", 0.0), 3),
+        attempts=taken.get("attempts", 0),
+    )
+
+
+class ResultsFile:
+    """The results file of a run; only the process that holds the run directory writes it."""
+
+    def __init__(self, path: Path, form: Form) -> None:
+        self.path = path
+        self._form = form
+        self._place = 0
+        self._file: Any = None
+
+    def open(self, queue: Queue) -> None:
+        """Makes the file agree with the queue: cuts a torn last line, and writes the file again if
+        it has others than the first results. Raises QueueError."""
+        try:
+            lines = self._whole_lines()
+            ids = [self._id(line) for line in lines]
+            known = [
+                row[0]
+                for row in queue.rows("SELECT id FROM tasks WHERE place NOT NULL ORDER BY place")
+            ]
+            if ids != known[: len(ids)]:
+                self._replace(())
+                ids = []
+            self._place = len(ids)
+            self._file = self.path.open("ab")
+        except OSError as error:
+            raise self._failed(error) from error
+
+    @property
+    def place(self) -> int:
+        """The number of results in it."""
+        return self._place
+
+    def append(self, found: tuple[Ended, ...]) -> None:
+        """Appends results. Raises QueueError."""
+        if found:
+            try:
+                self._file.write(b"".join(self._line(each.result) for each in found))
+                self._file.flush()
+            except OSError as error:
+                raise self._failed(error) from error
+            self._place = found[-1].place
+
+    def close(self) -> None:
+        """Brings the file to the disk. Raises QueueError."""
+        if self._file is None:
+            return
+        try:
+            with self._file as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def rewrite(self, queue: Queue) -> None:
+        """Replaces the file by the results in the queue, all at once. Raises QueueError."""
+        try:
+            self._replace(queue.ended_after(0, -1))
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _replace(self, ended: Iterable[Ended]) -> None:
+        made = self.path.with_name(f"{self.path.name}.new")
+        with made.open("wb") as file:
+            file.writelines(self._line(each.result) for each in ended)
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(self.path)
+
+    def _whole_lines(self) -> list[bytes]:
+        """The lines of the file, which ends with the last whole one then. Raises OSError."""
+        if self.path.exists() and not self.path.is_file():
+            raise OSError(errno.EINVAL, "not a regular file")
+        try:
+            with self.path.open("r+b") as file:
+                lines = file.readlines()
+                if lines and not lines[-1].endswith(b"\n"):
+                    file.truncate(sum(map(len, lines[:-1])))
+                    lines.pop()
+                return lines
+        except FileNotFoundError:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return []
+
+    def _line(self, result: bytes) -> bytes:
+        if self._form == "full":
+            return result + b"\n"
+        found = result_of(result)
+        line = {
+            "instance_id": found.id,
+            "model_name_or_path": found.model or "",
+            "model_patch": found.patch or "",
+        }
+        return msgspec.json.encode(line) + b"\n"
+
+    def _id(self, line: bytes) -> str | None:
+        try:
+            found = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            return None
+        name = "id" if self._form == "full" else "instance_id"
+        return found.get(name) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+
+    def _failed(self, error: OSError) -> QueueError:
+        return QueueError(
+            f"the results cannot be written to {self.path}: {error.strerror or error}.",
+            remedy="The run directory has them all; resume when that is mended.",
+        )

@@ -1,0 +1,178 @@
+"""A run: its directory, held by one process, and the way from tasks to the results file."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.batch.engine import RunConfig
+from alhena.batch.errors import RunDirectoryError, SharedLimitError
+from alhena.batch.overview import Counts, add_tasks, counts
+from alhena.batch.queue import FILE, Ended, Queue
+from alhena.batch.results import ResultsFile
+from alhena.batch.tasks import Task
+from alhena.errors import InterruptedRunError
+
+if TYPE_CHECKING:
+    from alhena.batch.limits import Limiter
+    from alhena.batch.local import LocalEngine
+
+_ELAPSED_S = 1.0
+"""Seconds between two notes of the time a run has taken."""
+
+
+@contextmanager
+def held_lock(path: Path) -> Generator[None]:
+    """Holds a lock file for a block; it is released with the process. Raises RunDirectoryError
+    when another process holds it."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunDirectoryError(
+                f"the run in {path.parent} is in use by another process.",
+                remedy="Wait for its end, or interrupt it.",
+            ) from error
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def end_orphans(directory: Path) -> None:
+    """Kills the workers that a dead command has left: one may be stopped, and lock the queue. Only
+    for who holds the run."""
+    for path in (directory / "workers").glob("*.lock"):
+        try:
+            with held_lock(path):
+                continue
+        except RunDirectoryError:
+            with suppress(OSError, ValueError):
+                os.kill(int(path.read_text(encoding="ascii")), signal.SIGKILL)
+
+
+@contextmanager
+def new_run(directory: Path, tasks: Iterable[Task], config: RunConfig) -> Generator[Queue]:
+    """A new run, held for a block. Raises RunDirectoryError, QueueError."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"cannot make the run directory {directory}: {error.strerror}.",
+            remedy="Name another by --run-dir.",
+        ) from error
+    with held_lock(directory / "lock"):
+        if (directory / FILE).exists():
+            raise RunDirectoryError(
+                f"{directory} has a run already.",
+                remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
+            )
+        queue = Queue.create(directory, tasks, msgspec.json.encode(config))
+        try:
+            yield queue
+        finally:
+            queue.close()
+
+
+@contextmanager
+def old_run(directory: Path, tasks: Iterable[Task] = ()) -> Generator[Queue]:
+    """A run that was begun, held for a block; `tasks` that are new are added. Raises
+    RunDirectoryError, QueueError, TaskFileError for an id that was another task's."""
+    if not (directory / FILE).is_file():
+        raise RunDirectoryError(
+            f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
+        )
+    with held_lock(directory / "lock"):
+        end_orphans(directory)
+        queue = Queue(directory)
+        try:
+            add_tasks(queue, tasks)
+            yield queue
+        finally:
+            queue.close()
+
+
+def config_of(queue: Queue) -> RunConfig:
+    """The flags that a run was started with."""
+    return msgspec.json.decode(queue.fact("config"), type=RunConfig)
+
+
+class Head:
+    """Carries out a run: starts the engine, writes results, keeps the shared limit of time.
+    `tell` is given each look at the run: its counts and new results."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        config: RunConfig,
+        engine: "LocalEngine",
+        tell: Callable[[Counts, tuple[Ended, ...]], None],
+    ) -> None:
+        self._queue = queue
+        self._config = config
+        self._engine = engine
+        self._tell = tell
+        self._signals = 0
+        self._noted = time.monotonic()
+        self._limit: str | None = None
+        self._late = False
+
+    def interrupt(self, *, at_once: bool = False) -> None:
+        """The first call stops starting tasks, the second (or `at_once`) gives back what runs."""
+        self._signals += 1
+        self._engine.cancel(running=at_once or self._signals > 1)
+
+    async def carry_out(self) -> Counts:
+        """Runs what has no result. Raises InterruptedRunError, SharedLimitError, QueueError and
+        what kept tasks from running."""
+        from alhena.batch.limits import Limiter
+        from alhena.models.prices import Prices
+
+        results = ResultsFile(Path(self._config.out), self._config.form)
+        results.open(self._queue)
+        limiter = Limiter(self._queue, self._config.shared, Prices({}))
+        try:
+            self._engine.resume()
+            async for found in self._engine.events(results.place):
+                results.append(found)
+                self._note_time()
+                self._keep_limits(limiter)
+                self._tell(counts(self._queue), found)
+        finally:
+            results.close()
+        return self._end(limiter.reached())
+
+    def _end(self, reached: str | None) -> Counts:
+        found = counts(self._queue)
+        resume = f"Resume with: alhena batch resume {self._engine.directory}"
+        left = found.waiting + found.running
+        if left and self._signals:
+            raise InterruptedRunError(f"interrupted; {left} tasks have no result.", remedy=resume)
+        if left:
+            why = self._limit or reached or "tasks were given back."
+            raise SharedLimitError(f"{why} {left} tasks have no result.", remedy=resume)
+        return found
+
+    def _keep_limits(self, limiter: "Limiter") -> None:
+        """Starts no further task when a limit is reached. An answer on its way is paid for, and its
+        task has it; only the limit of time ends what runs."""
+        reached, late = limiter.reached(), limiter.late() is not None
+        if reached is not None and (self._limit is None or late > self._late):
+            self._engine.cancel(running=late)
+            self._limit, self._late = reached, late
+
+    def _note_time(self) -> None:
+        now = time.monotonic()
+        if now - self._noted >= _ELAPSED_S or self._config.shared.total_seconds is not None:
+            elapsed = float(self._queue.fact("elapsed") or 0.0) + now - self._noted
+            self._queue.note("elapsed", elapsed)
+            self._noted = now

@@ -1,0 +1,383 @@
+"""Runs tasks of the queue, each attempt in a session whose journal is in the run directory.
+
+As a program (`python -m alhena.batch.worker DIRECTORY NAME MOST`) it is a worker process: `s` on
+its standard input stops it when its tasks have ended, `c` at once, as does the end of the input.
+"""
+
+import asyncio
+import errno
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from alhena.agent.options import SessionOptions
+from alhena.batch.engine import RunConfig
+from alhena.batch.errors import LostLeaseError, SharedLimitError
+from alhena.batch.limits import GatedGenerator, Limiter
+from alhena.batch.overview import usage_of_task
+from alhena.batch.queue import Claim, Queue
+from alhena.batch.results import TaskResult, with_usage
+from alhena.batch.tasks import Task, TaskLimits
+from alhena.batch.worktree import Tree, open_tree, remove_tree
+from alhena.config.effective_settings import open_place
+from alhena.config.home import PROJECT_TEMP
+from alhena.errors import AlhenaError, InputError, InterruptedRunError
+from alhena.library.agent import Agent
+from alhena.library.options import AgentOptions, Limits
+from alhena.library.result import Result
+from alhena.models.errors import CredentialsError
+from alhena.models.generator import ContentGenerator
+from alhena.models.prices import Prices
+from alhena.session.errors import SessionError
+from alhena.session.journal import Disk
+
+POLL_S = 0.05
+"""Seconds between two looks for tasks."""
+FATAL = 3
+"""Exit code of a worker process that noted why no task can run."""
+
+MakeAgent = Callable[[Task, Path], Agent]
+"""Makes the agent of a task, for its directory."""
+
+
+class Lease:
+    """The lease of a claim as its worker knows it. Past its end nothing is asked or written."""
+
+    def __init__(self, claim: Claim, seconds: float) -> None:
+        self.claim = claim
+        self.agent: Agent | None = None
+        self.tree: Tree | None = None
+        self.finished = False
+        self._end = time.monotonic() + seconds
+
+    def renew(self, seconds: float) -> None:
+        """The queue has renewed it."""
+        self._end = time.monotonic() + seconds
+
+    def end(self) -> None:
+        """It is over; processes of the task are killed."""
+        self._end = float("-inf")
+        if self.agent is not None:
+            self.agent.session.kill()
+
+    @property
+    def is_over(self) -> bool:
+        """True when another worker may have the task."""
+        return time.monotonic() >= self._end
+
+    def require(self) -> None:
+        """Raises LostLeaseError when it is over."""
+        if self.is_over:
+            raise LostLeaseError(f"the lease of the task {self.claim.task.id} is over.")
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """As `os.write`, while it lasts. Raises OSError."""
+        if self.is_over:
+            raise OSError(errno.ESTALE, "the lease of the task is over")
+        return os.write(descriptor, data)
+
+
+class Worker:
+    """Runs tasks of `queue` under the name `holder`. `make` makes their agents."""
+
+    def __init__(
+        self, queue: Queue, config: RunConfig, holder: str, make: MakeAgent | None = None
+    ) -> None:
+        self._queue = queue
+        self._config = config
+        self._holder = holder
+        self._make = make or partial(agent_of, config)
+        prices = Prices(open_place(Path(config.cwd), os.environ).settings.model.prices)
+        self._limiter = Limiter(queue, config.shared, prices)
+        self._running: dict[asyncio.Task[None], Lease] = {}
+        self._stopping = False
+        self._renewed = time.monotonic()
+
+    async def work(self, most: int) -> None:
+        """Runs up to `most` tasks at a time until all have a result or `stop` was called. Raises
+        CredentialsError, QueueError, and what a program's agent raises."""
+        try:
+            while True:
+                self._claim(most)
+                if not self._running and (self._stopping or self._queue.is_over()):
+                    return
+                if not self._running:
+                    await asyncio.sleep(POLL_S)
+                    continue
+                await asyncio.wait(
+                    self._running, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in [each for each in self._running if each.done()]:
+                    del self._running[task]
+                    if not task.cancelled():
+                        task.result()
+                self._renew()
+        finally:
+            self.stop(running=True)
+            await asyncio.gather(*self._running, return_exceptions=True)
+            self._running.clear()
+
+    def stop(self, *, running: bool) -> None:
+        """Starts no further task; with `running` gives back those that run."""
+        self._stopping = True
+        if running:
+            for task, lease in self._running.items():
+                self._lose(task, lease)
+
+    def kill(self) -> None:
+        """Kills the processes of all tasks, for an immediate exit."""
+        for lease in self._running.values():
+            lease.end()
+
+    def _claim(self, most: int) -> None:
+        room = most - len(self._running)
+        if self._stopping or room < 1:
+            return
+        config = self._config
+        claims = self._queue.claim(self._holder, room, config.shared.concurrency, config.lease)
+        for claim in claims:
+            lease = Lease(claim, config.lease)
+            self._running[asyncio.ensure_future(self._carry(lease))] = lease
+
+    def _renew(self) -> None:
+        seconds = self._config.lease
+        if time.monotonic() - self._renewed < seconds / 3:
+            return
+        self._renewed = time.monotonic()
+        kept = self._queue.renew([each.claim.token for each in self._running.values()], seconds)
+        for task, lease in self._running.items():
+            if lease.claim.token in kept:
+                lease.renew(seconds)
+            else:
+                self._lose(task, lease)
+
+    def _lose(self, task: "asyncio.Task[None]", lease: Lease) -> None:
+        """Ends a task without a result, as a crash would; not one that has its result."""
+        if lease.finished:
+            return
+        warnings.filterwarnings("ignore", "the session cannot be recorded", RuntimeWarning)
+        lease.end()
+        task.cancel()
+
+    async def _carry(self, lease: Lease) -> None:
+        """Runs a claimed task and writes its result. Raises CredentialsError, QueueError."""
+        queue, token = self._queue, lease.claim.token
+        try:
+            result, calls = await self._attempt(lease)
+        except SharedLimitError:
+            self._stopping = True
+        except CredentialsError:
+            queue.release(token)
+            raise
+        except (asyncio.CancelledError, LostLeaseError):
+            pass
+        else:
+            result = await self._patched(lease, result)
+            whole = with_usage(result, usage_of_task(queue, token), calls)
+            data = msgspec.json.encode(whole)
+            if not lease.is_over and queue.finish(token, whole.status, whole.kind, data):
+                lease.finished = True
+                if lease.tree is not None:
+                    folder = task_folder(queue.directory, lease.claim.task)
+                    with suppress(
+                        InputError
+                    ):  # the result stands; git forgets it with its next prune
+                        await asyncio.to_thread(remove_tree, folder, os.environ)
+                return
+        queue.release(token)
+
+    async def _attempt(self, lease: Lease) -> tuple[TaskResult, int]:
+        """The result of one attempt, and its number of tool calls. Raises what ends it without
+        one."""
+        task = lease.claim.task
+        try:
+            cwd = Path(task.cwd or self._config.cwd)
+            result, agent = await self._run(lease, cwd)
+        except (SharedLimitError, CredentialsError, LostLeaseError):
+            raise
+        except AlhenaError as error:
+            if lease.is_over or isinstance(error, InterruptedRunError):
+                raise asyncio.CancelledError from error
+            return self._failed(lease, error.kind, str(error)), 0
+        ended = result.stop_reason == "done"
+        return TaskResult(
+            id=task.id,
+            status="done" if ended else "failed",
+            answer=result.text,
+            output=None if task.output_schema is None else result.output,
+            kind=None if ended else result.stop_reason,
+            error=None if ended else "; ".join(result.warnings) or result.stop_reason,
+            session_id=result.session_id,
+            model=agent.model,
+        ), result.usage.tool_calls
+
+    def _failed(self, lease: Lease, kind: str, error: str) -> TaskResult:
+        agent = lease.agent
+        return TaskResult(
+            id=lease.claim.task.id,
+            status="failed",
+            kind=kind,
+            error=error,
+            session_id=agent.session_id if agent else None,
+            model=agent.model if agent else None,
+        )
+
+    async def _run(self, lease: Lease, cwd: Path) -> tuple[Result[Any], Agent]:
+        task = lease.claim.task
+        folder = task_folder(self._queue.directory, task)
+        folder.mkdir(parents=True, exist_ok=True)
+        session_id = f"{task.key}-{lease.claim.attempt}"
+        if self._config.worktree or task.repo is not None:
+            opened = await asyncio.to_thread(open_tree, folder, task, cwd, os.environ)
+            lease.tree, fresh = opened
+            cwd = Path(lease.tree.cwd)
+            if fresh and (folder / "sessions").exists():
+                _set_aside(folder)
+        resumes = _copy_journal(folder, task.key, lease.claim.attempt)
+        while True:
+            lease.agent = agent = self._make(task, cwd)
+            agent.session.adapt = partial(self._adapted, lease, folder, session_id, resumes)
+            try:
+                async with agent:
+                    output: Any = str if task.output_schema is None else task.output_schema
+                    return await agent.run(task.prompt, output=output), agent
+            except SessionError:
+                if not resumes:
+                    raise
+                _set_aside(folder)
+                resumes = False
+
+    def _adapted(
+        self,
+        lease: Lease,
+        folder: Path,
+        session_id: str,
+        resumes: bool,
+        options: SessionOptions,
+    ) -> SessionOptions:
+        """The options of the session of an attempt."""
+        task = lease.claim.task
+        token = lease.claim.token
+
+        def wrap(inner: ContentGenerator) -> ContentGenerator:
+            return GatedGenerator(inner, self._limiter, token, lease.require)
+
+        return msgspec.structs.replace(
+            options,
+            environ={**options.environ, **(task.env or {}), PROJECT_TEMP: str(folder)},
+            record=True,
+            resume=session_id if resumes else None,
+            session_id=None if resumes else session_id,
+            proceeds=resumes,
+            wrap=wrap,
+            disk=Disk(write=lease.write),
+            fake_responses=options.fake_responses or self._config.fake_responses,
+        )
+
+    async def _patched(self, lease: Lease, result: TaskResult) -> TaskResult:
+        """The result with the changes in the worktree, if there is one."""
+        if lease.tree is None:
+            return result
+        try:
+            patch = await asyncio.to_thread(lease.tree.patch, os.environ)
+        except InputError as error:
+            return msgspec.structs.replace(
+                result, status="failed", kind="patch", error=str(error), patch=None
+            )
+        return msgspec.structs.replace(result, patch=patch)
+
+
+def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
+    """The agent of a task by the flags of a run. Raises ConfigError, InputError, TypeError."""
+    limits = merged(config.limits, task.limits)
+    return Agent(
+        task.model or config.model,
+        approval_mode=task.approval_mode or config.approval_mode,
+        policy=config.policy,
+        limits=Limits(**msgspec.structs.asdict(limits)),
+        cwd=cwd,
+        options=AgentOptions(
+            allowed_tools=config.allowed_tools,
+            include_directories=config.include_directories,
+            skip_trust=config.skip_trust,
+            sandbox=config.sandbox,
+        ),
+    )
+
+
+def merged(given: TaskLimits, own: TaskLimits | None) -> TaskLimits:
+    """The limits of a task: its own, and where it has none the given ones."""
+    stated: Mapping[str, Any] = {} if own is None else msgspec.structs.asdict(own)
+    return msgspec.structs.replace(
+        given, **{name: value for name, value in stated.items() if value is not None}
+    )
+
+
+def task_folder(directory: Path, task: Task) -> Path:
+    """The folder of a task in a run directory: its journals, its worktree."""
+    return directory / "tasks" / task.key
+
+
+def _copy_journal(folder: Path, key: str, attempt: int) -> bool:
+    """Begins the journal of an attempt as a copy of the last one; False when there is none."""
+    sessions = folder / "sessions"
+    for earlier in range(attempt - 1, 0, -1):
+        source = sessions / f"{key}-{earlier}.jsonl"
+        if source.is_file() and source.stat().st_size:
+            made = sessions / "copy.part"
+            shutil.copyfile(source, made)
+            made.chmod(0o600)
+            made.replace(sessions / f"{key}-{attempt}.jsonl")
+            return True
+    return False
+
+
+def _set_aside(folder: Path) -> None:
+    """Moves the journals of a task that cannot be continued away."""
+    number = 1
+    while (aside := folder / f"sessions.aside-{number}").exists():
+        number += 1
+    (folder / "sessions").rename(aside)
+
+
+def main(directory: str, holder: str, most: str) -> int:
+    """A worker process; returns its exit code."""
+    from alhena.batch.run import config_of, held_lock
+
+    path = Path(directory)
+    with held_lock(path / "workers" / f"{holder}.lock"):
+        queue = Queue(path)
+        config = config_of(queue)
+        try:
+            asyncio.run(_work(Worker(queue, config, holder), int(most)))
+        except AlhenaError as error:
+            queue.note("fatal", msgspec.json.encode((error.exit_code, error.message, error.remedy)))
+            return FATAL
+        finally:
+            queue.close()
+    return 0
+
+
+async def _work(worker: Worker, most: int) -> None:
+    def hear() -> None:
+        said = os.read(0, 1)
+        if said == b"":  # the command has died
+            worker.kill()
+            os._exit(1)
+        worker.stop(running=said == b"c")
+
+    asyncio.get_running_loop().add_reader(0, hear)
+    await worker.work(most)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

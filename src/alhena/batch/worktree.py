@@ -1,0 +1,121 @@
+"""The worktree of a task, or a copy of its directory where there is no git."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from alhena.agent.subagents.worktree import (
+    Worktree,
+    alone,
+    make_worktree,
+    patch_since,
+    prune_worktrees,
+    run_git,
+)
+from alhena.batch.tasks import Task
+from alhena.errors import InputError
+
+_NOTE = "tree.json"
+_PLACE = "tree"
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The files of a task: those below `top`, of which `cwd` is its directory. `base` is the commit
+    or tree they began with, "" if git is missing; `repository` is None for a copy, which has a
+    repository of its own in `store`."""
+
+    top: str
+    cwd: str
+    base: str
+    repository: str | None = None
+    store: str = ""
+
+    def patch(self, environ: Mapping[str, str]) -> str | None:
+        """The changes as a patch. Raises InputError."""
+        if not self.base:
+            return None
+        own = {} if self.repository else {"GIT_DIR": self.store, "GIT_WORK_TREE": self.top}
+        return patch_since(self.base, Path(self.top), {**environ, **own})
+
+
+def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> tuple[Tree, bool]:
+    """The files of a task whose folder in the run directory this is; True if they were made now.
+    Raises InputError."""
+    with alone(folder / "tree.lock"):  # an attempt that lost its lease may still be at it
+        found = _noted(folder)
+        if found is not None and os.path.isdir(found.top):
+            return found, False
+        _remove(folder, environ)
+        try:
+            made = _made(folder / _PLACE, task, cwd, environ)
+        except OSError as error:
+            raise InputError(f"{cwd} cannot be copied: {error}") from error
+        part = folder / f"{_NOTE}.part"
+        part.write_bytes(msgspec.json.encode(made))
+        part.replace(folder / _NOTE)
+        return made, True
+
+
+def remove_tree(folder: Path, environ: Mapping[str, str]) -> None:
+    """Removes what `open_tree` made, if anything. Raises InputError."""
+    with alone(folder / "tree.lock"):
+        _remove(folder, environ)
+
+
+def _noted(folder: Path) -> Tree | None:
+    try:
+        return msgspec.json.decode((folder / _NOTE).read_bytes(), type=Tree)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _remove(folder: Path, environ: Mapping[str, str]) -> None:
+    found = _noted(folder)
+    shutil.rmtree(folder / _PLACE, ignore_errors=True)
+    if found is not None and found.repository and os.path.isdir(found.repository):
+        prune_worktrees(Path(found.repository), environ)
+    (folder / _NOTE).unlink(missing_ok=True)
+
+
+def _made(place: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> Tree:
+    place.mkdir(parents=True)
+    place = Path(os.path.realpath(place))
+    repository, _, commit = (task.repo or "").partition("#")
+    start = Path(repository) if repository else cwd
+    try:
+        run_git(start, environ, "rev-parse", "--verify", "HEAD^{commit}")
+    except InputError:
+        if task.repo:
+            raise
+        return _copied(cwd, place, environ)
+    tree = make_worktree(start, environ, place, commit or "HEAD")
+    return Tree(
+        top=str(tree.top),
+        cwd=str(_inner(tree, cwd) if task.cwd else tree.cwd),
+        base=tree.base,
+        repository=str(tree.repository),
+    )
+
+
+def _inner(tree: Worktree, cwd: Path) -> Path:
+    """The directory in a worktree that stands for `cwd`; its top for one outside."""
+    inner = os.path.relpath(os.path.realpath(cwd), tree.repository)
+    return tree.top if inner.startswith("..") else Path(os.path.normpath(tree.top / inner))
+
+
+def _copied(cwd: Path, place: Path, environ: Mapping[str, str]) -> Tree:
+    """A copy of a directory, with a repository beside it that knows how it began."""
+    top, store = place / (cwd.name or "copy"), place / "base.git"
+    skipped = shutil.ignore_patterns("*.run") if (place.is_relative_to(cwd)) else None
+    shutil.copytree(cwd, top, symlinks=True, ignore=skipped)
+    try:
+        run_git(top, environ, "init", "--quiet", "--bare", "--template=", str(store))
+        own = {**environ, "GIT_DIR": str(store), "GIT_WORK_TREE": str(top)}
+        run_git(top, own, "add", "-A")
+        base = run_git(top, own, "write-tree").decode().strip()
+    except InputError:
+        base = ""
+    return Tree(top=str(top), cwd=str(top), base=base, store=str(store))

@@ -1,0 +1,1 @@
+"""Custom commands: prompts in TOML files, called by a name behind a slash."""

@@ -1,0 +1,180 @@
+"""Files of custom commands: finds them, names their commands, reads one."""
+
+import os
+import re
+import tomllib
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from alhena.commands.template import Piece, parse
+from alhena.config.effective_settings import Place
+from alhena.config.home import config_home
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError, InputError
+from alhena.system.files import read_whole
+from alhena.system.workspace import is_within
+
+MAX_BYTES = 1_000_000
+MAX_FILES = 5_000
+"""Maximum files in the folder of one source."""
+_MAX_SEGMENT = 50
+_UNNAMED = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of command files. `name` prefixes its commands where names collide; symlinks may
+    lead out of the folder only with `follows`."""
+
+    name: str
+    folder: Path
+    follows: bool = False
+
+
+class CommandFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file and the name of its command, without prefix."""
+
+    source: Source
+    name: str
+    path: Path
+
+
+class CustomCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a command file."""
+
+    description: str
+    pieces: tuple[Piece, ...]
+
+
+def sources_of(place: Place) -> tuple[Source, ...]:
+    """The folders of the project, if it is trusted, of the user and of extensions, the stronger
+    first."""
+    user = config_home(place.environ) / "commands"
+    project = place.cwd / ".gemini" / "commands"
+    found = [Source(name="user", folder=user, follows=True)]
+    if place.trust.trusted and os.path.realpath(project) != os.path.realpath(user):
+        found.insert(0, Source(name="workspace", folder=project))
+    found += [Source(name=each.name, folder=each.folder / "commands") for each in place.extensions]
+    return tuple(found)
+
+
+class CustomCommands:
+    """The commands of some sources, the stronger first. A name in `taken`, or of a stronger source,
+    is prefixed. `problems` name the files that are not used, and those with another name."""
+
+    def __init__(self, sources: Iterable[Source], taken: Container[str] = ()) -> None:
+        self.problems: list[str] = []
+        self._by_name: dict[str, CommandFile] = {}
+        self._prefixed: dict[str, CommandFile] = {}
+        self._read: dict[Path, CustomCommand] = {}
+        for source in sources:
+            for file in self._found(source):
+                self._add(file, taken)
+
+    @property
+    def files(self) -> Mapping[str, CommandFile]:
+        """The files by the names of their commands, in alphabetical order."""
+        return dict(sorted(self._by_name.items()))
+
+    def find(self, name: str) -> CommandFile | None:
+        """The file of a command; its prefixed names work too."""
+        return self._by_name.get(name) or self._prefixed.get(name)
+
+    def read(self, file: CommandFile) -> CustomCommand:
+        """The content of a file. Raises InputError, which names file and line."""
+        if file.path not in self._read:
+            self._read[file.path] = _read(file)
+        return self._read[file.path]
+
+    def described(self, file: CommandFile) -> str:
+        """The description of a command, or why its file cannot be used."""
+        try:
+            return one_line(self.read(file).description, 200)
+        except InputError as error:
+            return f"broken: {one_line(error.message, 300)}"
+
+    def _add(self, file: CommandFile, taken: Container[str]) -> None:
+        prefixed = f"{file.source.name}.{file.name}"
+        if prefixed in self._prefixed:
+            other = self._prefixed[prefixed].path
+            self._problem(file.path, f"is not used: {other} has the same name")
+            return
+        self._prefixed[prefixed] = file
+        self._prefixed[f"{file.source.name}:{file.name}"] = file
+        name = file.name
+        if name in taken or name in self._by_name:
+            name = prefixed
+            self._problem(file.path, f"is the command /{name}: /{file.name} is another one")
+        self._by_name.setdefault(name, file)
+
+    def _found(self, source: Source) -> Iterator[CommandFile]:
+        """The command files of a source, in alphabetical order."""
+        top = os.path.realpath(source.folder)
+        count = 0
+        for path in self._walk(source.folder, set()):
+            if not source.follows and not is_within(os.path.realpath(path), top):
+                self._problem(path, "is not used: it is a link out of its folder")
+                continue
+            count += 1
+            if count > MAX_FILES:
+                self._problem(source.folder, f"has more than {MAX_FILES} commands: not all work")
+                return
+            parts = path.relative_to(source.folder).with_suffix("").parts
+            yield CommandFile(source=source, name=":".join(map(_segment, parts)), path=path)
+
+    def _walk(self, folder: Path, entered: set[str]) -> Iterator[Path]:
+        """The TOML files below a folder; each real folder is entered once."""
+        real = os.path.realpath(folder)
+        if real in entered:
+            return
+        entered.add(real)
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted((entry.name, entry.is_dir()) for entry in found)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._problem(folder, f"cannot be read: {error.strerror}")
+            return
+        for name, is_folder in entries:
+            if is_folder:
+                yield from self._walk(folder / name, entered)
+            elif name.endswith(".toml"):
+                yield folder / name
+
+    def _problem(self, path: Path, text: str) -> None:
+        self.problems.append(f"{one_line(str(path))} {one_line(text)}.")
+
+
+def _segment(text: str) -> str:
+    """A part of a path as part of a name."""
+    text = _UNNAMED.sub("_", text)
+    return text if len(text) <= _MAX_SEGMENT else f"{text[: _MAX_SEGMENT - 3]}..."
+
+
+def _read(file: CommandFile) -> CustomCommand:
+    try:
+        data, _ = read_whole(Path(os.path.realpath(file.path)), MAX_BYTES)
+        document = tomllib.loads(data.decode("utf-8-sig"))
+        return _parsed(document)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise _broken(file, f"not valid UTF-8 (at line {line})") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _broken(file, f"no valid TOML: {error}") from error
+    except AlhenaError as error:
+        raise _broken(file, str(error)) from error
+
+
+def _parsed(document: dict[str, object]) -> CustomCommand:
+    prompt, description = document.get("prompt"), document.get("description", "")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise InputError("The 'prompt' field is required, a string.")
+    if not isinstance(description, str):
+        raise InputError("The 'description' field must be a string.")
+    return CustomCommand(description=description or "a custom command", pieces=parse(prompt))
+
+
+def _broken(file: CommandFile, why: str) -> InputError:
+    return InputError(f"Invalid command '{file.name}' in {one_line(str(file.path))}: {why}")

@@ -1,0 +1,513 @@
+"""Extensions in `~/.gemini/extensions`: reads their manifests and decides which of them are used.
+
+Only manifests, and the state of files (size, time), are read here; what an extension brings is read
+where things of its kind are.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from alhena.config.checking import plain_message
+from alhena.config.documents import read_limited
+from alhena.config.env_files import parse_env
+from alhena.config.errors import ConfigError
+from alhena.config.home import config_home
+from alhena.config.layers import expanded
+from alhena.config.settings import Settings
+from alhena.display_text import one_line
+from alhena.values import Value
+
+T = TypeVar("T")
+FILE = "gemini-extension.json"
+METADATA = ".gemini-extension-install.json"
+ENABLEMENT = "extension-enablement.json"
+SECRETS = "extension-secrets.json"
+REPLACED = ".replaced-"
+"""Prefix of the old folder while an update is put in its place."""
+MAX_EXTENSIONS, MAX_FILES = 200, 20_000
+_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
+_RESERVED = frozenset({"user", "workspace", "none"})
+_SKIPPED = frozenset({"node_modules", "__pycache__", ".git"})
+_VARIABLE = re.compile(r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}")
+
+
+class ExtensionSetting(Value, frozen=True, kw_only=True, rename="camel"):
+    """A value that an extension asks the user for; it is the variable `env_var` of its servers and
+    hooks."""
+
+    name: str
+    env_var: str
+    description: str = ""
+    sensitive: bool = False
+
+
+class Manifest(Value, frozen=True, kw_only=True, rename="camel"):
+    """The content of gemini-extension.json; other members are ignored."""
+
+    name: str
+    version: str
+    description: str = ""
+    mcp_servers: dict[str, dict[str, Any]] = msgspec.field(
+        default_factory=dict[str, dict[str, Any]]
+    )
+    context_file_name: str | tuple[str, ...] | None = None
+    exclude_tools: tuple[str, ...] = ()
+    settings: tuple[ExtensionSetting, ...] = ()
+    themes: tuple[dict[str, Any], ...] = ()
+    migrated_to: str | None = None
+
+
+class Installation(Value, frozen=True, kw_only=True, rename="camel"):
+    """The content of the metadata file that the reference reads and writes, too."""
+
+    source: str
+    type: str = "local"
+    ref: str | None = None
+
+
+class Pin(Value, frozen=True, kw_only=True):
+    """The accepted state of an installed extension: digests of its files' sizes and times, and of
+    their content."""
+
+    files: str
+    content: str
+
+
+class Extension(Value, frozen=True, kw_only=True):
+    """An installed extension. `home` is its folder below `~/.gemini/extensions`, `folder` where its
+    files are (elsewhere for a linked one), `why` the reason why it is not used, `environ` the
+    values of its settings. The repr shows no values."""
+
+    manifest: Manifest
+    home: Path
+    folder: Path
+    installation: Installation | None
+    environ: dict[str, str]
+    why: str = ""
+
+    def __repr__(self) -> str:
+        return f"Extension({self.name!r}, {str(self.folder)!r})"
+
+    @property
+    def name(self) -> str:
+        """Its name, which is also that of its folder."""
+        return self.manifest.name
+
+    @property
+    def linked(self) -> bool:
+        """True when its files are used where they are."""
+        return self.installation is not None and self.installation.type == "link"
+
+    def context_files(self) -> tuple[Path, ...]:
+        """The existing context files."""
+        names = self.manifest.context_file_name or "GEMINI.md"
+        listed = (names,) if isinstance(names, str) else names
+        found = (self.folder / name for name in listed)
+        return tuple(path for path in found if os.path.isfile(path))
+
+    @property
+    def hooks_file(self) -> Path:
+        """The file of its hooks, which need not exist."""
+        return self.folder / "hooks" / "hooks.json"
+
+    def hooks(self, workspace: Path, place: Path | None = None) -> Any:
+        """The content of the file of hooks, None without one; `place` is where the folder will be,
+        None if it is there. Each hook gets the values of the settings as variables. Raises
+        ConfigError."""
+        path = self.hooks_file
+        try:
+            data = read_limited(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
+        document = substituted(_parsed(path, data), place or self.folder, workspace, {})
+        for hook in _hooks_in(document):
+            env = hook.get("env")
+            hook["env"] = {**self.environ, **(cast("dict[str, Any]", env) if env else {})}
+        return document
+
+
+class Extensions(Value, frozen=True, kw_only=True):
+    """All installed extensions by name, and what is wrong with some of them."""
+
+    all: tuple[Extension, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def used(self) -> tuple[Extension, ...]:
+        """Those that are used."""
+        return tuple(each for each in self.all if not each.why)
+
+
+def extensions_path(environ: Mapping[str, str]) -> Path:
+    """The folder of installed extensions."""
+    return config_home(environ) / "extensions"
+
+
+def pins_path(environ: Mapping[str, str]) -> Path:
+    """The file of the accepted states of installed extensions."""
+    return config_home(environ) / "acknowledgments" / "extensions.json"
+
+
+def load_extensions(
+    environ: Mapping[str, str],
+    workspace: Path,
+    chosen: tuple[str, ...] | None = None,
+    allowed: Iterable[str] = (),
+) -> Extensions:
+    """The installed extensions as they are for a workspace. `chosen` are the only ones to use
+    (`-e`; "none" for none), instead of those that are enabled. `allowed` are regular expressions of
+    which one has to match the source; none of them: all sources."""
+    base = extensions_path(environ)
+    loader = _Loader(environ, workspace, chosen, tuple(allowed))
+    found = [loader.load(home) for home in _folders(base)]
+    extensions = tuple(each for each in found if each is not None)
+    names = {each.name.lower() for each in extensions}
+    for name in chosen or ():
+        if name.lower() not in names and name.lower() != "none":
+            there = ", ".join(sorted(names)) or "none"
+            loader.problems.append(f"there is no extension {one_line(name)}. There are: {there}.")
+    return Extensions(all=extensions, problems=tuple(loader.problems))
+
+
+def with_extensions(settings: Settings, extensions: Iterable[Extension]) -> Settings:
+    """Settings with the MCP servers and excluded tools of extensions. A server of the settings
+    counts before one of an extension, and none of an extension is trusted."""
+    servers: dict[str, Any] = dict(settings.mcp_servers)
+    excluded = list(settings.tools.exclude)
+    for extension in extensions:
+        for name, entry in extension.manifest.mcp_servers.items():
+            env = {**extension.environ, **entry.get("env", {})}
+            own = {"trust": False, "extension": extension.name, "env": env}
+            servers.setdefault(name, {**entry, **own})
+        excluded += extension.manifest.exclude_tools
+    tools = msgspec.structs.replace(settings.tools, exclude=tuple(dict.fromkeys(excluded)))
+    return msgspec.structs.replace(settings, mcp_servers=servers, tools=tools)
+
+
+def manifest_document(folder: Path) -> Any:
+    """The manifest in `folder` as it is written. Raises ConfigError, which names file and line."""
+    path = folder / FILE
+    try:
+        return _parsed(path, read_limited(path))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def manifest_of(folder: Path, document: Any) -> Manifest:
+    """The manifest that a document from `folder` is, whose variables may be replaced. Raises
+    ConfigError, which names the file and the remedy."""
+    path = folder / FILE
+    try:
+        manifest = msgspec.convert(document, Manifest)
+    except msgspec.ValidationError as error:
+        said, _, member = str(error).partition(" - at `$")
+        told = plain_message(said)
+        key = member.strip("`.") or "the document"
+        raise ConfigError(f"{path}: {key}: {told}.", remedy="Correct that value.") from error
+    if not _NAME.fullmatch(manifest.name) or manifest.name.lower() in _RESERVED:
+        raise ConfigError(
+            f"{path}: {one_line(repr(manifest.name))} cannot be the name of an extension.",
+            remedy="Use letters, digits and dashes, and not user, workspace or none.",
+        )
+    return manifest
+
+
+def substituted(value: Any, folder: Path, workspace: Path, environ: Mapping[str, str]) -> Any:
+    """A JSON value with `${extensionPath}`, `${workspacePath}`, `${/}` and `${pathSeparator}`
+    replaced, and before them the variables of `environ`."""
+    texts = {
+        "extensionPath": str(folder),
+        "workspacePath": str(workspace),
+        "/": os.sep,
+        "pathSeparator": os.sep,
+    }
+
+    def put_in(value: Any) -> Any:
+        if isinstance(value, str):
+            return _VARIABLE.sub(lambda found: texts[found[1]], value)
+        if isinstance(value, list):
+            return [put_in(each) for each in cast("list[Any]", value)]
+        if isinstance(value, dict):
+            return {key: put_in(each) for key, each in cast("dict[str, Any]", value).items()}
+        return value
+
+    return put_in(expanded(value, environ) if environ else value)
+
+
+def is_enabled(overrides: Iterable[str], workspace: Path, environ: Mapping[str, str]) -> bool:
+    """True when an extension with these overrides is used in a workspace: the last rule that
+    matches counts. `!` disables, `*` at the end matches all below; a rule for everything below the
+    user's home directory is for every folder."""
+    enabled = True
+    path = f"{str(workspace).rstrip('/')}/"
+    home = f"{str(config_home(environ).parent).rstrip('/')}/*"
+    for rule in overrides:
+        pattern = rule.removeprefix("!")
+        pattern = pattern if pattern.endswith("*") else f"{pattern.rstrip('/')}/"
+        below = pattern.endswith("*") and path.startswith(pattern[:-1])
+        if below or pattern in (path, home):
+            enabled = not rule.startswith("!")
+    return enabled
+
+
+def read_enablement(environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """The overrides of each extension. Raises ConfigError."""
+    path = extensions_path(environ) / ENABLEMENT
+    found = _json(path, dict[str, dict[str, list[str]]])
+    return {name: entry.get("overrides", []) for name, entry in found.items()}
+
+
+def read_pins(environ: Mapping[str, str]) -> dict[str, Pin]:
+    """The accepted states by name. Raises ConfigError."""
+    return _json(pins_path(environ), dict[str, Pin])
+
+
+def read_secrets(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The values of sensitive settings by extension and variable. Raises ConfigError."""
+    return _json(config_home(environ) / SECRETS, dict[str, dict[str, str]])
+
+
+def pinned(folder: Path) -> Pin:
+    """The state of an extension's files as they are now."""
+    return Pin(files=_files_digest(folder), content=_content_digest(folder))
+
+
+def is_as_pinned(folder: Path, pin: Pin) -> bool:
+    """True when no file has other content than the accepted."""
+    return _files_digest(folder) == pin.files or _content_digest(folder) == pin.content
+
+
+class _Loader:
+    """Loads installed extensions, and collects what is wrong."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        workspace: Path,
+        chosen: tuple[str, ...] | None,
+        allowed: tuple[str, ...],
+    ) -> None:
+        self.problems: list[str] = []
+        self._environ = environ
+        self._workspace = workspace
+        self._chosen = None if chosen is None else {name.lower() for name in chosen}
+        self._allowed = allowed
+        self._unusable = ""
+        self._enablement = self._read(read_enablement)
+        self._pins = self._read(read_pins)
+        self._secrets = self._read(read_secrets)
+
+    def load(self, home: Path) -> Extension | None:
+        """An extension; None, and a problem, for one without a usable manifest."""
+        try:
+            installation = read_installation(home)
+            linked = installation is not None and installation.type == "link"
+            folder = Path(installation.source) if installation and linked else home
+            document = manifest_document(folder)
+            values = self._values(home, manifest_of(folder, document))
+            known = {**self._environ, **values}
+            manifest = manifest_of(folder, substituted(document, folder, self._workspace, known))
+        except ConfigError as error:
+            self._problem(home.name, str(error))
+            return None
+        if manifest.name != home.name:
+            self._problem(home.name, f"its manifest says {manifest.name}; the names have to match")
+            return None
+        found = Extension(
+            manifest=manifest,
+            home=home,
+            folder=folder,
+            installation=installation,
+            environ=values,
+        )
+        why = self._why_off(found)
+        return msgspec.structs.replace(found, why=why) if why else found
+
+    def _why_off(self, extension: Extension) -> str:
+        """The reason why an extension is not used. All but a choice of the user are problems."""
+        name = extension.name
+        if self._chosen is not None:
+            if name.lower() not in self._chosen or "none" in self._chosen:
+                return "-e does not name it"
+        elif not is_enabled(self._enablement.get(name, ()), self._workspace, self._environ):
+            return f"disabled; alhena extensions enable {name}"
+        why = self._unusable or self._not_allowed(extension.installation)
+        pin = self._pins.get(name)
+        unpinned = why or pin is None or extension.linked
+        if not unpinned and pin is not None and not is_as_pinned(extension.folder, pin):
+            why = (
+                "its files have changed since it was installed; look at them in "
+                f"{extension.folder}, then alhena extensions enable {name}, or get it again: "
+                f"alhena extensions update {name}"
+            )
+        if why:
+            self._problem(name, why)
+        return why
+
+    def _not_allowed(self, installation: Installation | None) -> str:
+        source = "" if installation is None else installation.source
+        if is_allowed(source, self._allowed):
+            return ""
+        return "security.allowedExtensions does not match its source"
+
+    def _values(self, home: Path, manifest: Manifest) -> dict[str, str]:
+        """The values of an extension's settings."""
+        names = [each.env_var for each in manifest.settings]
+        if not names:
+            return {}
+        try:
+            found = parse_env(read_limited(home / ".env").decode("utf-8", "replace"))
+        except OSError:
+            found = {}
+        found |= self._secrets.get(manifest.name, {})
+        return {name: found[name] for name in names if found.get(name)}
+
+    def _read(self, read: Any) -> dict[str, Any]:
+        try:
+            return read(self._environ)
+        except ConfigError as error:
+            self._unusable = one_line(str(error)).rstrip(".")
+            return {}
+
+    def _problem(self, name: str, why: str) -> None:
+        text = one_line(why).rstrip(".")
+        self.problems.append(f"the extension {one_line(name)} is not used: {text}.")
+
+
+def is_allowed(source: str, allowed: tuple[str, ...]) -> bool:
+    """True when one of the regular expressions matches, or there are none; an invalid one matches
+    nothing."""
+    for pattern in allowed:
+        with suppress(re.error):
+            if re.search(pattern, source):
+                return True
+    return not allowed
+
+
+def read_installation(home: Path) -> Installation | None:
+    """The metadata of an installed extension, None without any. Raises ConfigError."""
+    path = home / METADATA
+    if not os.path.lexists(path):
+        return None
+    return _json(path, Installation)
+
+
+def _folders(base: Path) -> Iterator[Path]:
+    """The folders of installed extensions. An old one that an interrupted update has put aside is
+    put back."""
+    try:
+        names = sorted(os.listdir(base))
+    except OSError:
+        return
+    for name in names:
+        old = name.removeprefix(REPLACED)
+        if old != name and not os.path.lexists(base / old):
+            with suppress(OSError):  # such as in a home directory that is read only
+                os.rename(base / name, base / old)
+                names.append(old)
+    count = 0
+    for name in sorted(names):
+        if not name.startswith(".") and os.path.isdir(base / name):
+            count += 1
+            if count > MAX_EXTENSIONS:
+                return
+            yield base / name
+
+
+def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """The files of an extension, but not its values, its metadata and what programs leave."""
+    count = 0
+    folders = [str(folder)]
+    while folders:
+        try:
+            entries = sorted(os.scandir(folders.pop()), key=lambda each: each.name)
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.name in _SKIPPED or entry.name in (".env", METADATA):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+                continue
+            count += 1
+            if count > MAX_FILES:
+                return
+            yield entry
+
+
+def _files_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for entry in _files(folder):
+        state = entry.stat(follow_symlinks=False)
+        words = (entry.path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        digest.update(repr(words).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _content_digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for entry in _files(folder):
+        name = os.path.relpath(entry.path, folder).encode("utf-8", "surrogateescape")
+        if entry.is_symlink():
+            data = os.readlink(entry.path).encode("utf-8", "surrogateescape")
+        else:
+            try:
+                data = Path(entry.path).read_bytes() if entry.is_file() else b""
+            except OSError:
+                data = b"?"
+        digest.update(b"%d %d %s%s" % (len(name), len(data), name, data))
+    return digest.hexdigest()
+
+
+def _hooks_in(document: Any) -> Iterator[dict[str, Any]]:
+    """The hooks of a document, as far as it has the right form."""
+    for groups in _object(_object(document).get("hooks")).values():
+        for group in _array(groups):
+            for hook in _array(_object(group).get("hooks")):
+                if isinstance(hook, dict) and isinstance(_object(hook).get("env", {}), dict):
+                    yield _object(hook)
+
+
+def _parsed(path: Path, data: bytes) -> Any:
+    """The JSON document in a file. Raises ConfigError, which names the line."""
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: not valid UTF-8.", remedy="Correct it.") from error
+    except json.JSONDecodeError as error:
+        told = f"{path}:{error.lineno}: not valid JSON: {error.msg}."
+        raise ConfigError(told, remedy="Correct it.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: nested too deeply.", remedy="Correct it.") from error
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _array(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _json(path: Path, kind: type[T]) -> T:
+    """A JSON file of ours or of the reference; a missing one is empty. Raises ConfigError."""
+    try:
+        return msgspec.json.decode(read_limited(path) or b"{}", type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return msgspec.convert({}, kind)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        told = plain_message(str(error).replace("`", ""))
+        raise ConfigError(f"{path}: {told}.", remedy="Correct it or remove it.") from error

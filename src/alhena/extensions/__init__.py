@@ -1,0 +1,1 @@
+"""Installs, updates and removes extensions, and tells what they bring."""

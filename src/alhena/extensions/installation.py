@@ -1,0 +1,156 @@
+"""Puts extensions into `~/.gemini/extensions` and removes them: an installed one is there whole, or
+the old one still is, whatever happens."""
+
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from alhena.config.extensions import (
+    ENABLEMENT,
+    METADATA,
+    REPLACED,
+    SECRETS,
+    Extension,
+    Installation,
+    extensions_path,
+    is_enabled,
+    pinned,
+    pins_path,
+    read_enablement,
+    read_pins,
+    read_secrets,
+)
+from alhena.config.home import config_home
+from alhena.errors import InputError
+from alhena.hooks.user_files import change_file
+from alhena.system.locking import exclusive
+
+STAGED = ".installing-"
+_PATIENCE_S = 60.0
+
+
+@contextmanager
+def staging(folder: Path) -> Generator[Path]:
+    """A path in `folder` where nothing is yet, for content to be installed. One process at a time;
+    what killed ones have left is removed. Raises FileError when another one takes too long."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with exclusive(folder / ".installing.lock", patience_s=_PATIENCE_S):
+        for name in os.listdir(folder):
+            if name.startswith(STAGED) and (folder / name).is_dir():
+                shutil.rmtree(folder / name, ignore_errors=True)
+        with TemporaryDirectory(prefix=STAGED, dir=folder, ignore_cleanup_errors=True) as staged:
+            yield Path(staged) / "content"
+
+
+def put(content: Path, name: str, installation: Installation, environ: Mapping[str, str]) -> None:
+    """Makes a staged folder the extension `name`, in place of an older one, whose values it keeps.
+    Raises InputError; the older one is then as it was."""
+    base = extensions_path(environ)
+    target, old = base / name, base / f"{REPLACED}{name}"
+    try:
+        (content / METADATA).write_bytes(_metadata(installation))
+        if os.path.isfile(target / ".env"):
+            shutil.copy2(target / ".env", content / ".env")
+        if os.path.lexists(target):
+            shutil.rmtree(old, ignore_errors=True)
+            target.rename(old)
+        content.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        if os.path.lexists(old) and not os.path.lexists(target):
+            old.rename(target)
+        raise InputError(
+            f"cannot install {name}: {error.strerror or error}.", remedy="Nothing was changed."
+        ) from error
+    if installation.type == "link":
+        _forget(pins_path(environ), name)
+    else:
+        accept(name, environ)
+
+
+def accept(name: str, environ: Mapping[str, str]) -> None:
+    """Accepts the files of an installed extension as they are now. Raises ConfigError."""
+    state = msgspec.to_builtins(pinned(extensions_path(environ) / name))
+    read_pins(environ)
+    _change(pins_path(environ), lambda found: found | {name: state})
+
+
+def remove(extension: Extension, environ: Mapping[str, str]) -> None:
+    """Removes an installed extension, its values and what was said of it; of a linked one the files
+    stay. Raises InputError, ConfigError."""
+    try:
+        shutil.rmtree(extension.home)
+    except OSError as error:
+        raise InputError(f"cannot remove {extension.home}: {error.strerror or error}.") from error
+    base = extensions_path(environ)
+    for path in (pins_path(environ), base / ENABLEMENT, config_home(environ) / SECRETS):
+        _forget(path, extension.name)
+
+
+def set_enabled(
+    name: str, folder: Path | None, environ: Mapping[str, str], *, enabled: bool
+) -> None:
+    """Enables or disables an extension in a folder and below it; None: everywhere. Raises
+    ConfigError."""
+    scope = folder or config_home(environ).parent
+    rule = f"{str(scope).rstrip('/')}/*"
+    overrides = read_enablement(environ).get(name, [])
+    kept = [each for each in overrides if not _is_below(each.removeprefix("!"), rule)]
+    if is_enabled(kept, scope, environ) is not enabled:
+        kept.append(rule if enabled else f"!{rule}")
+    _change(
+        extensions_path(environ) / ENABLEMENT, lambda found: found | {name: {"overrides": kept}}
+    )
+
+
+def set_value(extension: Extension, variable: str, value: str, environ: Mapping[str, str]) -> None:
+    """Writes the value of a setting: a sensitive one to a private file, others to the extension's
+    .env file. Raises InputError, ConfigError."""
+    setting = next(each for each in extension.manifest.settings if each.env_var == variable)
+    if setting.sensitive:
+        before = read_secrets(environ).get(extension.name, {})
+        entry = {extension.name: {**before, variable: value}}
+        _change(config_home(environ) / SECRETS, lambda found: found | entry)
+        return
+    quote = next((each for each in "\"'`" if each not in value), None)
+    if quote is None or "\n" in value or "\r" in value or (quote == '"' and "\\" in value):
+        raise InputError("a value of several lines, or with every kind of quote, cannot be kept.")
+    new = f"{variable}={quote}{value}{quote}\n"
+
+    def changed(data: bytes) -> bytes:
+        lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        kept = [each for each in lines if each.partition("=")[0].strip() != variable]
+        return ("".join(kept) + new).encode("utf-8", "surrogateescape")
+
+    change_file(extension.home / ".env", changed, "the value was not written")
+
+
+def _is_below(pattern: str, rule: str) -> bool:
+    """True when an override is for folders that `rule` is for, too."""
+    return f"{pattern.removesuffix('*').rstrip('/')}/".startswith(rule.removesuffix("*"))
+
+
+def _metadata(installation: Installation) -> bytes:
+    found = {key: each for key, each in msgspec.to_builtins(installation).items() if each}
+    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+
+
+def _forget(path: Path, name: str) -> None:
+    if os.path.lexists(path):
+        _change(path, lambda found: {key: each for key, each in found.items() if key != name})
+
+
+def _change(path: Path, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Changes a JSON object in a file of the user's. Raises ConfigError."""
+
+    def rewritten(data: bytes) -> bytes:
+        found: dict[str, Any] = msgspec.json.decode(data or b"{}")
+        return msgspec.json.format(msgspec.json.encode(changed(found)), indent=2) + b"\n"
+
+    change_file(path, rewritten, f"{path.name} was not changed")

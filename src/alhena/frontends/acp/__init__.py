@@ -1,0 +1,1 @@
+"""Editors as clients, over the Agent Client Protocol."""

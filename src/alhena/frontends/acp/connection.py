@@ -1,0 +1,184 @@
+"""JSON-RPC over lines: requests of the client, requests to it, and notifications."""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from alhena.errors import AlhenaError
+from alhena.frontends.mcp_server.pipes import Incoming, Outgoing
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+UNKNOWN_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+NO_CREDENTIALS = -32000
+NOT_FOUND = -32002
+HIGH_WATER = 4 << 20
+"""Unwritten bytes above which `drained` waits for the client."""
+
+
+class RpcError(AlhenaError):
+    """A request that is answered with an error of this `code`."""
+
+    kind = "acp"
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The result of a request, and what to do when it is on its way."""
+
+    result: dict[str, Any]
+    then: Callable[[], None] = lambda: None
+
+
+class Service(Protocol):
+    """Answers the client."""
+
+    async def request(self, method: str, params: Any) -> Reply:
+        """Carries out a request. Raises RpcError."""
+        ...
+
+    def notification(self, method: str, params: Any) -> None:
+        """Takes a notification."""
+        ...
+
+
+class Connection:
+    """The messages from and to one client, in order. A message that is none is answered with an
+    error, and the next one is read."""
+
+    def __init__(self, reading: Incoming, writing: Outgoing, service: Service) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._service = service
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unsent: deque[bytes] = deque()
+        self._size = 0
+        self._changed = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+
+    async def run(self) -> None:
+        """Serves the client until it sends no more; what is under way then is cancelled."""
+        writing = asyncio.create_task(self._write())
+        try:
+            async for line in self._reading:
+                if line.strip():
+                    self._take(line)
+        finally:
+            for future in self._waiting.values():
+                future.cancel()
+            for task in tuple(self._tasks):
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            writing.cancel()
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Sends a notification."""
+        self._send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """Sends a request and returns its result. Raises RpcError for an error, and CancelledError
+        when the client has gone."""
+        number = next(self._numbers)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        try:
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def order(self, method: str, params: dict[str, Any]) -> None:
+        """Sends a request whose answer nobody waits for."""
+        number = next(self._numbers)
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+    async def drained(self) -> None:
+        """Returns at once, or when the client has read most of what it was sent."""
+        await self._drained.wait()
+
+    def _take(self, line: str) -> None:
+        try:
+            message = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            self._fail(None, RpcError(PARSE_ERROR, f"Parse error: {error}"))
+            return
+        if not isinstance(message, dict):
+            self._fail(None, RpcError(INVALID_REQUEST, "Invalid request: it is no object"))
+            return
+        found = cast("dict[str, Any]", message)
+        number, method = found.get("id"), found.get("method")
+        if isinstance(method, str):
+            params = found.get("params")
+            if "id" in found:
+                task = asyncio.create_task(self._answer(number, method, params))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                self._service.notification(method, params)
+        elif "result" in found or "error" in found:
+            self._settle(number, found)
+        else:
+            self._fail(number, RpcError(INVALID_REQUEST, "Invalid request: it has no method"))
+
+    def _settle(self, number: object, found: dict[str, Any]) -> None:
+        """Takes the answer to a request; one that nobody waits for any more is dropped."""
+        future = self._waiting.get(number) if isinstance(number, int) else None
+        if future is None or future.done():
+            return
+        if "error" in found:
+            future.set_exception(RpcError(INTERNAL, f"the client failed: {found['error']}"))
+        else:
+            future.set_result(found["result"])
+
+    async def _answer(self, number: Any, method: str, params: Any) -> None:
+        try:
+            reply = await self._service.request(method, params)
+        except RpcError as error:
+            self._fail(number, error)
+        except AlhenaError as error:
+            self._fail(number, RpcError(INTERNAL, str(error), {"kind": error.kind}))
+        except asyncio.CancelledError:
+            self._fail(number, RpcError(INTERNAL, "the agent ends"))
+            raise
+        else:
+            self._send({"jsonrpc": "2.0", "id": number, "result": reply.result})
+            reply.then()
+
+    def _fail(self, number: Any, error: RpcError) -> None:
+        body = {"code": error.code, "message": str(error)}
+        if error.data is not None:
+            body["data"] = error.data
+        self._send({"jsonrpc": "2.0", "id": number, "error": body})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        line = msgspec.json.encode(message) + b"\n"
+        self._unsent.append(line)
+        self._size += len(line)
+        if self._size > HIGH_WATER:
+            self._drained.clear()
+        self._changed.set()
+
+    async def _write(self) -> None:
+        while True:
+            while self._unsent:
+                line = self._unsent.popleft()
+                await self._writing.write(line.decode("utf-8"))
+                self._size -= len(line)
+                if self._size <= HIGH_WATER:
+                    self._drained.set()
+            self._changed.clear()
+            await self._changed.wait()

@@ -1,0 +1,411 @@
+"""`alhena --acp`: sessions for an editor, over standard input and output."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from alhena.config.errors import ConfigError
+from alhena.errors import AlhenaError
+from alhena.frontends.acp.connection import (
+    INTERNAL,
+    INVALID_PARAMS,
+    NO_CREDENTIALS,
+    NOT_FOUND,
+    UNKNOWN_METHOD,
+    Connection,
+    Reply,
+    RpcError,
+)
+from alhena.frontends.arguments import RunArguments
+from alhena.frontends.mcp_server.pipes import check_streams, incoming, outgoing
+from alhena.version import __version__
+
+if TYPE_CHECKING:
+    from alhena.config.effective_settings import Place
+    from alhena.frontends.acp.session import EditorSession
+    from alhena.wire.content import Content
+
+MAX_LINE = 128 << 20
+"""Bytes of a message."""
+CLOSING_S = 8.0
+"""Seconds that sessions get to end in good order."""
+AUTH_METHODS = [
+    {
+        "id": "gemini-api-key",
+        "name": "Gemini API key",
+        "description": "Set GEMINI_API_KEY in the environment of the agent.",
+    },
+    {
+        "id": "oauth-personal",
+        "name": "Google account",
+        "description": "Run `alhena auth login` in a terminal.",
+    },
+    {
+        "id": "vertex-ai",
+        "name": "Vertex AI",
+        "description": "Set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or GOOGLE_API_KEY.",
+    },
+]
+
+
+def run_acp(arguments: RunArguments) -> int:
+    """Serves the client until it has gone or a signal comes. Raises ConfigError without the
+    package of the protocol."""
+    if find_spec("acp") is None:
+        raise ConfigError("--acp needs a package.", remedy="Install it: pip install 'alhena[acp]'.")
+    check_streams("ACP")
+    asyncio.run(_serve(arguments))
+    return 0
+
+
+async def _serve(arguments: RunArguments) -> None:
+    over = asyncio.Event()
+    failures: list[AlhenaError] = []
+
+    def ended(error: AlhenaError | None) -> None:
+        failures.extend(filter(None, [error]))
+        over.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, over.set)
+    server = EditorServer(arguments)
+    with closing(incoming(ended, MAX_LINE)) as reading, closing(outgoing(ended)) as writing:
+        server.connection = Connection(reading, writing, server)
+        running = asyncio.create_task(server.connection.run())
+        stop = asyncio.create_task(over.wait())
+        await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
+        killer = loop.call_later(CLOSING_S, server.kill)
+        try:
+            await server.close()
+            running.cancel()
+            await asyncio.wait({running})
+        finally:
+            killer.cancel()
+            stop.cancel()
+    if not running.cancelled():
+        running.result()
+    if failures:
+        raise failures[0]
+
+
+class EditorServer:
+    """Answers one client. The first message is `initialize`; everything that is heavy is loaded
+    after its answer."""
+
+    connection: Connection
+
+    def __init__(self, arguments: RunArguments) -> None:
+        self._arguments = arguments
+        self._sessions: dict[str, EditorSession] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._client: dict[str, Any] = {}
+        self._schema: asyncio.Future[Any] | None = None
+        self._methods: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
+            "authenticate": ("AuthenticateRequest", self._authenticate),
+            "session/new": ("NewSessionRequest", self._new),
+            "session/load": ("LoadSessionRequest", self._load),
+            "session/resume": ("ResumeSessionRequest", self._resume),
+            "session/fork": ("ForkSessionRequest", self._fork),
+            "session/list": ("ListSessionsRequest", self._list),
+            "session/close": ("CloseSessionRequest", self._close),
+            "session/prompt": ("PromptRequest", self._prompt),
+            "session/set_mode": ("SetSessionModeRequest", self._set_mode),
+            "session/set_config_option": (
+                "SetSessionConfigOptionSelectRequest",
+                self._set_option,
+            ),
+            "session/set_model": ("", self._set_model),
+        }
+
+    async def request(self, method: str, params: Any) -> Reply:
+        """Carries out a request. Raises RpcError."""
+        if method == "initialize":
+            return self._initialize(params)
+        found = self._methods.get(method)
+        if found is None:
+            raise RpcError(UNKNOWN_METHOD, f"Method not found: {method}")
+        model, carry = found
+        await self._require(model, params)
+        return await carry(params)
+
+    def notification(self, method: str, params: Any) -> None:
+        """Takes a notification: `session/cancel`."""
+        if method == "session/cancel" and isinstance(params, dict):
+            session = self._sessions.get(str(cast("dict[str, Any]", params).get("sessionId")))
+            if session is not None:
+                session.cancel()
+
+    async def close(self) -> None:
+        """Closes every session in good order."""
+        closing_all = (session.close() for session in tuple(self._sessions.values()))
+        await asyncio.gather(*closing_all, return_exceptions=True)
+
+    def kill(self) -> None:
+        """Ends at once."""
+        for session in self._sessions.values():
+            session.runner.kill()
+        os._exit(1)
+
+    def _initialize(self, params: Any) -> Reply:
+        match params:
+            case {"protocolVersion": int()}:
+                pass
+            case _:
+                raise RpcError(INVALID_PARAMS, "Invalid params: protocolVersion is missing")
+        able = cast("dict[str, Any]", params).get("clientCapabilities")
+        self._client = cast("dict[str, Any]", able) if isinstance(able, dict) else {}
+        return Reply(
+            {
+                "protocolVersion": 1,
+                "agentInfo": {"name": "alhena", "title": "Alhena", "version": __version__},
+                "authMethods": AUTH_METHODS,
+                "agentCapabilities": {
+                    "loadSession": True,
+                    "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+                    "mcpCapabilities": {"http": True, "sse": True},
+                    "sessionCapabilities": {"list": {}, "resume": {}, "fork": {}, "close": {}},
+                },
+            },
+            self._load_rest,
+        )
+
+    def _load_rest(self) -> None:
+        if self._schema is None:
+            self._schema = asyncio.ensure_future(asyncio.to_thread(import_module, "acp.schema"))
+
+    async def _require(self, model: str, params: Any) -> None:
+        """Raises RpcError for parameters that are not those of the protocol."""
+        if not model:
+            match params:
+                case {"sessionId": str(), "modelId": str()}:
+                    return
+                case _:
+                    raise RpcError(INVALID_PARAMS, "Invalid params: sessionId and modelId")
+        self._load_rest()
+        schema = await asyncio.shield(cast("asyncio.Future[Any]", self._schema))
+        from pydantic import ValidationError
+
+        try:
+            getattr(schema, model).model_validate(params)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            where = ".".join(str(each) for each in problems[0]["loc"])
+            message = f"Invalid params: {where}: {problems[0]['msg']}"
+            data = [{"path": list(each["loc"]), "message": each["msg"]} for each in problems[:5]]
+            raise RpcError(INVALID_PARAMS, message, data) from error
+
+    async def _authenticate(self, params: dict[str, Any]) -> Reply:
+        known = {each["id"]: each for each in AUTH_METHODS}
+        method = known.get(params["methodId"])
+        if method is None:
+            raise RpcError(INVALID_PARAMS, f"Invalid params: no method {params['methodId']!r}")
+        from alhena.models.errors import CredentialsError
+        from alhena.models.providers.select import ModelChoice, choose_generator
+
+        place = self._place(os.getcwd())
+        try:
+            chosen = choose_generator(
+                ModelChoice(
+                    model=self._arguments.model or "gemini-2.5-pro",
+                    environ=place.environ,
+                    settings=place.settings,
+                    fake_responses=self._arguments.fake_responses,
+                )
+            )
+        except CredentialsError as error:
+            raise RpcError(NO_CREDENTIALS, f"{error} {method['description']}") from error
+        await chosen.generator.aclose()
+        return Reply({})
+
+    async def _new(self, params: dict[str, Any]) -> Reply:
+        session = await self._open(params)
+        return Reply({"sessionId": session.session_id, **session.state}, session.announce)
+
+    async def _load(self, params: dict[str, Any]) -> Reply:
+        session = await self._resumed(params)
+        await session.replay(await self._earlier(session))
+        return Reply(session.state, session.announce)
+
+    async def _resume(self, params: dict[str, Any]) -> Reply:
+        session = await self._resumed(params)
+        return Reply(session.state, session.announce)
+
+    async def _fork(self, params: dict[str, Any]) -> Reply:
+        found = self._sessions.get(params["sessionId"])
+        if found is not None:
+            history = found.runner.history
+        else:
+            history = await self._recorded(params["sessionId"], params["cwd"], whole=True)
+        session = await self._open(params, history=history)
+        return Reply({"sessionId": session.session_id, **session.state}, session.announce)
+
+    async def _list(self, params: dict[str, Any]) -> Reply:
+        from alhena.session.store import project_store
+
+        place = self._place(params.get("cwd") or os.getcwd())
+        store = project_store(place.environ, place.cwd)
+        found = await asyncio.to_thread(store.summaries)
+        return Reply({"sessions": [_listed(each, place.cwd) for each in reversed(found)]})
+
+    async def _close(self, params: dict[str, Any]) -> Reply:
+        session = self._session(params)
+        del self._sessions[session.session_id]
+        await session.close()
+        return Reply({})
+
+    async def _prompt(self, params: dict[str, Any]) -> Reply:
+        return Reply(await self._session(params).prompt(params["prompt"]))
+
+    async def _set_mode(self, params: dict[str, Any]) -> Reply:
+        self._session(params).switch_mode(params["modeId"])
+        return Reply({})
+
+    async def _set_option(self, params: dict[str, Any]) -> Reply:
+        session = self._session(params)
+        if params["configId"] != "model":
+            raise RpcError(INVALID_PARAMS, f"Invalid params: no option {params['configId']!r}")
+        await session.switch_model(params["value"])
+        return Reply({"configOptions": session.state["configOptions"]})
+
+    async def _set_model(self, params: dict[str, Any]) -> Reply:
+        await self._session(params).switch_model(params["modelId"])
+        return Reply({})
+
+    def _session(self, params: dict[str, Any]) -> "EditorSession":
+        session = self._sessions.get(params["sessionId"])
+        if session is None:
+            raise RpcError(INVALID_PARAMS, f"Session not found: {params['sessionId']}")
+        return session
+
+    async def _resumed(self, params: dict[str, Any]) -> "EditorSession":
+        """The session, which may be at work here. Raises RpcError."""
+        own = params["sessionId"]
+        async with self._opening.setdefault(own, asyncio.Lock()):
+            found = self._sessions.get(own)
+            if found is not None:
+                return found
+            place = self._place(params["cwd"])
+            from alhena.session.store import project_store
+
+            store = project_store(place.environ, place.cwd)
+            if not await asyncio.to_thread(os.path.exists, _path(store, own)):
+                raise RpcError(NOT_FOUND, f"Session not found: {own}")
+            return await self._open(params, resume=own)
+
+    async def _earlier(self, session: "EditorSession") -> "tuple[Content, ...] | None":
+        if not session.resumed:
+            return None
+        cwd = str(session.runner.workbench.workspace.cwd)
+        return await self._recorded(session.session_id, cwd)
+
+    async def _recorded(
+        self, session_id: str, cwd: str, *, whole: bool = False
+    ) -> "tuple[Content, ...]":
+        """The conversation of a session on disk. Raises RpcError."""
+        from alhena.session.errors import SessionError
+        from alhena.session.journal import read_session
+        from alhena.session.replay import Replay
+        from alhena.session.store import project_store
+
+        place = self._place(cwd)
+        replay = Replay()
+        path = _path(project_store(place.environ, place.cwd), session_id)
+        try:
+            await asyncio.to_thread(read_session, path, replay.feed)
+        except SessionError as error:
+            raise RpcError(NOT_FOUND, str(error)) from error
+        opening = 0 if whole or replay.header is None else replay.header.opening
+        return tuple(entry.content for entry in replay.contents[opening:])
+
+    def _place(self, cwd: str) -> "Place":
+        if not os.path.isabs(cwd) or not os.path.isdir(cwd):
+            raise RpcError(INVALID_PARAMS, f"Invalid params: cwd: there is no directory {cwd!r}")
+        from alhena.config.effective_settings import open_place
+
+        return open_place(
+            Path(cwd),
+            os.environ,
+            skip_trust=self._arguments.skip_trust,
+            extensions=self._arguments.extensions,
+        )
+
+    async def _open(
+        self,
+        params: dict[str, Any],
+        *,
+        resume: str | None = None,
+        history: "tuple[Content, ...]" = (),
+    ) -> "EditorSession":
+        """Opens a session with the servers that the client gives it. Raises RpcError."""
+        from alhena.commands.files import sources_of
+        from alhena.frontends.acp.session import EditorSession
+        from alhena.frontends.current_settings import session_options
+        from alhena.models.errors import CredentialsError
+
+        place = self._place(params["cwd"])
+        try:
+            options = session_options(self._arguments, place)
+            servers = _servers(params.get("mcpServers") or [])
+            settings = msgspec.structs.replace(
+                options.settings, mcp_servers={**options.settings.mcp_servers, **servers}
+            )
+            options = msgspec.structs.replace(
+                options, settings=settings, resume=resume, session_id=None, history=history
+            )
+            session = EditorSession(
+                options, tuple(sources_of(place)), self.connection, self._client
+            )
+            await session.open()
+        except CredentialsError as error:
+            raise RpcError(NO_CREDENTIALS, str(error), {"kind": error.kind}) from error
+        except AlhenaError as error:
+            raise RpcError(INTERNAL, str(error), {"kind": error.kind}) from error
+        self._sessions[session.session_id] = session
+        return session
+
+
+def _path(store: Any, session_id: str) -> Path:
+    """The file of a session. Raises RpcError for what can be no id."""
+    from alhena.session.records import is_session_id
+
+    if not is_session_id(session_id):
+        raise RpcError(NOT_FOUND, f"Session not found: {session_id}")
+    return store.path(session_id)
+
+
+def _listed(summary: Any, cwd: Path) -> dict[str, Any]:
+    from alhena.events import timestamp
+
+    return {
+        "sessionId": summary.session_id,
+        "cwd": str(cwd),
+        "title": summary.title,
+        "updatedAt": timestamp(int(summary.updated * 1_000_000_000)),
+    }
+
+
+def _servers(given: list[dict[str, Any]]) -> dict[str, Any]:
+    """The client's servers as entries of settings."""
+    found: dict[str, Any] = {}
+    for each in given:
+        kind = each.get("type")
+        if kind in ("http", "sse"):
+            headers = {item["name"]: item["value"] for item in each.get("headers") or ()}
+            key = "httpUrl" if kind == "http" else "url"
+            found[each["name"]] = {key: each["url"], "headers": headers}
+        elif "command" in each:
+            env = {item["name"]: item["value"] for item in each.get("env") or ()}
+            args: list[str] = each.get("args") or []
+            found[each["name"]] = {"command": each["command"], "args": args, "env": env}
+        else:
+            raise RpcError(INVALID_PARAMS, f"Invalid params: mcpServers: the type {kind!r}")
+    return found

@@ -1,0 +1,452 @@
+"""One session of a client: its prompts, questions, modes and model."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from alhena.agent.options import SessionOptions
+from alhena.agent.runner import SessionRunner
+from alhena.commands.files import Source
+from alhena.errors import AlhenaError, InputError, ModelError
+from alhena.events import Event, RunFinishedEvent
+from alhena.frontends.acp.connection import (
+    INTERNAL,
+    INVALID_PARAMS,
+    NO_CREDENTIALS,
+    Connection,
+    RpcError,
+)
+from alhena.frontends.acp.prompts import said
+from alhena.frontends.acp.updates import CallUpdates, chunk, options
+from alhena.frontends.mentions import PromptCommands, attachment, command_word
+from alhena.models.catalogue import MODELS
+from alhena.models.errors import CredentialsError
+from alhena.policy.model import ApprovalMode
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.system.errors import ProcessStartError, WriteFailureError
+from alhena.system.processes import Command, Ending
+from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.wire.content import Content, Part
+
+if TYPE_CHECKING:
+    from alhena.scheduler.states import CompletedToolCall
+
+MODES = {
+    ApprovalMode.DEFAULT: ("Default", "Prompts for approval"),
+    ApprovalMode.AUTO_EDIT: ("Auto Edit", "Auto-approves edit tools"),
+    ApprovalMode.YOLO: ("YOLO", "Auto-approves all tools"),
+    ApprovalMode.PLAN: ("Plan", "Read-only mode"),
+}
+COMMANDS = {
+    "help": "the commands of this session",
+    "memory": "what GEMINI.md files say (show, list, refresh)",
+    "tools": "the tools",
+    "policies": "the rules in effect",
+    "hooks": "the hooks of this session",
+    "agents": "agents that get tasks",
+    "skills": "skills of this session",
+    "compress": "replace the conversation so far with a summary",
+}
+ANSWER_S = 60.0
+"""Seconds that the client gets to read or write a file."""
+_ENDS = {
+    "interrupted": "cancelled",
+    "turn_limit": "max_turn_requests",
+    "token_limit": "max_tokens",
+    "time_limit": "max_turn_requests",
+    "cost_limit": "max_turn_requests",
+    "loop_detected": "max_turn_requests",
+}
+_REFUSALS = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
+
+
+class EditorSession:
+    """A session that an editor talks to; one prompt at a time, and a second one cancels the
+    first."""
+
+    def __init__(
+        self,
+        given: SessionOptions,
+        sources: tuple[Source, ...],
+        connection: Connection,
+        client: Mapping[str, Any],
+    ) -> None:
+        self._given = msgspec.structs.replace(given, approve=self.approve, interactive=True)
+        self._connection = connection
+        self._sources = sources
+        self._lock = asyncio.Lock()
+        self._questions: set[asyncio.Future[Any]] = set()
+        self._cancelled = self._busy = False
+        self._prompted = self.resumed = given.resume is not None
+        self._switching = False
+        self._terminals = client.get("terminal") is True
+        self._files = ClientFiles(self, client)
+        self.runner = SessionRunner(self._given)
+        self.commands = PromptCommands(lambda: self.runner.workbench, COMMANDS)
+
+    async def open(self) -> None:
+        """Opens the session. Raises AlhenaError."""
+        await self.runner.__aenter__()
+        bench = self.runner.workbench
+        self.session_id = self.runner.session_id
+        self.calls = CallUpdates(bench.registry, str(bench.workspace.cwd))
+        bench.workspace.terminal = (
+            ClientTerminal(self, self._connection) if self._terminals else None
+        )
+        bench.workspace.editor = self._files if self._files.any else None
+        self._opening = () if self._prompted else self.runner.history
+        bench.modes.subscribe(self._mode_changed)
+        self.commands.load(self._sources)
+
+    async def close(self) -> None:
+        """Stops what runs and closes the session."""
+        self.cancel()
+        await self.runner.__aexit__(None, None, None)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The modes and options of the session, as a client reads them."""
+        modes = self.runner.workbench.modes
+        known = [
+            {"id": mode, "name": name, "description": what}
+            for mode, (name, what) in MODES.items()
+            if mode is not ApprovalMode.YOLO or modes.allows_yolo
+        ]
+        return {
+            "modes": {"currentModeId": modes.mode, "availableModes": known},
+            "models": {
+                "currentModelId": self.runner.model,
+                "availableModels": [{"modelId": each, "name": each} for each in self._models()],
+            },
+            "configOptions": self._config_options(),
+        }
+
+    def _config_options(self) -> list[dict[str, Any]]:
+        """The model as an option."""
+        return [
+            {
+                "id": "model",
+                "name": "Model",
+                "category": "model",
+                "type": "select",
+                "currentValue": self.runner.model,
+                "options": [{"value": each, "name": each} for each in self._models()],
+            }
+        ]
+
+    def _models(self) -> list[str]:
+        return list(dict.fromkeys((self.runner.model, *(each.name for each in MODELS))))
+
+    def announce(self) -> None:
+        """Tells the client which commands there are."""
+        found = {**COMMANDS, **dict(self.commands.names())}
+        commands = [
+            {"name": name, "description": what or name, "input": {"hint": "arguments"}}
+            for name, what in found.items()
+        ]
+        self.update({"sessionUpdate": "available_commands_update", "availableCommands": commands})
+
+    def update(self, update: dict[str, Any]) -> None:
+        """Sends an update of this session."""
+        params = {"sessionId": self.session_id, "update": update}
+        self._connection.notify("session/update", params)
+
+    async def replay(self, contents: tuple[Content, ...] | None) -> None:
+        """Shows an earlier conversation, None for the one of this open session."""
+        if contents is None:
+            contents = self.runner.history[len(self._opening) :]
+        shown = CallUpdates(self.calls.registry, str(self.runner.workbench.workspace.cwd))
+        for update in shown.replayed(contents):
+            self.update(update)
+            await self._connection.drained()
+
+    def cancel(self) -> None:
+        """Ends the prompt in good order; questions about it are withdrawn."""
+        if not self._busy:
+            return
+        self._cancelled = True
+        self.runner.interrupt()
+        for question in tuple(self._questions):
+            question.cancel()
+
+    async def prompt(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Carries a prompt to its end. Raises RpcError."""
+        given = said(blocks, self.runner.workbench.workspace.cwd)
+        self.cancel()
+        async with self._lock:
+            self._busy, self._cancelled = True, False
+            try:
+                reason = await self._carry(given.text, given.attached, given.linked)
+            finally:
+                for update in self.calls.abandoned():
+                    self.update(update)
+                self._busy = False
+        return {"stopReason": "cancelled" if self._cancelled else reason}
+
+    def switch_mode(self, mode_id: str) -> None:
+        """Changes the approval mode. Raises RpcError."""
+        modes = self.runner.workbench.modes
+        known = [each["id"] for each in self.state["modes"]["availableModes"]]
+        if mode_id not in known:
+            raise RpcError(INVALID_PARAMS, f"Invalid or unavailable mode: {mode_id}")
+        self._switching = True
+        try:
+            modes.switch(ApprovalMode(mode_id))
+        finally:
+            self._switching = False
+
+    async def switch_model(self, name: str) -> None:
+        """Goes on with another model, when the prompt that runs is over. Raises RpcError."""
+        if not name.strip():
+            raise RpcError(INVALID_PARAMS, "Invalid params: the model has no name")
+        async with self._lock:
+            mode = self.runner.workbench.modes.mode
+            before = self._given
+            own = self.session_id
+            self._given = msgspec.structs.replace(
+                before,
+                model=name,
+                approval_mode=mode,
+                history=() if self._prompted else before.history,
+                resume=own if self._prompted else None,
+                session_id=None if self._prompted else own,
+            )
+            await self.runner.__aexit__(None, None, None)
+            opening = self._opening
+            try:
+                await self._reopen()
+            except AlhenaError as error:
+                self._given = msgspec.structs.replace(self._given, model=before.model)
+                await self._reopen()
+                raise RpcError(INVALID_PARAMS, str(error)) from error
+            self._opening = opening
+
+    async def _reopen(self) -> None:
+        self.runner = SessionRunner(self._given)
+        await self.open()
+
+    async def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """Asks the client for something of this session, until the prompt is cancelled. Raises
+        RpcError and CancelledError."""
+        asking = asyncio.ensure_future(
+            self._connection.ask(method, {"sessionId": self.session_id, **params})
+        )
+        self._questions.add(asking)
+        try:
+            return await asking
+        finally:
+            self._questions.discard(asking)
+            asking.cancel()
+
+    async def approve(self, request: ConfirmationRequest) -> Answer:
+        """Asks the client about a call. All but one of the offered answers refuse it."""
+        if self._cancelled:
+            return Answer.no(stop=True)
+        call, offered = self.calls.asked(request), options(request)
+        params = {"toolCall": call, "options": offered}
+        self.update({"sessionUpdate": "tool_call_update", **call})
+        question = asyncio.create_task(self.ask("session/request_permission", params))
+        try:
+            await asyncio.wait({question})
+        finally:
+            question.cancel()
+        if question.cancelled() or self._cancelled:
+            return Answer.no(stop=True)
+        if question.exception() is not None:
+            return Answer.no("The client could not ask the user.")
+        chosen = _chosen(question.result())
+        if chosen is None:
+            return Answer.no(stop=True)
+        known = [each["optionId"] for each in offered]
+        if chosen not in known or chosen == Outcome.CANCEL:
+            return Answer.no("The user rejected this call.")
+        return Answer(Outcome(chosen))
+
+    def _mode_changed(self) -> None:
+        if not self._switching:
+            mode = self.runner.workbench.modes.mode
+            self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
+
+    async def _carry(self, text: str, attached: tuple[Part, ...], linked: tuple[str, ...]) -> str:
+        try:
+            called = command_word(text)
+            if called is not None and (answer := await self._command(*called)) is not None:
+                self.update(chunk("agent_message_chunk", answer))
+                return "end_turn"
+            if called is not None and called[0] in self.commands:
+                text, more = await self.commands.filled(*called, self._call, self._warn)
+                attached = (*more, *attached)
+            if linked:
+                done = await self._call("read_many_files", {"paths": list(linked)})
+                if done is not None and not done.response.error:
+                    attached += attachment(done.response.response_parts)
+            return await self._run(text, attached)
+        except AlhenaError as error:
+            if self._cancelled:
+                return "cancelled"
+            if (ended := _ENDS.get(error.kind)) is not None:
+                self.update(chunk("agent_thought_chunk", f"{error}\n"))
+                return ended
+            raise _failed(error) from error
+
+    async def _run(self, text: str, attached: tuple[Part, ...]) -> str:
+        end: RunFinishedEvent | None = None
+        if self._cancelled:
+            return "cancelled"
+        self._prompted = True
+        run = self.runner.run(text, attached=attached, listen=lambda _session: self._hear)
+        async for event in run:
+            if self._cancelled:
+                self.runner.interrupt()
+            if isinstance(event, RunFinishedEvent):
+                end = event
+            await self._connection.drained()
+        if end is None or end.reason in ("stopped", "blocked"):
+            return "end_turn"
+        if end.finish_reason == "MAX_TOKENS":
+            return "max_tokens"
+        return "refusal" if end.finish_reason in _REFUSALS else _ENDS.get(end.reason, "end_turn")
+
+    def _hear(self, event: Event) -> None:
+        for update in self.calls.of(event):
+            self.update(update)
+
+    async def _command(self, name: str, rest: str) -> str | None:
+        """The answer to a command that needs no model; None for any other."""
+        if name == "help":
+            names = {**COMMANDS, **dict(self.commands.names())}
+            return "\n".join(f"- `/{each}`: {what}" for each, what in names.items())
+        if name not in COMMANDS:
+            return None
+        from alhena.frontends.terminal.commands import COMMANDS as CARRIED
+
+        command = next(each for each in CARRIED if each.name == name)
+        lines = await command.carry(cast("Any", _Context(self)), rest)
+        return "\n".join("".join(text for _, text in line) for line in lines)
+
+    async def _call(self, name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
+        run = self.runner.call(name, dict(args))
+        async for _event in run:
+            pass
+        return run.completed
+
+    def _warn(self, text: str) -> None:
+        self.update(chunk("agent_thought_chunk", f"Warning: {text}\n"))
+
+
+class ClientFiles:
+    """The client's files: read and written through it where it says that it can."""
+
+    def __init__(self, session: EditorSession, client: Mapping[str, Any]) -> None:
+        able = client.get("fs")
+        known = cast("dict[str, Any]", able) if isinstance(able, dict) else {}
+        self.any = bool(known.get("readTextFile") and known.get("writeTextFile"))
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+
+    def read(self, path: Path) -> str | None:
+        """The text of a file; None where the client cannot give it."""
+        match self._ask("fs/read_text_file", {"path": str(path)}):
+            case {"content": str(text)}:
+                return text
+            case _:
+                return None
+
+    def write(self, path: Path, text: str) -> None:
+        """Has the client write a file. Raises FileError."""
+        done = self._ask("fs/write_text_file", {"path": str(path), "content": text})
+        if isinstance(done, Exception):
+            raise WriteFailureError(
+                f"The editor did not write {path}: {done}", remedy="Look at the file."
+            )
+
+    def _ask(self, method: str, params: dict[str, Any]) -> Any:
+        """The client's answer, or the error instead of one."""
+        asking = asyncio.run_coroutine_threadsafe(self._session.ask(method, params), self._loop)
+        try:
+            return asking.result(ANSWER_S)
+        except (AlhenaError, CancelledError, TimeoutError) as error:
+            asking.cancel()
+            return error if isinstance(error, AlhenaError) else TimeoutError("it gave no answer")
+
+
+class ClientTerminal:
+    """Terminals of the client: one a command, released when it has ended."""
+
+    def __init__(self, session: EditorSession, connection: Connection) -> None:
+        self._session = session
+        self._connection = connection
+
+    async def run(self, command: Command, feed: Callable[[bytes], object], call_id: str) -> Ending:
+        """Runs a command to its end, passing on its output; kills it when cancelled. Raises
+        ProcessStartError."""
+        ask = self._session.ask
+        program, *args = command.argv
+        of_session = {"sessionId": self._session.session_id}
+        wanted = {"command": program, "args": args, "cwd": command.cwd}
+        creating = asyncio.ensure_future(
+            self._connection.ask("terminal/create", {**of_session, **wanted})
+        )
+        try:
+            made = await asyncio.shield(creating)
+            own = {"terminalId": str(made["terminalId"])}
+        except asyncio.CancelledError:  # the client may have made it already
+            creating.add_done_callback(self._release_late)
+            raise
+        except (RpcError, KeyError, TypeError) as error:
+            raise ProcessStartError(f"The editor opened no terminal: {error}") from error
+        shown = self._session.calls.in_terminal(call_id, own["terminalId"])
+        if shown is not None:
+            self._session.update(shown)
+        try:
+            ended = await ask("terminal/wait_for_exit", own)
+            output = await ask("terminal/output", own)
+        except RpcError as error:
+            raise ProcessStartError(f"The editor's terminal failed: {error}") from error
+        finally:
+            self._connection.order("terminal/release", {**of_session, **own})
+        feed(str(output.get("output", "")).encode())
+        code = ended.get("exitCode")
+        return Ending(pgid=0, exit_code=code, signal=None, stopped=None, background=())
+
+    def _release_late(self, creating: "asyncio.Future[Any]") -> None:
+        """Releases a terminal whose command was cancelled before the client told of it."""
+        if not creating.cancelled() and creating.exception() is None:
+            terminal = creating.result().get("terminalId")
+            params = {"sessionId": self._session.session_id, "terminalId": terminal}
+            self._connection.order("terminal/release", params)
+
+
+class _Context:
+    """The session as commands see it."""
+
+    def __init__(self, session: EditorSession) -> None:
+        self.workbench = session.runner.workbench
+        self.prompts = session.commands
+        self.identity = (session.session_id, session.runner.model)
+        self.compress = session.runner.compress
+
+
+def _chosen(result: object) -> str | None:
+    """The option in an answer; None for one that is withdrawn or makes no sense."""
+    match result:
+        case {"outcome": {"outcome": "selected", "optionId": str(option)}}:
+            return option
+        case _:
+            return None
+
+
+def _failed(error: AlhenaError) -> RpcError:
+    if isinstance(error, RpcError):
+        return error
+    data = {"kind": error.kind}
+    if isinstance(error, CredentialsError):
+        return RpcError(NO_CREDENTIALS, str(error), data)
+    if isinstance(error, InputError):
+        return RpcError(INVALID_PARAMS, str(error), data)
+    status = error.status if isinstance(error, ModelError) else None
+    return RpcError(status or INTERNAL, str(error), data)

@@ -1,0 +1,236 @@
+"""`alhena agents`: lists the agents that get tasks, shows, checks and begins definitions."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.json import encode
+
+from alhena.agent.subagents import AgentDefinition, builtin_agents
+from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parsed, sources_of
+from alhena.agent.subagents.remote import RemoteAgent
+from alhena.config.effective_settings import Place
+from alhena.config.environment import own_environment
+from alhena.config.home import agent_folders, config_home
+from alhena.display_text import one_line
+from alhena.errors import InputError, UsageError
+from alhena.frontends.current_settings import place_here, tell
+from alhena.frontends.streams import write_json, write_stdout
+from alhena.tools.names import is_declarable
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+USAGE = """\
+usage: alhena agents list [--json] [--skip-trust]
+       alhena agents show NAME [--json] [--skip-trust]
+       alhena agents validate FILE
+       alhena agents new NAME [--scope user|workspace]
+       alhena agents auth NAME [--logout]
+
+Agents get tasks from the model and work on them in a conversation of their own. They are defined in
+agents/*.toml and agents/*.md of ~/.gemini, and of .gemini in this folder if it is trusted and they
+are accepted (alhena trust).
+
+list, show: the agents with their files, and why some are not used.
+
+validate: checks a file; exit code 1 if it cannot be used.
+
+new: writes a definition to begin with; overwrites nothing.
+
+auth: signs in to a remote agent whose auth has the type oauth, in a browser.
+
+options:
+  --logout       forgets the sign-in
+  --scope        workspace: in .gemini of this folder
+  --skip-trust   this folder is trusted
+  --json         JSON instead of sentences
+"""
+_NEW = '''\
+name = "{name}"
+description = "Says what it does, and when to give it a task: the model reads this."
+tools = ["read_file", "list_directory", "glob", "search_file_content"]  # or ["*"]
+
+[prompts]
+system_prompt = """
+You ...
+"""
+
+[run]
+max_turns = 30
+timeout_mins = 10
+'''
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena agents ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    options = _options(argv)
+    if options.command == "validate":
+        return _validate(Path(options.name))
+    if options.command == "new":
+        return _new(options.name, options.scope)
+    if options.command == "auth" and options.logout:
+        return _sign_out(options.name)
+    place = place_here(skip_trust=options.skip_trust)
+    files = files_of(place)
+    if options.command == "auth":
+        return _sign_in(options.name, files)
+    if options.command == "show":
+        return _show(options.name, files, as_json=options.json)
+    tell((*files.problems, place.notice) if place.notice else files.problems)
+    return _list(files, as_json=options.json)
+
+
+def files_of(place: Place) -> AgentFiles:
+    """The agents of files that concern this folder."""
+    folders = agent_folders(
+        place.environ, place.cwd, trusted=place.trust.trusted, extensions=place.extensions
+    )
+    sources = sources_of(folders, place.environ, place.cwd)
+    taken = [agent.name for agent in builtin_agents()]
+    return AgentFiles(sources, place.settings.agents.overrides, taken)
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.arguments import Parser
+
+    parser = Parser(prog="alhena agents", add_help=False, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    for name in ("list", "show", "validate", "new", "auth"):
+        each = commands.add_parser(name, add_help=False)
+        if name != "list":
+            each.add_argument("name", metavar="FILE" if name == "validate" else "NAME")
+        if name in ("list", "show"):
+            each.add_argument("--json", action="store_true")
+        if name == "auth":
+            each.add_argument("--logout", action="store_true")
+        if name == "new":
+            each.add_argument("--scope", choices=("user", "workspace"), default="user")
+        each.add_argument("--skip-trust", action="store_true")
+        each.add_argument("-d", "--debug", action="store_true")
+    return parser.parse_args(argv)
+
+
+def _sign_in(name: str, files: AgentFiles) -> int:
+    import asyncio
+
+    from alhena.agent.subagents.oauth import sign_in
+    from alhena.frontends.cli.auth import TerminalPerson
+
+    remote = {each.name: each.definition for each in files.usable}
+    agent = remote.get(name)
+    if not isinstance(agent, RemoteAgent):
+        remedy = "`alhena agents list` names them."
+        raise UsageError(f"there is no remote agent {name!r}.", remedy=remedy)
+    asyncio.run(sign_in(agent, TerminalPerson(), own_environment(os.environ)))
+    write_stdout(f"Signed in to {one_line(name)}.\n")
+    return 0
+
+
+def _sign_out(name: str) -> int:
+    import asyncio
+
+    from alhena.agent.subagents.oauth import token_file
+
+    there = asyncio.run(token_file(os.environ).forget(name))
+    name = one_line(name)
+    write_stdout(f"Signed out of {name}.\n" if there else f"You are not signed in to {name}.\n")
+    return 0
+
+
+def _list(files: AgentFiles, *, as_json: bool) -> int:
+    builtin = [(agent, "built-in", "", "") for agent in builtin_agents()]
+    found = [(each.definition, each.source, str(each.path), each.unused) for each in files.found]
+    if as_json:
+        write_json(
+            [
+                {
+                    "name": agent.name,
+                    "description": agent.summary.description,
+                    "url": agent.summary.place or None,
+                    "kind": "remote" if isinstance(agent, RemoteAgent) else "local",
+                    "source": source,
+                    "path": path or None,
+                    "enabled": not unused,
+                }
+                for agent, source, path, unused in (*builtin, *found)
+            ]
+        )
+        return 0
+    for agent, source, path, unused in (*builtin, *found):
+        state = " (not used)" if unused else ""
+        told = agent.summary
+        write_stdout(f"{agent.name}{state}  {one_line(told.description, 200)}\n")
+        where = f"{told.place}, {path}" if told.place else path or source
+        write_stdout(f"    {one_line(where)}\n")
+    return 0
+
+
+def _show(name: str, files: AgentFiles, *, as_json: bool) -> int:
+    found: list[FoundAgent | AgentDefinition] = [
+        *(each for each in files.found if each.name == name),
+        *(each for each in builtin_agents() if each.name == name),
+    ]
+    if not found:
+        known = [each.name for each in (*files.found, *builtin_agents())]
+        raise UsageError(f"there is no agent {name!r}.", remedy=f"There are: {', '.join(known)}.")
+    first = found[0]
+    agent = first.definition if isinstance(first, FoundAgent) else first
+    facts = _facts(agent)
+    if isinstance(first, FoundAgent):
+        facts |= {"file": str(first.path)} | ({"not used": first.unused} if first.unused else {})
+    if as_json:
+        write_json(facts)
+        return 0
+    prompt = facts.pop("system_prompt", "")
+    for key, value in facts.items():
+        write_stdout(f"{key}: {value if isinstance(value, str) else encode(value).decode()}\n")
+    if prompt:
+        write_stdout(f"\n{prompt.strip()}\n")
+    return 0
+
+
+def _facts(agent: AgentDefinition | RemoteAgent) -> dict[str, Any]:
+    if isinstance(agent, RemoteAgent):
+        return {"name": agent.name, "description": agent.description, "card": agent.card}
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "tools": list(agent.tools),
+        "model": agent.model or "that of the session",
+        "temperature": agent.temperature,
+        "max_turns": agent.max_turns,
+        "timeout_mins": agent.time_limit_s / 60,
+        "output": agent.result_schema,
+        "system_prompt": agent.system_prompt,
+    }
+
+
+def _validate(path: Path) -> int:
+    where = one_line(str(path))
+    try:
+        agents, warnings = parsed(path, content(path)[0])
+    except InputError as error:
+        raise InputError(f"{where}: {error.message.rstrip('.')}.") from error
+    tell([f"{where} {each}." for each in warnings])
+    names = ", ".join(agent.name for agent in agents)
+    write_stdout(f"{where} is valid: {names}.\n")
+    return 0
+
+
+def _new(name: str, scope: str) -> int:
+    if not is_declarable(name):
+        raise UsageError(f"{name!r} is no name of an agent.", remedy="Use a-z, 0-9, - and _.")
+    home = config_home(os.environ) if scope == "user" else Path.cwd() / ".gemini"
+    path = home / "agents" / f"{name}.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(_NEW.format(name=name))
+    except FileExistsError as error:
+        raise InputError(f"{path} exists.", remedy="Choose another name, or edit it.") from error
+    write_stdout(f"{path} is written. Change it, then run `alhena agents validate {path}`.\n")
+    return 0

@@ -1,0 +1,328 @@
+"""`alhena batch`: many tasks, some at a time, with results as JSON lines."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from alhena.display_text import one_line
+from alhena.errors import InputError, UsageError
+from alhena.frontends.arguments import Parser, amount, split_list, split_tools, turns, whole
+from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from alhena.batch.engine import RunConfig
+    from alhena.batch.queue import Queue
+    from alhena.batch.tasks import Task
+
+USAGE = """\
+usage: alhena batch TASKS --out RESULTS.jsonl [options]
+       alhena batch --each-file GLOB --prompt TEMPLATE --out RESULTS.jsonl [options]
+       alhena batch resume|retry-failed DIR [options]
+       alhena batch status|cancel DIR
+       alhena batch show DIR ID
+       alhena batch report DIR [--html FILE]
+
+Runs many tasks and writes one JSON line for each. TASKS is a file of JSON lines, a CSV file, a
+folder of prompts, or - for standard input. What is known of a run is in its run directory; `resume`
+continues it after an interruption, with the same options where none are given.
+
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena batch ARGV`; returns the exit code."""
+    if not argv or "-h" in argv or "--help" in argv:
+        write_stdout(USAGE + _options().format_help().partition("\n\n")[2])
+        return 0
+    given = argv[1:]
+    match argv[0]:
+        case "status":
+            return _status(_directory(given))
+        case "cancel":
+            return _cancel(_directory(given))
+        case "report":
+            return _report(given)
+        case "show":
+            return _show(given)
+        case "resume":
+            return _again(given, failed=False)
+        case "retry-failed":
+            return _again(given, failed=True)
+        case _:
+            return _new(argv)
+
+
+def _options() -> Parser:
+    """The options of a run; None stands for one that is not given."""
+    parser = Parser(prog="alhena batch", add_help=False, allow_abbrev=False)
+    add = parser.add_argument
+    add("words", nargs="*", help=argparse.SUPPRESS)
+    add("--each-file", metavar="GLOB", help="a task for each file that matches")
+    add("--prompt", metavar="TEMPLATE", help="its prompt; {path} is the file's path")
+    add("--out", metavar="FILE", help="the results file")
+    add("--run-dir", metavar="DIR", help="the run directory (default: the results file and .run)")
+    add("--worktree", action="store_true", default=None, help="each task in its own git worktree")
+    add("--format", choices=["full", "swebench"], help="the form of the results")
+    add("--workers", type=_count, metavar="N", help="worker processes; 0 (default): none")
+    add("--lease", type=amount, metavar="SECONDS", help="lease of a worker on its task (30)")
+    add("--concurrency", type=whole, metavar="N", help="tasks at a time (8)")
+    add("--rpm", type=whole, metavar="N", help="requests a minute, of all tasks")
+    add("--tpm", type=whole, metavar="N", help="tokens a minute, of all tasks")
+    add("--total-cost", type=amount, metavar="USD", help="US dollars, of all tasks")
+    add("--total-seconds", type=amount, metavar="N", help="seconds, of all tasks")
+    add("--max-turns", type=turns, metavar="N", help="model turns of one task")
+    add("--max-tokens", type=whole, metavar="N", help="tokens of one task")
+    add("--max-seconds", type=amount, metavar="N", help="seconds of one task")
+    add("--max-cost", type=amount, metavar="USD", help="US dollars of one task")
+    add("-m", "--model", metavar="NAME", help="the model")
+    add("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
+    add("--policy", action="append", metavar="FILE", help="more policies")
+    add("--allowed-tools", action="append", metavar="TOOLS", help="tools without approval")
+    add("--include-directories", action="append", metavar="DIR", help="more workspace roots")
+    add("--skip-trust", action="store_true", default=None, help="trust the folders of the tasks")
+    add("-s", "--sandbox", action=argparse.BooleanOptionalAction, help="run commands in a sandbox")
+    add("--fake-responses", metavar="FILE", help="answer from recorded responses, each task anew")
+    add("-d", "--debug", action="store_true", help="show tracebacks")
+    return parser
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else whole(text)
+
+
+def _new(argv: list[str]) -> int:
+    from alhena.batch.engine import RunConfig
+    from alhena.batch.errors import TaskFileError
+    from alhena.batch.run import new_run
+
+    found = _options().parse_words(argv)
+    if found.out is None:
+        raise UsageError("--out is missing.", remedy="Name the results file: --out RESULTS.jsonl.")
+    cwd = current_directory()
+    try:
+        tasks = _tasks(found, cwd)
+    except TaskFileError as error:
+        for problem in error.problems:
+            write_stderr(f"{one_line(problem)}\n")
+        raise
+    out = cwd / found.out
+    config = _configured(RunConfig(out=str(out), cwd=str(cwd)), found)
+    directory = cwd / (found.run_dir or f"{found.out}.run")
+    with new_run(directory, tasks, config) as queue:
+        return _carry_out(queue, config)
+
+
+def _tasks(found: argparse.Namespace, cwd: Path) -> "list[Task]":
+    from alhena.batch.tasks import each_file, read_tasks
+
+    if found.each_file is not None:
+        if found.prompt is None or found.words:
+            raise UsageError(
+                "--each-file takes a --prompt, and no TASKS.", remedy="See alhena batch --help."
+            )
+        return each_file(found.each_file, found.prompt, cwd)
+    if len(found.words) != 1 or found.prompt is not None:
+        raise UsageError("name one source of tasks.", remedy="See alhena batch --help.")
+    return read_tasks(found.words[0], sys.stdin.buffer if sys.stdin else None, cwd)
+
+
+def _configured(config: "RunConfig", found: argparse.Namespace) -> "RunConfig":
+    """The configuration with the options that are given."""
+    from msgspec.structs import replace
+
+    names = ("concurrency", "rpm", "tpm", "total_cost", "total_seconds")
+    limits = {
+        name: getattr(found, f"max_{name}") for name in ("turns", "tokens", "seconds", "cost")
+    }
+    plain = ("worktree", "workers", "lease", "model", "approval_mode", "skip_trust", "sandbox")
+    changed: dict[str, Any] = {name: getattr(found, name) for name in plain}
+    changed |= {
+        "form": found.format,
+        "shared": replace(config.shared, **_given({name: getattr(found, name) for name in names})),
+        "limits": replace(config.limits, **_given(limits)),
+        "policy": found.policy and split_list(found.policy),
+        "allowed_tools": found.allowed_tools and split_tools(found.allowed_tools),
+        "include_directories": found.include_directories and split_list(found.include_directories),
+        "fake_responses": found.fake_responses and str(Path(found.fake_responses).absolute()),
+        "out": found.out and str(Path(found.out).absolute()),
+    }
+    return replace(config, **_given(changed))
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _again(argv: list[str], *, failed: bool) -> int:
+    from alhena.batch.overview import retry_failed
+    from alhena.batch.results import ResultsFile
+    from alhena.batch.run import config_of, old_run
+
+    found = _options().parse_words(argv)
+    if found.each_file or found.prompt or found.run_dir:
+        raise UsageError("the tasks of a run stay the same.", remedy="See alhena batch --help.")
+    with old_run(_directory(found.words)) as queue:
+        before = config_of(queue)
+        config = _configured(before, found)
+        if config != before:
+            queue.note("config", msgspec.json.encode(config))
+            for line in _changes(before, config):
+                write_stderr(f"alhena: {line}\n")
+        if failed:
+            number = retry_failed(queue)
+            ResultsFile(Path(config.out), config.form).rewrite(queue)
+            write_stderr(f"alhena: {number} tasks run again.\n")
+        return _carry_out(queue, config)
+
+
+def _changes(before: "RunConfig", after: "RunConfig") -> list[str]:
+    """The limits that a resumed run has others of."""
+    lines: list[str] = []
+    for name in ("shared", "limits"):
+        old, new = getattr(before, name), getattr(after, name)
+        for field in new.__struct_fields__:
+            was, is_ = getattr(old, field), getattr(new, field)
+            if was != is_:
+                said = "none" if was is None else f"{was:g}"
+                lines.append(f"{field.replace('_', '-')} is {is_:g} now, it was {said}.")
+    return lines
+
+
+def _carry_out(queue: "Queue", config: "RunConfig") -> int:
+    import logging
+
+    from alhena.batch.local import LocalEngine
+    from alhena.batch.progress import Progress
+    from alhena.batch.run import Head
+
+    logging.getLogger("alhena").addHandler(logging.NullHandler())  # progress is told here alone
+    engine = LocalEngine(queue, config)
+    progress = Progress(queue, write_stderr, at_terminal=is_terminal(sys.stderr))
+    head = Head(queue, config, engine, progress.feed)
+
+    async def work() -> int:
+        loop = asyncio.get_running_loop()
+
+        def interrupt(*, at_once: bool) -> None:
+            head.interrupt(at_once=at_once)
+            if not at_once:
+                write_stderr("\nalhena: starting no more tasks; again to cancel those that run.\n")
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                at_once = number != signal.SIGINT
+                loop.add_signal_handler(number, partial(interrupt, at_once=at_once))
+        ended = await head.carry_out()
+        return 1 if ended.failed or ended.cancelled else 0
+
+    try:
+        return asyncio.run(work())
+    finally:
+        progress.finish()
+
+
+def _directory(words: list[str]) -> Path:
+    if len(words) != 1:
+        raise UsageError("name the run directory.", remedy="See alhena batch --help.")
+    return current_directory() / words[0]
+
+
+def _opened(directory: Path, use: "Callable[[Queue], int]") -> int:
+    """Reads a run, which another process may be at work on."""
+    from alhena.batch.queue import Queue
+
+    queue = Queue(directory)
+    try:
+        return use(queue)
+    finally:
+        queue.close()
+
+
+def _status(directory: Path) -> int:
+    from alhena.batch.overview import counts
+
+    def show(queue: "Queue") -> int:
+        numbers = counts(queue)
+        found = msgspec.structs.asdict(numbers)
+        kinds = queue.rows(
+            "SELECT kind, count(*) FROM tasks WHERE status = 'failed' GROUP BY kind ORDER BY 2 DESC"
+        )
+        write_json({**found, "total": numbers.total, "failures": dict(kinds)})
+        return 0
+
+    return _opened(directory, show)
+
+
+def _show(words: list[str]) -> int:
+    if len(words) != 2:
+        raise UsageError("name the run directory and the id.", remedy="See alhena batch --help.")
+
+    def show(queue: "Queue") -> int:
+        found = queue.rows("SELECT spec, state, attempts, result FROM tasks WHERE id = ?", words[1])
+        if not found:
+            raise UsageError(f"no task has the id {words[1]!r}.", remedy="Check the id.")
+        spec, state, attempts, result = found[0]
+        write_json(
+            {
+                "task": msgspec.json.decode(spec),
+                "state": state,
+                "attempts": attempts,
+                "result": None if result is None else msgspec.json.decode(result),
+            }
+        )
+        return 0
+
+    return _opened(current_directory() / words[0], show)
+
+
+def _report(words: list[str]) -> int:
+    from alhena.batch.report import as_html, as_text, report_of
+
+    page = words.pop() if len(words) == 3 and words[1] == "--html" and words.pop(1) else None
+    directory = _directory(words)
+
+    def show(queue: "Queue") -> int:
+        found = report_of(queue)
+        write_stdout(as_text(found))
+        if page is not None:
+            try:
+                Path(page).write_text(as_html(found, f"Run {directory.name}"), encoding="utf-8")
+            except OSError as error:
+                raise InputError(
+                    f"cannot write {page}: {error.strerror}.", remedy="Name another file."
+                ) from error
+        return 0
+
+    return _opened(directory, show)
+
+
+def _cancel(directory: Path) -> int:
+    from alhena.batch.overview import cancel_rest
+    from alhena.batch.results import ResultsFile, TaskResult
+    from alhena.batch.run import config_of, old_run
+    from alhena.batch.worktree import remove_tree
+
+    def made(task_id: str, attempts: int) -> bytes:
+        return msgspec.json.encode(TaskResult(id=task_id, status="cancelled", attempts=attempts))
+
+    with old_run(directory) as queue:
+        number = cancel_rest(queue, made)
+        for folder in (directory / "tasks").glob("*/"):
+            remove_tree(folder, os.environ)
+        config = config_of(queue)
+        results = ResultsFile(Path(config.out), config.form)
+        results.open(queue)
+        while found := tuple(queue.ended_after(results.place)):
+            results.append(found)
+        results.close()
+    write_stdout(f"Cancelled {number} tasks.\n")
+    return 0

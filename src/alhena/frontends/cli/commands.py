@@ -1,0 +1,47 @@
+"""`alhena commands list`: the custom commands of this folder and user."""
+
+from alhena.commands.files import CustomCommands, sources_of
+from alhena.display_text import one_line
+from alhena.errors import UsageError
+from alhena.frontends.current_settings import place_here, tell
+from alhena.frontends.streams import write_json, write_stdout
+
+USAGE = """\
+usage: alhena commands list [--json] [--skip-trust]
+
+Lists the custom commands: commands/**/*.toml in ~/.gemini, and in .gemini of this folder if it is
+trusted. A file that cannot be used is listed with the reason.
+
+  --skip-trust   this folder is trusted
+  --json         JSON instead of sentences
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena commands ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    if argv[:1] != ["list"] or not {*argv[1:]} <= {"--json", "--skip-trust", "--debug", "-d"}:
+        raise UsageError("`alhena commands` takes `list`.", remedy="See alhena commands --help.")
+    place = place_here(skip_trust="--skip-trust" in argv)
+    commands = CustomCommands(sources_of(place))
+    tell((*commands.problems, place.notice) if place.notice else commands.problems)
+    if "--json" in argv:
+        write_json(
+            [
+                {
+                    "name": name,
+                    "description": commands.described(file),
+                    "source": file.source.name,
+                    "path": str(file.path),
+                }
+                for name, file in commands.files.items()
+            ]
+        )
+        return 0
+    for name, file in commands.files.items():
+        write_stdout(f"/{name}  {commands.described(file)}\n    {one_line(str(file.path))}\n")
+    if not commands.files:
+        write_stdout("There are no custom commands.\n")
+    return 0

@@ -1,0 +1,407 @@
+"""`alhena extensions`: lists, installs, updates, switches and removes extensions."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.config.environment import own_environment
+from alhena.config.extensions import (
+    FILE,
+    Extension,
+    Extensions,
+    Installation,
+    extensions_path,
+    is_allowed,
+    is_as_pinned,
+    load_extensions,
+    read_pins,
+)
+from alhena.config.settings import Settings
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError, InputError, UsageError
+from alhena.frontends.current_settings import place_here, tell
+from alhena.frontends.streams import agrees, is_terminal, write_json, write_stdout
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from alhena.extensions.contents import Contents
+
+USAGE = """\
+usage: alhena extensions list [--json]
+       alhena extensions install SOURCE [--ref REF] [--consent]
+       alhena extensions link FOLDER [--consent]
+       alhena extensions update NAME|--all [--consent]
+       alhena extensions enable NAME [--scope user|workspace] [--consent]
+       alhena extensions disable NAME [--scope user|workspace]
+       alhena extensions uninstall NAME
+       alhena extensions config NAME [VARIABLE]
+       alhena extensions new FOLDER
+       alhena extensions validate FOLDER
+
+install: copies an extension from a folder, an archive (.zip, .tar.gz) or a git URL (http, https,
+file) into ~/.gemini/extensions. What it brings is shown, and a person is asked.
+
+link: uses the files in FOLDER where they are, also after they change.
+
+update: gets an extension from its source again, and asks again.
+
+enable, disable: everywhere, or with --scope workspace in this folder and below. enable also accepts
+the files of an installed extension that have changed since.
+
+config: asks for the values of an extension's settings, or reads one from standard input. Secrets
+are kept in a file that only you can read.
+
+options:
+  --consent      installs without asking
+  --ref          a branch or tag
+  --json         JSON instead of sentences
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena extensions ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    options = _options(argv)
+    if options.command == "new":
+        return _new(Path(options.name))
+    if options.command == "validate":
+        return _validate(Path(os.path.realpath(options.name)))
+    place = place_here(told=False)
+    allowed = place.settings.security.allowed_extensions
+    installed = load_extensions(os.environ, place.cwd, None, allowed)
+    command = _Command(options, place.settings, place.cwd, installed)
+    commands: dict[str, Callable[[], int]] = {
+        "list": command.list,
+        "install": command.install,
+        "link": command.link,
+        "update": command.update,
+        "enable": command.enable,
+        "disable": command.disable,
+        "uninstall": command.uninstall,
+        "config": command.configure,
+    }
+    return commands[options.command]()
+
+
+def show_used(chosen: tuple[str, ...] | None) -> int:
+    """Carries out `alhena --list-extensions`."""
+    place = place_here(extensions=chosen)
+    if place.extensions:
+        names = "".join(f"- {each.name}\n" for each in place.extensions)
+        write_stdout(f"Installed extensions:\n{names}")
+    else:
+        write_stdout("No extensions installed.\n")
+    return 0
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.arguments import Parser
+
+    parser = Parser(prog="alhena extensions", add_help=False, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    scoped = ("enable", "disable")
+    asking = ("install", "link", "update", "enable")
+    for name in ("list", "config", "uninstall", "new", "validate", "disable", *asking):
+        each = commands.add_parser(name, add_help=False)
+        if name == "list":
+            each.add_argument("--json", action="store_true")
+        elif name == "update":
+            each.add_argument("name", metavar="NAME", nargs="?")
+            each.add_argument("--all", action="store_true")
+        else:
+            each.add_argument("name", metavar="SOURCE" if name == "install" else "NAME")
+        if name == "config":
+            each.add_argument("variable", nargs="?")
+        if name == "install":
+            each.add_argument("--ref")
+        if name in scoped:
+            each.add_argument("--scope", choices=("user", "workspace"), default="user")
+        if name in asking:
+            each.add_argument("--consent", action="store_true")
+        each.add_argument("-d", "--debug", action="store_true")
+    return parser.parse_args(argv)
+
+
+class _Command:
+    """A command that needs the installed extensions."""
+
+    def __init__(
+        self, options: "Namespace", settings: Settings, cwd: Path, installed: Extensions
+    ) -> None:
+        self._options = options
+        self._settings = settings
+        self._cwd = cwd
+        self._installed = installed
+
+    def list(self) -> int:
+        """Lists all installed extensions."""
+        tell(self._installed.problems)
+        if self._options.json:
+            write_json([_as_json(each) for each in self._installed.all])
+            return 0
+        for each in self._installed.all:
+            state = f"  (not used: {one_line(each.why)})" if each.why else ""
+            manifest = each.manifest
+            write_stdout(f"{each.name} {one_line(manifest.version)}{state}\n")
+            if manifest.description:
+                write_stdout(f"    {one_line(manifest.description, 300)}\n")
+            source = each.installation.source if each.installation else "no source"
+            kind = each.installation.type if each.installation else "a folder"
+            write_stdout(f"    {one_line(str(each.folder))} ({kind}: {one_line(source)})\n")
+        if not self._installed.all:
+            write_stdout("There are no extensions.\n")
+        return 0
+
+    def install(self) -> int:
+        """Installs an extension that is not there yet."""
+        source: str = self._options.name
+        is_git = source.partition("://")[0] in ("http", "https", "file")
+        kept = source if is_git else os.path.realpath(os.path.expanduser(source))
+        installation = Installation(
+            source=kept, type="git" if is_git else "local", ref=self._options.ref
+        )
+        return self._fetched(installation, None)
+
+    def update(self) -> int:
+        """Gets extensions from their sources again; returns 1 when one could not be."""
+        if bool(self._options.name) is bool(self._options.all):
+            raise UsageError("name one extension, or --all.")
+        if self._options.name:
+            return self._update(self._named())
+        code = 0
+        for each in self._installed.all:
+            if each.installation is None or each.linked:
+                continue
+            try:
+                self._update(each)
+            except AlhenaError as error:
+                tell([f"{each.name}: {error}"])
+                code = 1
+        return code
+
+    def _update(self, extension: Extension) -> int:
+        if extension.installation is None or extension.linked:
+            why = "it is linked" if extension.linked else "it was not installed by a command"
+            raise UsageError(f"{extension.name} has no source to update it from: {why}.")
+        moved = extension.manifest.migrated_to
+        installation = extension.installation
+        if moved:
+            installation = Installation(source=moved, type="git")
+        return self._fetched(installation, extension)
+
+    def _fetched(self, installation: Installation, old: Extension | None) -> int:
+        """Fetches an extension, asks, and puts it in its place."""
+        from alhena.config.extensions import pinned
+        from alhena.extensions.contents import Contents
+        from alhena.extensions.fetching import fetch
+        from alhena.extensions.installation import put, staging
+
+        self._require_allowed(installation)
+        with staging(extensions_path(os.environ)) as content:
+            fetch(installation.source, content, own_environment(os.environ), installation.ref)
+            if old is not None and not old.why and is_as_pinned(content, pinned(old.folder)):
+                write_stdout(f"{old.name} is up to date.\n")
+                return 0
+            brought = Contents(content, self._cwd, extensions_path(os.environ))
+            name = brought.manifest.name
+            if old is not None and name != old.name:
+                raise InputError(f"the source of {old.name} is now the extension {name}.")
+            if old is None:
+                self._require_new(name)
+            if not self._agreed(brought, f"Install {name}"):
+                return 0
+            put(content, name, installation, os.environ)
+        write_stdout(f"{name} {one_line(brought.manifest.version)} is installed.\n")
+        self._ask_for_values(name)
+        return 0
+
+    def link(self) -> int:
+        """Links an extension."""
+        from alhena.extensions.contents import Contents
+        from alhena.extensions.installation import put, staging
+
+        folder = Path(os.path.realpath(self._options.name))
+        installation = Installation(source=str(folder), type="link")
+        self._require_allowed(installation)
+        brought = Contents(folder, self._cwd)
+        name = brought.manifest.name
+        self._require_new(name)
+        if self._agreed(brought, f"Link {name}, also what it brings later"):
+            with staging(extensions_path(os.environ)) as content:
+                content.mkdir()
+                put(content, name, installation, os.environ)
+            write_stdout(f"{name} is linked.\n")
+            self._ask_for_values(name)
+        return 0
+
+    def enable(self) -> int:
+        """Enables an extension, and accepts its files if they have changed."""
+        from alhena.extensions.contents import Contents
+        from alhena.extensions.installation import accept
+
+        extension = self._named()
+        pin = read_pins(os.environ).get(extension.name)
+        changed = pin is not None and not is_as_pinned(extension.folder, pin)
+        if changed and not extension.linked:
+            brought = Contents(extension.folder, self._cwd)
+            if not self._agreed(brought, f"The files of {extension.name} have changed. Use it"):
+                return 0
+            accept(extension.name, os.environ)
+        return self._turn(extension, enabled=True)
+
+    def disable(self) -> int:
+        """Disables an extension."""
+        return self._turn(self._named(), enabled=False)
+
+    def _turn(self, extension: Extension, *, enabled: bool) -> int:
+        from alhena.extensions.installation import set_enabled
+
+        folder = self._cwd if self._options.scope == "workspace" else None
+        set_enabled(extension.name, folder, os.environ, enabled=enabled)
+        where = "" if folder is None else f" in {one_line(str(folder))}"
+        write_stdout(f"{extension.name} is {'enabled' if enabled else 'disabled'}{where}.\n")
+        return 0
+
+    def uninstall(self) -> int:
+        """Removes an extension."""
+        from alhena.extensions.installation import remove
+
+        extension = self._named()
+        remove(extension, os.environ)
+        write_stdout(f"{extension.name} is removed.\n")
+        return 0
+
+    def configure(self) -> int:
+        """Asks for the values of an extension's settings."""
+        from alhena.extensions.installation import set_value
+
+        extension = self._named()
+        wanted = self._options.variable
+        settings = extension.manifest.settings
+        found = [each for each in settings if wanted in (None, each.env_var, each.name)]
+        if not found:
+            known = ", ".join(each.env_var for each in settings) or "none"
+            raise UsageError(
+                f"{extension.name} has no setting {one_line(wanted or '')!r}.".replace(" ''", ""),
+                remedy=f"There are: {known}.",
+            )
+        at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+        if wanted is None and not at_terminal:
+            raise UsageError("nobody can be asked.", remedy="Name a VARIABLE, its value on stdin.")
+        for each in found:
+            if not at_terminal:
+                value = sys.stdin.readline().rstrip("\r\n")
+            elif each.sensitive:
+                from getpass import getpass
+
+                value = getpass(f"{each.name} ({each.env_var}, not shown): ")
+            else:
+                write_stdout(f"{each.name} ({each.env_var}): ")
+                value = sys.stdin.readline().rstrip("\r\n")
+            if value:
+                set_value(extension, each.env_var, value, os.environ)
+                write_stdout(f"{each.env_var} is set.\n")
+        return 0
+
+    def _ask_for_values(self, name: str) -> None:
+        installed = load_extensions(os.environ, self._cwd)
+        extension = next((each for each in installed.all if each.name == name), None)
+        if extension is None:
+            return
+        settings = extension.manifest.settings
+        missing = [each.env_var for each in settings if each.env_var not in extension.environ]
+        if missing:
+            write_stdout(
+                f"It needs values for {', '.join(missing)}: alhena extensions config {name}\n"
+            )
+
+    def _named(self) -> Extension:
+        """The installed extension that was named. Raises UsageError."""
+        name = self._options.name
+        for each in self._installed.all:
+            if each.name.lower() == name.lower():
+                return each
+        if any(f"the extension {one_line(name)} " in each for each in self._installed.problems):
+            tell(self._installed.problems)
+        known = ", ".join(each.name for each in self._installed.all) or "none"
+        raise UsageError(
+            f"there is no extension {one_line(name)!r}.", remedy=f"There are: {known}."
+        )
+
+    def _require_new(self, name: str) -> None:
+        if os.path.lexists(extensions_path(os.environ) / name):
+            raise InputError(
+                f"there is an extension {name} already.",
+                remedy=f"Update it (alhena extensions update {name}) or uninstall it first.",
+            )
+
+    def _require_allowed(self, installation: Installation) -> None:
+        """Raises UsageError when the settings forbid a source."""
+        security = self._settings.security
+        if security.block_git_extensions and installation.type == "git":
+            raise UsageError("security.blockGitExtensions forbids extensions from git.")
+        if not is_allowed(installation.source, security.allowed_extensions):
+            raise UsageError("security.allowedExtensions does not match that source.")
+
+    def _agreed(self, brought: "Contents", question: str) -> bool:
+        """Shows what an extension brings and asks. Raises UsageError when nobody can be asked."""
+        write_stdout("".join(f"{each}\n" for each in brought.lines))
+        tell(brought.problems)
+        question = f"Its commands run with your rights. {question}? [y/N] "
+        return agrees(question, "nothing was changed", consent=self._options.consent)
+
+
+def _as_json(extension: Extension) -> dict[str, object]:
+    manifest, installation = extension.manifest, extension.installation
+    return {
+        "name": extension.name,
+        "version": manifest.version,
+        "description": manifest.description,
+        "path": str(extension.folder),
+        "source": installation.source if installation else None,
+        "type": installation.type if installation else None,
+        "used": not extension.why,
+        "why": extension.why or None,
+    }
+
+
+def _validate(folder: Path) -> int:
+    """Says what is wrong in the extension of a folder; returns 1 when something is."""
+    from alhena.extensions.contents import Contents
+
+    brought = Contents(folder, folder)
+    write_stdout("".join(f"{each}\n" for each in brought.lines))
+    tell(brought.problems)
+    if brought.problems:
+        return 1
+    write_stdout("It is valid.\n")
+    return 0
+
+
+def _new(folder: Path) -> int:
+    """Writes a new extension into a folder that is not there yet."""
+    from alhena.config.extensions import manifest_document, manifest_of
+
+    if os.path.lexists(folder):
+        raise InputError(f"{one_line(str(folder))} exists already.", remedy="Name a new folder.")
+    name = Path(os.path.abspath(folder)).name
+    text = f'{{\n  "name": "{name}",\n  "version": "0.1.0",\n  "description": ""\n}}\n'
+    folder.mkdir(parents=True)
+    (folder / FILE).write_text(text, encoding="utf-8")
+    try:
+        manifest_of(folder, manifest_document(folder))
+    except AlhenaError:
+        (folder / FILE).unlink()
+        folder.rmdir()
+        raise
+    (folder / "GEMINI.md").write_text(f"# {name}\n", encoding="utf-8")
+    write_stdout(
+        f"{one_line(str(folder))} has a manifest and a context file. To try it: "
+        f"alhena extensions link {one_line(str(folder))}\n"
+    )
+    return 0

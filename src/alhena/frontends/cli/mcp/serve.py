@@ -1,0 +1,136 @@
+"""`alhena mcp serve`: the tools of this workspace as an MCP server on standard input and output."""
+
+import argparse
+import asyncio
+import signal
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError
+from alhena.events import Event, WarningEvent
+from alhena.frontends.arguments import Parser
+from alhena.frontends.cli.tools import add_workbench_arguments, answering_for, workbench_options
+from alhena.frontends.streams import write_stderr
+from alhena.session.records import new_session_id
+
+if TYPE_CHECKING:
+    from alhena.system.processes import ProcessGroups
+
+DESCRIPTION = "The tools of this workspace as an MCP server on standard input and output."
+LAST_WORD_S = 3.0
+"""Time a client that sends no more has to read the last answers."""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena mcp serve ARGV`; returns the exit code when the client has gone or a
+    signal has ended it."""
+    parser = Parser(prog="alhena mcp serve", description=DESCRIPTION)
+    parser.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
+    add_workbench_arguments(parser)
+    serving = Serving(parser.parse_args(argv))
+    serving.check()
+    asyncio.run(serving.serve())
+    return 0
+
+
+class Serving:
+    """One run of the server."""
+
+    def __init__(self, found: argparse.Namespace) -> None:
+        # It may well be among the servers of the settings itself, and would start itself.
+        self._options = replace(workbench_options(found), servers=False)
+        self._links = SessionLinks(
+            session_id=new_session_id(),
+            answering=answering_for(self._options, found.model),
+            emit=_warn,
+        )
+        self._bench: Workbench | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._ending = False
+        self._failure: AlhenaError | None = None
+
+    def check(self) -> None:
+        """Raises what would keep a client from being served, before it waits for that."""
+        from alhena.frontends.mcp_server.pipes import check_streams
+
+        check_streams()
+        open_workbench(self._options, self._links)
+
+    async def serve(self) -> None:
+        """Answers the client until it goes, or a signal comes. Raises what went wrong with the way
+        to it: InputError, OutputError."""
+        from alhena.system.processes import ProcessGroups
+
+        groups = ProcessGroups()
+        answering = self._answering = asyncio.create_task(self._answer(groups))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._end)
+        try:
+            await asyncio.wait({answering})
+            if not answering.cancelled():
+                answering.result()
+            if self._failure is not None:
+                raise self._failure
+        finally:
+            for leave in () if self._bench is None else self._bench.when_closed:
+                leave()
+            await groups.close()
+
+    def _end(self) -> None:
+        """Answers no more; what is under way is stopped."""
+        if self._answering is not None:
+            self._ending = True
+            self._answering.cancel()
+
+    def _say_no_more(self, failure: AlhenaError | None) -> None:
+        """There is no telling the client anything."""
+        self._failure = self._failure or failure
+        self._end()
+
+    def _hear_no_more(self, failure: AlhenaError | None) -> None:
+        """The client says nothing more, and may still read what it was told."""
+        self._failure = self._failure or failure
+        asyncio.get_running_loop().call_later(LAST_WORD_S, self._end)
+
+    async def _answer(self, groups: "ProcessGroups") -> None:
+        from anyio import BrokenResourceError, ClosedResourceError
+        from mcp.server.stdio import stdio_server
+
+        from alhena.frontends.mcp_server.pipes import incoming, outgoing
+        from alhena.frontends.mcp_server.server import ToolServer
+
+        def opened(able: bool) -> Workbench:
+            options = replace(self._options, interactive=able)
+            self._bench = open_workbench(options, self._links, groups)
+            for warning in self._bench.warnings:
+                _tell(warning)
+            return self._bench
+
+        server = ToolServer(opened, _warn).make()
+        with (
+            closing(incoming(self._hear_no_more)) as reading_from,
+            closing(outgoing(self._say_no_more)) as writing_to,
+        ):
+            streams = stdio_server(cast("Any", reading_from), cast("Any", writing_to))
+            try:
+                async with streams as (reading, writing):
+                    await server.run(reading, writing, server.create_initialization_options())
+            except* (BrokenResourceError, ClosedResourceError):
+                # What the SDK's tasks have still to say to each other when they are ended.
+                if not self._ending:
+                    raise
+
+
+def _warn(event: Event) -> None:
+    if isinstance(event, WarningEvent):
+        _tell(event.message)
+
+
+def _tell(warning: str) -> None:
+    write_stderr(f"alhena: warning: {one_line(warning)}\n")

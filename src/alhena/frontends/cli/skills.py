@@ -1,0 +1,202 @@
+"""`alhena skills`: lists skills, turns them on and off, installs and removes them."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alhena.config.environment import own_environment
+from alhena.config.home import (
+    config_home,
+    skill_folders,
+    user_settings_path,
+    workspace_settings_path,
+)
+from alhena.config.settings import load_settings
+from alhena.display_text import one_line
+from alhena.errors import InputError, UsageError
+from alhena.frontends.current_settings import place_here, tell
+from alhena.frontends.streams import agrees, write_json, write_stdout
+from alhena.skills.files import Skills
+from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+USAGE = """\
+usage: alhena skills list [--json] [--skip-trust]
+       alhena skills enable NAME [--scope user|workspace]
+       alhena skills disable NAME [--scope user|workspace]
+       alhena skills install SOURCE [--ref REF] [--scope user|workspace] [--consent]
+       alhena skills link FOLDER [--consent]
+       alhena skills uninstall NAME [--scope user|workspace]
+
+list: the skills of ~/.gemini/skills and ~/.agents/skills, and of .gemini/skills and .agents/skills
+of this folder if it is trusted.
+
+enable, disable: takes a skill out of skills.disabled of the user's settings.json (or of this
+folder's, with --scope workspace), or writes it there.
+
+install, link: copies the skills of a folder, an archive (.zip, .tar.gz) or a git URL (http, https,
+file) into ~/.gemini/skills, or has a link to a folder there.
+
+uninstall: removes a skill from there.
+
+options:
+  --scope        workspace: in .gemini of this folder
+  --consent      installs without asking
+  --skip-trust   this folder is trusted
+  --json         JSON instead of sentences
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Carries out `alhena skills ARGV`; returns the exit code."""
+    if "-h" in argv or "--help" in argv:
+        write_stdout(USAGE)
+        return 0
+    options = _options(argv)
+    if options.command in ("install", "link", "uninstall"):
+        return _change(options)
+    place = place_here(skip_trust=options.skip_trust)
+    folders = skill_folders(
+        place.environ, place.cwd, trusted=place.trust.trusted, extensions=place.extensions
+    )
+    skills = Skills(folders, place.settings.skills.disabled)
+    if options.command == "list":
+        tell((*skills.problems, place.notice) if place.notice else skills.problems)
+        return _list(skills, as_json=options.json)
+    disabled = options.command == "disable"
+    if disabled and options.name not in skills.all:
+        known = ", ".join(skills.all) or "none"
+        raise UsageError(f"there is no skill {options.name!r}.", remedy=f"There are: {known}.")
+    user = options.scope == "user"
+    file = user_settings_path(os.environ) if user else workspace_settings_path(place.cwd)
+    set_disabled(options.name, file, disabled=disabled)
+    write_stdout(f"{one_line(options.name)} is {options.command}d.\n")
+    return 0
+
+
+def _options(argv: list[str]) -> "Namespace":
+    from alhena.frontends.arguments import Parser
+
+    parser = Parser(prog="alhena skills", add_help=False, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    for name in ("list", "enable", "disable", "install", "link", "uninstall"):
+        each = commands.add_parser(name, add_help=False)
+        if name == "list":
+            each.add_argument("--json", action="store_true")
+        else:
+            each.add_argument("name", metavar="NAME")
+            scopes = ("user",) if name == "link" else ("user", "workspace")
+            each.add_argument("--scope", choices=scopes, default="user")
+        if name in ("install", "link"):
+            each.add_argument("--consent", action="store_true")
+            each.add_argument("--ref")
+        each.add_argument("--skip-trust", action="store_true")
+        each.add_argument("-d", "--debug", action="store_true")
+    return parser.parse_args(argv)
+
+
+def _list(skills: Skills, *, as_json: bool) -> int:
+    active = skills.active
+    if as_json:
+        write_json(
+            [
+                {
+                    "name": name,
+                    "description": skill.description,
+                    "source": skill.source,
+                    "path": str(skill.path),
+                    "enabled": name in active,
+                }
+                for name, skill in skills.all.items()
+            ]
+        )
+        return 0
+    for name, skill in skills.all.items():
+        state = "" if name in active else " (disabled)"
+        place = one_line(str(skill.path))
+        write_stdout(f"{name}{state}  {skill.description}\n    {place}\n")
+    if not skills.all:
+        write_stdout("There are no skills.\n")
+    return 0
+
+
+def _change(options: "Namespace") -> int:
+    """Installs, links or removes skills."""
+    home = config_home(os.environ)
+    base = home if options.scope == "user" else current_directory() / ".gemini"
+    folder = base / "skills"
+    if options.command == "uninstall":
+        _remove(options.name, folder)
+    elif options.command == "link":
+        top = Path(os.path.realpath(options.name))
+        _place(top, folder, options, link=True)
+    else:
+        from alhena.extensions.fetching import fetch
+        from alhena.extensions.installation import staging
+
+        with staging(base) as top:
+            fetch(options.name, top, own_environment(os.environ), options.ref)
+            _place(top, folder, options, link=False)
+    return 0
+
+
+def _place(top: Path, folder: Path, options: "Namespace", *, link: bool) -> None:
+    """Moves or links the skills in `top` into a folder, if a person agrees. Raises InputError,
+    UsageError."""
+    skills = Skills([("workspace", top)])
+    tell(skills.problems)
+    if not skills.all:
+        raise InputError(f"there is no skill in {one_line(options.name)}.")
+    for name, skill in skills.all.items():
+        write_stdout(f"{name}  {skill.description}\n")
+        if os.path.lexists(folder / name):
+            raise InputError(
+                f"there is a skill {name} in {one_line(str(folder))}.",
+                remedy=f"Remove it first: alhena skills uninstall {name}.",
+            )
+    question = "A model can follow their instructions. Install them? [y/N] "
+    if not agrees(question, "nothing was installed", consent=options.consent):
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, skill in skills.all.items():
+        if link:
+            (folder / name).symlink_to(skill.folder)
+        else:
+            skill.folder.rename(folder / name)
+        write_stdout(f"{name} is installed.\n")
+
+
+def _remove(name: str, folder: Path) -> None:
+    """Removes a skill, or the link to it, from a folder. Raises UsageError."""
+    skills = Skills([("user", folder)] if folder.is_dir() else [])
+    skill = skills.all.get(name)
+    if skill is None or skill.path.parent == folder:
+        known = ", ".join(skills.all) or "none"
+        raise UsageError(f"there is no skill {name!r} in {folder}.", remedy=f"There are: {known}.")
+    if skill.path.parent.is_symlink():
+        skill.path.parent.unlink()
+    else:
+        from shutil import rmtree
+
+        rmtree(skill.path.parent)
+    write_stdout(f"{one_line(name)} is removed.\n")
+
+
+def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
+    """Writes `skills.disabled` with the skill in it, or not; the rest of the file stays as it is.
+    Raises ConfigError."""
+    from alhena.config.jsonc import with_value
+    from alhena.frontends.files import change_json
+
+    before = load_settings(file).skills.disabled
+    names = [each for each in before if each.lower() != name.lower()]
+    names += [name] if disabled else []
+    if names != list(before):
+        change_json(
+            file,
+            lambda text: with_value(text, ("skills", "disabled"), names),
+            "the settings were not changed",
+            remedy='Write "skills": {"disabled": [...]} there yourself.',
+        )

@@ -1,0 +1,255 @@
+"""Model objects of programs: agents share them, and with them their connections."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+from msgspec.structs import replace
+
+from alhena.config.errors import ConfigError
+from alhena.config.settings import AuthSettings, SecuritySettings, Settings
+from alhena.models.auth_type import AuthType
+from alhena.models.catalogue import ANTHROPIC, OPENAI, default_model
+from alhena.models.errors import CredentialsError
+from alhena.models.providers.select import (
+    RECORDINGS,
+    ChosenGenerator,
+    ModelChoice,
+    choose_generator,
+    is_demo,
+)
+from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
+
+
+class SharedModel(RetryingGenerator):
+    """A model that many agents may use at the same time, over one pool of connections.
+
+        async with Gemini("gemini-2.5-flash") as model:
+            agents = [Agent(model), Agent(model)]
+
+    Whoever makes it closes it. Failed requests are retried, as those of named models are. `name` is
+    the model's name, with the prefix of its service if it has one.
+    """
+
+    _WITHOUT_CREDENTIALS: ClassVar[str | None] = None
+    """The remedy for absent credentials."""
+
+    def __init__(self, choice: ModelChoice) -> None:
+        retry = choice.retry or RetryPolicy()
+        try:
+            chosen = choose_generator(replace(choice, retry=None))
+        except CredentialsError as error:
+            error.remedy = self._WITHOUT_CREDENTIALS or error.remedy
+            if not RECORDINGS:
+                raise
+
+            def absent(missing: CredentialsError = error) -> ChosenGenerator:
+                raise missing
+
+            chosen = RECORDINGS[-1].generator(absent, choice.model, os.getcwd())
+        super().__init__(chosen.generator, retry)
+        self.name = choice.model
+        self.chosen = replace(chosen, generator=self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        """Closes the connections."""
+        await self.aclose()
+
+
+class Gemini(SharedModel):
+    """A model of the Gemini API, with the key of GEMINI_API_KEY unless `api_key` is given; at
+    `base_url`, GOOGLE_GEMINI_BASE_URL or Google's address. Raises ConfigError, CredentialsError and
+    TypeError."""
+
+    _WITHOUT_CREDENTIALS = "Pass api_key, or set GEMINI_API_KEY."
+
+    def __init__(
+        self, name: str, *, api_key: str | None = None, base_url: str | None = None
+    ) -> None:
+        environ = _environ({"GEMINI_API_KEY": _key(api_key)})
+        super().__init__(
+            ModelChoice(
+                model=_own_name(name),
+                environ=environ,
+                settings=_settings(AuthType.API_KEY),
+                base_url=_text("base_url", base_url),
+            )
+        )
+
+
+class Vertex(SharedModel):
+    """A Gemini model of Vertex AI, of a project at a location with Application Default Credentials,
+    or with an express `api_key`. What is not given is that of GOOGLE_CLOUD_PROJECT,
+    GOOGLE_CLOUD_LOCATION and GOOGLE_API_KEY. Raises ConfigError, CredentialsError and TypeError."""
+
+    _WITHOUT_CREDENTIALS = "Pass project and location, or api_key."
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        project: str | None = None,
+        location: str | None = None,
+        api_key: str | None = None,
+    ) -> None:
+        if api_key is not None and (project or location):
+            raise ConfigError(
+                "api_key excludes project and location.", remedy="Pass one or the other."
+            )
+        given = {
+            "GOOGLE_CLOUD_PROJECT": _text("project", project),
+            "GOOGLE_CLOUD_LOCATION": _text("location", location),
+            "GOOGLE_API_KEY": "" if project or location else _key(api_key),
+        }
+        try:
+            super().__init__(
+                ModelChoice(
+                    model=_own_name(name),
+                    environ=_environ(given),
+                    settings=_settings(AuthType.VERTEX),
+                )
+            )
+        except ConfigError as error:
+            if location is None or "GOOGLE_CLOUD_LOCATION" not in error.message:
+                raise
+            raise ConfigError(
+                f"location is no location of Vertex AI: {location[:40]!r}.",
+                remedy="Pass a region such as us-central1, or global, us or eu.",
+            ) from error
+
+
+class CodeAssist(SharedModel):
+    """A Gemini model for the Google account of `alhena auth login`, with the company's `project` if
+    the account needs one. Raises ConfigError, CredentialsError and TypeError."""
+
+    def __init__(self, name: str, *, project: str | None = None) -> None:
+        from alhena.agent.opening import private_files
+
+        environ = _environ({"GOOGLE_CLOUD_PROJECT": _text("project", project)})
+        super().__init__(
+            ModelChoice(
+                model=_own_name(name),
+                environ=environ,
+                settings=_settings(AuthType.LOGIN),
+                private_files=partial(private_files, environ),
+            )
+        )
+
+
+class OpenAICompatible(SharedModel):
+    """A model of OpenAI, or of a server with the same API at `base_url` (Ollama, llama.cpp, vLLM,
+    …; "http://localhost:11434/v1"). What is not given is that of OPENAI_API_KEY and
+    OPENAI_BASE_URL; a server of this machine needs no key. Raises ConfigError, CredentialsError and
+    TypeError."""
+
+    _WITHOUT_CREDENTIALS = "Pass api_key, or set OPENAI_API_KEY."
+
+    def __init__(
+        self, name: str, *, api_key: str | None = None, base_url: str | None = None
+    ) -> None:
+        super().__init__(
+            ModelChoice(
+                model=_with_prefix(OPENAI, name),
+                environ=_environ({"OPENAI_API_KEY": _key(api_key)}),
+                base_url=_text("base_url", base_url),
+            )
+        )
+
+
+class Anthropic(SharedModel):
+    """A model of Anthropic, or of a server with the same API at `base_url`. What is not given is
+    that of ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL. Raises ConfigError, CredentialsError and
+    TypeError."""
+
+    _WITHOUT_CREDENTIALS = "Pass api_key, or set ANTHROPIC_API_KEY."
+
+    def __init__(
+        self, name: str, *, api_key: str | None = None, base_url: str | None = None
+    ) -> None:
+        given = {"ANTHROPIC_API_KEY": _key(api_key)}
+        if api_key is not None:
+            given["ANTHROPIC_AUTH_TOKEN"] = ""
+        super().__init__(
+            ModelChoice(
+                model=_with_prefix(ANTHROPIC, name),
+                environ=_environ(given),
+                base_url=_text("base_url", base_url),
+            )
+        )
+
+
+class Recorded(SharedModel):
+    """Gives the answers of a file in order, whatever is asked: one that `alhena.testing.record` or
+    `alhena --record-responses` has written. `name` is the model's name for the agent. Raises
+    RecordingError."""
+
+    def __init__(self, path: str | PathLike[str], *, name: str | None = None) -> None:
+        super().__init__(
+            ModelChoice(
+                model=name or default_model(),
+                environ={},
+                fake_responses=os.fspath(path),
+                retry=REPLAY,
+            )
+        )
+
+
+def _settings(kind: AuthType) -> Settings:
+    return Settings(security=SecuritySettings(auth=AuthSettings(selected_type=kind)))
+
+
+def _environ(given: Mapping[str, str | None]) -> dict[str, str]:
+    """The environment of the process with the values that were given."""
+    return {**os.environ, **{name: text for name, text in given.items() if text is not None}}
+
+
+def _text(argument: str, value: Any) -> str | None:
+    """An optional argument. Raises TypeError unless it is text, ConfigError for an empty one."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{argument} has to be text, not {type(value).__name__}")
+    if value is not None and not value.strip():
+        raise ConfigError(f"{argument} is empty.", remedy="Pass a value, or leave it out.")
+    return value
+
+
+def _key(api_key: Any) -> str | None:
+    from alhena.wire.json_values import is_token
+
+    key = _text("api_key", api_key)
+    if key is not None and not is_token(key.strip()):
+        raise ConfigError(
+            "api_key holds blanks, line breaks or characters that no key has.",
+            remedy="Copy the key again.",
+        )
+    return key
+
+
+def _own_name(name: Any) -> str:
+    """The name of a model of Google's."""
+    text = _name(name)
+    if is_demo(text) or text.startswith((OPENAI, ANTHROPIC)):
+        raise ConfigError(
+            f"{text!r} names no Gemini model.",
+            remedy='Pass a name such as "gemini-2.5-flash"; OpenAICompatible and Anthropic are '
+            "for models of other services.",
+        )
+    return text
+
+
+def _with_prefix(prefix: str, name: Any) -> str:
+    return prefix + _name(name).removeprefix(prefix)
+
+
+def _name(name: Any) -> str:
+    text = _text("name", name)
+    if text is None:
+        raise TypeError("name has to be text: the name of the model")
+    return text

@@ -1,1 +1,0 @@
-"""Code Assist: models for users who sign in with a Google account."""

@@ -1,0 +1,391 @@
+"""Models served by Anthropic's Messages API, or by a compatible server."""
+
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from msgspec.structs import replace
+
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, endpoint_from
+from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, foreign_name
+from alhena.models.errors import RequestRejectedError
+from alhena.models.providers.foreign import (
+    answer_chunks,
+    decode_object,
+    foreign_key,
+    ids_for_calls,
+    unreadable,
+)
+from alhena.models.service import FixedAccess, HttpService
+from alhena.wire.conformance.repair import without_idle_calling
+from alhena.wire.content import MODEL, USER, Content, Part
+from alhena.wire.dialects import anthropic
+from alhena.wire.dialects.anthropic.writing import answer_form
+from alhena.wire.dialects.conversation import (
+    DialectRequest,
+    ToolNames,
+    answer_schema,
+    service_names,
+    thinking_budget,
+)
+from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.results import is_formed, with_form_in_words
+from alhena.wire.dialects.signatures import is_foreign
+from alhena.wire.encode import EncodedContent
+from alhena.wire.encoded import encode_value
+from alhena.wire.errors import DecodeError
+from alhena.wire.json_values import as_object
+from alhena.wire.request import (
+    FunctionCallingMode,
+    GenerateContentConfig,
+    GenerateContentRequest,
+    GenerationConfig,
+    ThinkingConfig,
+)
+from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+
+EMPTY = "[a message without words]"
+"""Replaces a user message that would be empty."""
+_LEAST_BUDGET = 1024
+"""Minimum thinking budget in tokens."""
+_WINDOW = 200_000
+"""Known context window of Claude models in tokens, prompt and answer together."""
+_BYTES_PER_TOKEN = 3
+_MARGIN = 64
+"""Tolerance for differing token counts."""
+_BESIDE = re.compile(r"exceed context limit: (?P<used>\d+) \+ \d+ > (?P<most>\d+)")
+_LEAST_TOP_P = 0.95
+"""Minimum top_p with thinking."""
+
+
+def own_thoughts(content: Content) -> Content:
+    """Removes thoughts and signatures that are not the service's own. A thought arrives in pieces,
+    the last one signed; it is sent back as one."""
+    if content.role != MODEL:
+        return content
+    parts: list[Part] = []
+    thought = ""
+    for part in content.parts:
+        if not part.thought:
+            parts.append(replace(part, thought_signature=None))
+            thought = ""
+            continue
+        thought += part.text or ""
+        if part.thought_signature:
+            if is_foreign(part.thought_signature):
+                parts.append(replace(part, text=thought))
+            thought = ""
+    return Content(role=MODEL, parts=tuple(part for part in parts if part != Part(text="")))
+
+
+def without_blanks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Removes text blocks with only white space, for which the service rejects the whole request,
+    and answers left empty by that."""
+    made: list[dict[str, Any]] = []
+    for message in messages:
+        blocks = [_worded(block) for block in message["content"] if not _is_blank(block)]
+        if not blocks and message["role"] == "user":
+            blocks = [{"type": "text", "text": EMPTY}]
+        if made and made[-1]["role"] == message["role"]:
+            made[-1]["content"] += blocks
+        elif blocks:
+            made.append({**message, "content": blocks})
+    return made
+
+
+def _worded(block: dict[str, Any]) -> dict[str, Any]:
+    if block["type"] != "tool_result":
+        return block
+    return {**block, "content": [one for one in block["content"] if not _is_blank(one)]}
+
+
+def _is_blank(block: dict[str, Any]) -> bool:
+    return block["type"] == "text" and not block["text"].strip()
+
+
+def room_left(config: GenerateContentConfig, error: RequestRejectedError) -> int | None:
+    """Remaining output tokens, if the service rejected a request for too many; None for other
+    errors, and for an explicit limit."""
+    found = _BESIDE.search(error.message.replace(",", ""))
+    if found is None or (config.generation_config and config.generation_config.max_output_tokens):
+        return None
+    left = int(found["most"]) - int(found["used"]) - _MARGIN
+    return left if left >= _LEAST_BUDGET else None
+
+
+def likely_room(request: GenerateContentRequest) -> int:
+    """Conservative estimate of the output tokens left beside a prompt, from its size."""
+    size = sum(entry.size for entry in request.contents) + len(encode_value(request.config))
+    return max(LEAST_OUTPUT, _WINDOW - size // _BYTES_PER_TOKEN)
+
+
+def accepted(
+    config: GenerateContentConfig, contents: tuple[Content, ...], info: ClaudeInfo, room: int
+) -> GenerateContentConfig:
+    """Adapts the config to the service: no thinking with a forced tool or after calls without their
+    own thoughts, thinking budgets within bounds, output within the model's limit, no conflicting
+    sampling parameters, no tool choice without tools. An unsupported schema is described in words.
+    An output limit is always set, by default at most `room`."""
+    if is_formed(config):
+        config = _formed(config, info)
+    config = without_idle_calling(config)
+    made = config.generation_config or GenerationConfig()
+    made = replace(made, thinking_config=_thinking(config, contents, info))
+    return replace(config, generation_config=_sampled(_limited(made, info, room)))
+
+
+def _formed(config: GenerateContentConfig, info: ClaudeInfo) -> GenerateContentConfig:
+    """Adapts the answer format: as the service supports it, else described in words."""
+    given = config.generation_config or GenerationConfig()
+    schema = answer_schema(given)
+    form = answer_form(schema) if schema is not None and info.schemas else None
+    if form is None:
+        return with_form_in_words(config)
+    made = replace(given, response_schema=None, response_json_schema=form)
+    return replace(config, generation_config=made)
+
+
+def _thinking(
+    config: GenerateContentConfig, contents: tuple[Content, ...], info: ClaudeInfo
+) -> ThinkingConfig | None:
+    given = config.generation_config.thinking_config if config.generation_config else None
+    budget = thinking_budget(given)
+    if given is None or budget is None or not info.thinks:
+        return None
+    if budget and (_is_forced(config) or _lost_thought(contents)):
+        return None
+    return replace(given, thinking_budget=budget, thinking_level=None)
+
+
+def _is_forced(config: GenerateContentConfig) -> bool:
+    calling = config.tool_config.function_calling_config if config.tool_config else None
+    return calling is not None and calling.mode is FunctionCallingMode.ANY
+
+
+def _limited(config: GenerationConfig, info: ClaudeInfo, room: int) -> GenerationConfig:
+    """Sets an output limit within the model's, and a valid thinking budget within it; no thinking
+    without room for the minimum. A default limit grows by the budget as far as there is room;
+    thinking gets half of a smaller one."""
+    budget = config.thinking_config.thinking_budget if config.thinking_config else None
+    thinks = budget is not None and budget > 0
+    budget = max(budget, _LEAST_BUDGET) if budget is not None and thinks else 0
+    limit = config.max_output_tokens or info.default_output + budget
+    if not config.max_output_tokens and limit > room:
+        limit, budget = room, min(budget, room // 2)
+    limit = min(limit, info.most_output or limit)
+    config = replace(config, max_output_tokens=limit)
+    if config.thinking_config is None or not thinks:
+        return config
+    if limit <= _LEAST_BUDGET or budget < _LEAST_BUDGET:
+        return replace(config, thinking_config=None)
+    thinking = replace(config.thinking_config, thinking_budget=min(budget, limit - 1))
+    return replace(config, thinking_config=thinking)
+
+
+def _sampled(config: GenerationConfig) -> GenerationConfig:
+    """Reduces conflicting sampling parameters to the first one, within the service's bounds; with
+    thinking only to values the service allows."""
+    temperature, top_p, top_k = config.temperature, config.top_p, config.top_k
+    if temperature is not None:
+        temperature = min(temperature, 1.0)
+    if config.thinking_config is not None and config.thinking_config.thinking_budget:
+        temperature = 1.0 if temperature == 1.0 else None
+        top_p = top_p if top_p is not None and top_p >= _LEAST_TOP_P else None
+        top_k = None
+    if temperature is not None:
+        top_p = None
+    return replace(config, temperature=temperature, top_p=top_p, top_k=top_k)
+
+
+def _lost_thought(contents: tuple[Content, ...]) -> bool:
+    """True when a step of the current turn has calls but does not begin with a thought."""
+    for content in reversed(contents):
+        if content.role == USER:
+            if not any(part.function_response for part in content.parts):
+                return False
+        elif content.parts and not content.parts[0].thought:
+            return True
+    return False
+
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+KEY_PAGE = "https://console.anthropic.com/settings/keys"
+MESSAGES = "/v1/messages"
+
+_DONE = b"[DONE]"
+
+
+class AnthropicApi:
+    """A ContentGenerator. Model names may have the prefix `anthropic:`.
+
+    Only thoughts signed by this service are sent back; it rejects other signatures. After a call of
+    the current turn lost its thought, the next request disables thinking, which the service would
+    reject. Nothing is opened before the first request.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        key: str = "",
+        *,
+        bearer: str = "",
+        environ: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        """`bearer`: a token sent instead of, or beside, the key."""
+        access = {"x-api-key": key} if key else {}
+        if bearer:
+            access["authorization"] = f"Bearer {bearer}"
+        self.endpoint = endpoint
+        self._new_id = ids_for_calls()
+        self._http = HttpService(
+            endpoint,
+            FixedAccess(access, f"Set ANTHROPIC_API_KEY to a valid key ({KEY_PAGE})."),
+            environ=environ,
+            timeouts=timeouts,
+            headers={"anthropic-version": VERSION},
+        )
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """Returns the whole answer."""
+        names = _names(request)
+        try:
+            answer = await self._asked(request, names)
+        except RequestRejectedError as error:
+            room = room_left(request.config, error)
+            if room is None:
+                raise
+            answer = await self._asked(request, names, room)
+        try:
+            return anthropic.read_response(answer, names, self._new_id)
+        except DialectError as error:
+            raise unreadable(error) from error
+
+    async def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """Yields the answer in chunks. Raises StreamCutError when the stream ends before the
+        answer. A default output limit is lowered when the service reports less room."""
+        room: int | None = None
+        while True:
+            try:
+                async with aclosing(self._streamed(request, room)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+            except RequestRejectedError as error:
+                again, room = room is None, room_left(request.config, error)
+                if room is None or not again:
+                    raise
+            else:
+                return
+
+    async def _streamed(
+        self, request: GenerateContentRequest, room: int | None
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        names = _names(request)
+        # Before the stream starts: a DialectError of the request is not an error of the answer.
+        body = encode_value(self._body(request, names, stream=True, room=room))
+        events = self._http.events(
+            MESSAGES, foreign_name(request.model), lambda: body, _decode_event
+        )
+        chunks = answer_chunks(
+            events,
+            anthropic.EventReader(names, self._new_id),
+            self.endpoint.place,
+            is_last=_is_last,
+            is_whole=_is_end,
+        )
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        """Counts the tokens of the contents through the service."""
+        request = GenerateContentRequest(model=model, contents=tuple(contents))
+        body = self._body(request, _names(request), stream=False)
+        told = encode_value({"model": body["model"], "messages": body["messages"]})
+        path = f"{MESSAGES}/count_tokens"
+        answer = await self._http.ask(path, foreign_name(model), told, decode_object)
+        tokens = answer.get("input_tokens")
+        if not isinstance(tokens, int):
+            raise DecodeError("the answer holds no number of tokens.")
+        return tokens
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """Always raises RequestRejectedError: the service has no embeddings."""
+        del contents, model
+        raise RequestRejectedError(
+            "this service computes no embeddings.", remedy="Use the Gemini API for them."
+        )
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _asked(
+        self, request: GenerateContentRequest, names: ToolNames, room: int | None = None
+    ) -> dict[str, Any]:
+        body = encode_value(self._body(request, names, stream=False, room=room))
+        return await self._http.ask(MESSAGES, foreign_name(request.model), body, decode_object)
+
+    def _body(
+        self,
+        request: GenerateContentRequest,
+        names: ToolNames,
+        *,
+        stream: bool,
+        room: int | None = None,
+    ) -> dict[str, Any]:
+        """`room`: the known number of output tokens left beside the prompt."""
+        room = likely_room(request) if room is None else room
+        model = foreign_name(request.model)
+        contents = tuple(own_thoughts(entry.content) for entry in request.contents)
+        asked = DialectRequest(
+            model=model,
+            contents=tuple(content for content in contents if content.parts),
+            config=accepted(request.config, contents, claude_info(model), room),
+            stream=stream,
+            names=names,
+        )
+        body = anthropic.write_request(asked, new_id=self._new_id)
+        return body | {"messages": without_blanks(body["messages"])}
+
+
+def anthropic_from(environ: Mapping[str, str], base_url: str | None = None) -> AnthropicApi:
+    """Builds the service from the environment, at `base_url` if given.
+
+    Reads ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN (a bearer token), proxies
+    and certificates. Raises ConfigError or CredentialsError.
+    """
+    endpoint = endpoint_from(environ, "ANTHROPIC_BASE_URL", DEFAULT_BASE_URL, base_url)
+    token = environ.get("ANTHROPIC_AUTH_TOKEN", "").strip()
+    if token:
+        token = foreign_key(environ, "ANTHROPIC_AUTH_TOKEN", endpoint, KEY_PAGE)
+    key = environ.get("ANTHROPIC_API_KEY", "").strip()
+    if key or not token:
+        key = foreign_key(environ, "ANTHROPIC_API_KEY", endpoint, KEY_PAGE)
+    return AnthropicApi(endpoint, key, bearer=token, environ=environ)
+
+
+def _decode_event(payload: bytes) -> dict[str, Any] | None:
+    """Decodes an event; None for the end marker of other services."""
+    return None if payload.strip() == _DONE else decode_object(payload)
+
+
+def _is_last(event: dict[str, Any] | None) -> bool:
+    return event is None or event.get("type") == "message_stop"
+
+
+def _is_end(event: dict[str, Any] | None) -> bool:
+    """True for the event that ends the answer; none of its content follows."""
+    said = as_object((event or {}).get("delta")) or {}
+    return (event or {}).get("type") == "message_delta" and bool(said.get("stop_reason"))
+
+
+def _names(request: GenerateContentRequest) -> ToolNames:
+    return service_names(request.config, (entry.content for entry in request.contents))

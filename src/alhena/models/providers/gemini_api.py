@@ -1,0 +1,131 @@
+"""The Gemini API with an API key (WIRE-03)."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+
+import msgspec
+
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, endpoint_from, parse_headers
+from alhena.models.service import FixedAccess, HttpService, model_path, parse_version
+from alhena.models.status import KEY_REMEDY
+from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
+from alhena.wire.encode import (
+    EncodedContent,
+    encode_count_tokens,
+    encode_embed,
+    request_body,
+)
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+
+DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
+DEFAULT_API_VERSION = "v1beta"
+
+
+class GeminiService(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of the API and the credentials. `headers` are added to every request, by
+    lower-case name. The repr shows neither the key nor header values."""
+
+    api_key: str
+    endpoint: Endpoint
+    version: str = DEFAULT_API_VERSION
+    bearer: bool = False
+    headers: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"GeminiService({self.endpoint.place}{self.endpoint.prefix}/{self.version})"
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The headers with the key."""
+        shown = {"x-goog-api-key": self.api_key}
+        if self.bearer and self.api_key:
+            shown["authorization"] = f"Bearer {self.api_key}"
+        return shown
+
+
+def service_from(
+    environ: Mapping[str, str], api_key: str, base_url: str | None = None
+) -> GeminiService:
+    """Builds the service from the environment, at `base_url` if given.
+
+    Reads GOOGLE_GEMINI_BASE_URL, GOOGLE_GENAI_API_VERSION, GEMINI_CLI_CUSTOM_HEADERS and
+    GEMINI_API_KEY_AUTH_MECHANISM; raises ConfigError for an invalid value.
+    """
+    version = environ.get("GOOGLE_GENAI_API_VERSION", "").strip() or DEFAULT_API_VERSION
+    custom = environ.get("GEMINI_CLI_CUSTOM_HEADERS", "")
+    return GeminiService(
+        api_key=api_key,
+        endpoint=endpoint_from(environ, "GOOGLE_GEMINI_BASE_URL", DEFAULT_BASE_URL, base_url),
+        version=parse_version(version, "GOOGLE_GENAI_API_VERSION"),
+        bearer=wants_bearer(environ),
+        headers=parse_headers(custom, "GEMINI_CLI_CUSTOM_HEADERS"),
+    )
+
+
+def wants_bearer(environ: Mapping[str, str]) -> bool:
+    """True when GEMINI_API_KEY_AUTH_MECHANISM asks for the key as a bearer token too."""
+    return environ.get("GEMINI_API_KEY_AUTH_MECHANISM", "").strip().lower() == "bearer"
+
+
+class GeminiApi:
+    """Answers requests over HTTP. `environ` supplies proxies and certificates.
+
+    Opens nothing before the first request. Requests may run concurrently; successive ones share a
+    connection.
+    """
+
+    def __init__(
+        self,
+        service: GeminiService,
+        *,
+        environ: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._version = service.version
+        self._http = HttpService(
+            service.endpoint,
+            FixedAccess(service.credentials, KEY_REMEDY),
+            environ=environ,
+            timeouts=timeouts,
+            headers=service.headers,
+        )
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """Returns the whole answer."""
+        path = self._path(request.model, "generateContent")
+        return await self._http.ask(path, request.model, request_body(request), decode_response)
+
+    def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """Yields the answer in chunks.
+
+        A stream that ends regularly without a finish reason yields the received chunks; `chat`
+        decides if that is an answer. Raises StreamCutError when the connection, or the JSON of the
+        last event, ends too early, and SseError when the body is not an event stream.
+        """
+        path = self._path(request.model, "streamGenerateContent") + "?alt=sse"
+        return self._http.events(
+            path, request.model, lambda: request_body(request), decode_response
+        )
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        """Counts the tokens of the contents for this model."""
+        path = self._path(model, "countTokens")
+        body = encode_count_tokens(contents)
+        return (await self._http.ask(path, model, body, decode_count_tokens)).total_tokens
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """Returns one vector per content."""
+        path = self._path(model, "batchEmbedContents")
+        return await self._http.ask(path, model, encode_embed(contents, model), decode_embed)
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    def _path(self, model: str, method: str) -> str:
+        return f"/{self._version}/{model_path(model)}:{method}"

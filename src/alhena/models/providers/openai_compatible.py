@@ -1,0 +1,185 @@
+"""Models of OpenAI-compatible servers: OpenAI, Ollama, llama.cpp, vLLM and others."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from alhena.http.client import Timeouts
+from alhena.http.endpoint import Endpoint, endpoint_from, is_header_value
+from alhena.models.catalogue import foreign_name
+from alhena.models.errors import CredentialsError
+from alhena.models.providers.foreign import (
+    answer_chunks,
+    decode_object,
+    foreign_key,
+    ids_for_calls,
+    unreadable,
+)
+from alhena.models.service import FixedAccess, HttpService
+from alhena.wire.content import Content
+from alhena.wire.dialects import openai
+from alhena.wire.dialects.conversation import DialectRequest, ToolNames, service_names
+from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.results import beside_results
+from alhena.wire.encode import EncodedContent
+from alhena.wire.encoded import encode_value
+from alhena.wire.errors import DecodeError
+from alhena.wire.json_values import as_array, as_object
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import EmbedContentResponse, Embedding, GenerateContentResponse
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+KEY_PAGE = "https://platform.openai.com/api-keys"
+
+_BYTES_PER_TOKEN = 4
+_OWN_HOSTS = ("openai.com", "openai.azure.com")
+_ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
+_DONE = b"[DONE]"
+
+
+class OpenAiCompatible:
+    """A ContentGenerator. Model names may have the prefix `openai:`.
+
+    Thoughts of earlier answers are dropped, media in tool results follow them: most servers reject
+    either. Opens nothing before the first request.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        key: str = "",
+        *,
+        environ: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        access = {"authorization": f"Bearer {key}"} if key else {}
+        self.endpoint = endpoint
+        self._new_id = ids_for_calls()
+        self._http = HttpService(
+            endpoint,
+            FixedAccess(access, f"Set OPENAI_API_KEY to a valid key ({KEY_PAGE})."),
+            environ=environ,
+            timeouts=timeouts,
+            headers=headers,
+        )
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """Returns the whole answer."""
+        model = foreign_name(request.model)
+        names = _names(request)
+        body = self._body(request, names, stream=False)
+        answer = await self._http.ask("/chat/completions", model, body, decode_object)
+        try:
+            return openai.read_response(answer, names, self._new_id)
+        except DialectError as error:
+            raise unreadable(error) from error
+
+    async def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """Yields the answer in chunks, with calls in the last one. Raises StreamCutError when the
+        stream ends before the answer."""
+        names = _names(request)
+        body = self._body(request, names, stream=True)  # its errors are not an answer's
+        events = self._http.events(
+            "/chat/completions", foreign_name(request.model), lambda: body, _decode_event
+        )
+        chunks = answer_chunks(
+            events,
+            openai.EventReader(names, self._new_id),
+            self.endpoint.place,
+            is_last=lambda event: event is None,
+            is_whole=_is_end,
+        )
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
+        """Estimates by size: the dialect has no counting method."""
+        del model
+        return -(-sum(map(len, contents)) // _BYTES_PER_TOKEN)
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """Returns one vector per content, from its text."""
+        name = foreign_name(model)
+        texts = [_text(entry.content) for entry in contents]
+        body = encode_value({"model": name, "input": texts})
+        answer = await self._http.ask("/embeddings", name, body, decode_object)
+        found = [as_object(item) or {} for item in as_array(answer.get("data")) or ()]
+        try:
+            found.sort(key=lambda item: int(item.get("index", 0)))
+            vectors = [msgspec.convert(item.get("embedding"), tuple[float, ...]) for item in found]
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            raise DecodeError(f"the answer holds no vectors: {error}.") from error
+        if len(vectors) != len(texts):
+            raise DecodeError(f"the answer holds {len(vectors)} vectors for {len(texts)} texts.")
+        return EmbedContentResponse(embeddings=tuple(Embedding(values=one) for one in vectors))
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    def _body(self, request: GenerateContentRequest, names: ToolNames, *, stream: bool) -> bytes:
+        contents = (_without_thoughts(entry.content) for entry in request.contents)
+        asked = DialectRequest(
+            model=foreign_name(request.model),
+            contents=beside_results([content for content in contents if content.parts]),
+            config=request.config,
+            stream=stream,
+            include_usage=stream,
+            names=names,
+        )
+        body = openai.write_request(asked, new_id=self._new_id)
+        if not self.endpoint.host.endswith(_OWN_HOSTS) and "max_completion_tokens" in body:
+            # Other servers know the older name.
+            body["max_tokens"] = body.pop("max_completion_tokens")
+        return encode_value(body)
+
+
+def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> OpenAiCompatible:
+    """Builds the client from the environment, for `base_url` if given.
+
+    Reads OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID and OPENAI_PROJECT_ID, proxies and
+    certificates. Raises ConfigError or CredentialsError.
+    """
+    endpoint = endpoint_from(environ, "OPENAI_BASE_URL", DEFAULT_BASE_URL, base_url)
+    key = foreign_key(environ, "OPENAI_API_KEY", endpoint, KEY_PAGE)
+    headers: dict[str, str] = {}
+    for variable, name in _ACCOUNT.items():
+        value = environ.get(variable, "").strip()
+        if not is_header_value(value):
+            raise CredentialsError(
+                f"{variable} holds characters that no header can.", remedy="Correct or unset it."
+            )
+        if value:
+            headers[name] = value
+    return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
+
+
+def _names(request: GenerateContentRequest) -> ToolNames:
+    return service_names(request.config, (entry.content for entry in request.contents))
+
+
+def _without_thoughts(content: Content) -> Content:
+    parts = tuple(part for part in content.parts if not part.thought)
+    return content if len(parts) == len(content.parts) else Content(role=content.role, parts=parts)
+
+
+def _decode_event(payload: bytes) -> dict[str, Any] | None:
+    """Decodes an event; None for the end marker."""
+    return None if payload.strip() == _DONE else decode_object(payload)
+
+
+def _is_end(event: dict[str, Any] | None) -> bool:
+    choices = as_array((event or {}).get("choices")) or ()
+    return any((as_object(choice) or {}).get("finish_reason") for choice in choices)
+
+
+def _text(content: Content) -> str:
+    return "\n".join(part.text for part in content.parts if part.text)

@@ -1,0 +1,307 @@
+"""Selects the generator of a session."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+import msgspec
+
+from alhena.config.settings import Settings
+from alhena.models.auth_type import AuthType, auth_type
+from alhena.models.catalogue import ANTHROPIC, OPENAI
+from alhena.models.errors import CredentialsError
+from alhena.models.generator import ContentGenerator
+from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
+from alhena.values import Value
+
+if TYPE_CHECKING:
+    from alhena.http.endpoint import Endpoint
+    from alhena.models.auth.store import PrivateFiles
+
+DEMO = "demo"
+_DEMO_NAMES = (DEMO, "rehearsal")  # the latter is an older name
+KEY_PAGE = "https://aistudio.google.com/apikey"
+
+_KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The inputs of the choice. `is_terminal`: a person sees the output. `retry`: the retry limits;
+    None: no retries. `private_files` gives the files of the Google account's login; without it
+    there is none. `tell` receives messages for a person during requests. `installation_id` gives
+    the random id of this installation, sent if the settings allow it. `base_url`: address of the
+    Gemini API or a service of another dialect, instead of the environment's.
+
+    The repr does not show the environment, which contains the key.
+    """
+
+    model: str
+    environ: Mapping[str, str]
+    settings: Settings = Settings()
+    fake_responses: str | None = None
+    fake_strict: bool = True
+    record_responses: str | None = None
+    is_terminal: bool = False
+    retry: RetryPolicy | None = None
+    private_files: Callable[[], "PrivateFiles"] | None = None
+    tell: Callable[[str], None] | None = None
+    installation_id: Callable[[], str] | None = None
+    base_url: str | None = None
+
+    def __repr__(self) -> str:
+        return f"ModelChoice(model={self.model!r}, is_terminal={self.is_terminal})"
+
+
+class ChosenGenerator(Value, frozen=True, kw_only=True):
+    """The generator, its model name, and notices for a person. `auth_type` is the authentication
+    type of `security.auth.selectedType`; None if none is needed. `speaks_gemini`: any Gemini model
+    may be requested, not only this one. `owned`: the session closes the generator."""
+
+    generator: ContentGenerator
+    model: str
+    speaks_gemini: bool = True
+    notices: tuple[str, ...] = ()
+    auth_type: str | None = None
+    owned: bool = True
+
+
+class Recording(Protocol):
+    """Stands between all sessions and their generators while a program records or replays."""
+
+    def generator(
+        self, choose: Callable[[], ChosenGenerator], model: str, cwd: str
+    ) -> ChosenGenerator:
+        """The generator of a session in the directory `cwd` instead of the one that `choose`
+        returns."""
+        ...
+
+
+RECORDINGS: list[Recording] = []
+"""The recordings and replays of this process; the last one holds."""
+
+
+def choose_generator(choice: ModelChoice) -> ChosenGenerator:
+    """Selects the generator of a session.
+
+    In this order: recorded responses; the demo model by its name; a service of another dialect by
+    the prefix of the model's name (`openai:`, `anthropic:`); the transport selected by the settings
+    or the environment (`auth_type`); the demo model for a person at a terminal. Raises
+    CredentialsError when none is available, ConfigError or RecordingError for invalid values.
+    """
+    chosen = _choose(choice)
+    generator = chosen.generator
+    if choice.record_responses is not None:
+        from alhena.models.providers.recorded import Recorder
+
+        generator = Recorder(generator, choice.record_responses)
+    if choice.retry is not None and chosen.model != DEMO:
+        policy = choice.retry if choice.fake_responses is None else REPLAY
+        generator = RetryingGenerator(generator, policy)
+    return msgspec.structs.replace(chosen, generator=generator)
+
+
+def _choose(choice: ModelChoice) -> ChosenGenerator:
+    if choice.fake_responses is not None:
+        from alhena.models.providers.recorded import RecordedGenerator
+
+        recorded = RecordedGenerator(choice.fake_responses, strict=choice.fake_strict)
+        return ChosenGenerator(generator=recorded, model=choice.model)
+    if is_demo(choice.model):
+        return _demo()
+    if choice.model.startswith((OPENAI, ANTHROPIC)):
+        return _foreign(choice)
+    auth = choice.settings.security.auth
+    kind = auth_type(auth, choice.environ)
+    match kind:
+        case AuthType.API_KEY | AuthType.GATEWAY:
+            return _gemini_api(choice, kind)
+        case AuthType.VERTEX:
+            return _vertex(choice)
+        case AuthType.LOGIN | AuthType.COMPUTE | AuthType.CLOUD_SHELL:
+            return _code_assist(choice, kind)
+        case None:
+            return _without_credentials(choice)
+        case _:
+            assert_never(kind)
+
+
+def _foreign(choice: ModelChoice) -> ChosenGenerator:
+    """A model of another service."""
+    enforced = choice.settings.security.auth.enforced_type
+    if enforced:
+        raise CredentialsError(
+            f"The enforced authentication type is '{enforced}'; a model of another service is "
+            "not signed in to in that way.",
+            remedy="Choose a Gemini model; security.auth.enforcedType allows no other.",
+        )
+    service, _, name = choice.model.partition(":")
+    if not name.strip():
+        raise CredentialsError(
+            f"{choice.model!r} names no model.", remedy=f"Name one, such as {service}:NAME."
+        )
+    if choice.model.startswith(OPENAI):
+        from alhena.models.providers.openai_compatible import openai_from
+
+        generator = openai_from(choice.environ, choice.base_url)
+    else:
+        from alhena.models.providers.anthropic_api import anthropic_from
+
+        generator = anthropic_from(choice.environ, choice.base_url)
+    return ChosenGenerator(
+        generator=generator,
+        model=choice.model,
+        speaks_gemini=False,
+        notices=_unencrypted(generator.endpoint, "the API key"),
+    )
+
+
+def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
+    if choice.is_terminal:
+        notice = (
+            "No API key found. Demo mode: answers come from fixed rules, not a model. "
+            f"Set GEMINI_API_KEY ({KEY_PAGE}) for real answers."
+        )
+        return _demo(notice)
+    raise CredentialsError(
+        "no credentials: GEMINI_API_KEY is not set.",
+        remedy=(
+            f"Set it ({KEY_PAGE}), or GOOGLE_GENAI_USE_VERTEXAI=true or "
+            "GOOGLE_GENAI_USE_GCA=true for Vertex AI or a Google account, or answer without a "
+            f"model by --model {DEMO} or --fake-responses FILE."
+        ),
+    )
+
+
+def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIABLES) -> str:
+    """The key in the first of `variables` that is set, stripped; "" for none.
+
+    Raises CredentialsError, which does not quote it, when the key does not fit in a header.
+    """
+    from alhena.wire.json_values import is_token
+
+    for variable in variables:
+        key = environ.get(variable, "").strip()
+        if not key:
+            continue
+        if not is_token(key):
+            raise CredentialsError(
+                f"{variable} holds blanks, line breaks or characters that no key has.",
+                remedy=f"Copy the key again ({KEY_PAGE}).",
+            )
+        return key
+    return ""
+
+
+def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
+    from alhena.models.providers.gemini_api import GeminiApi, service_from
+
+    key = api_key(choice.environ)
+    based = bool(choice.base_url or choice.environ.get("GOOGLE_GEMINI_BASE_URL", "").strip())
+    if kind is AuthType.GATEWAY and not based:
+        raise CredentialsError(
+            "A gateway is selected, and GOOGLE_GEMINI_BASE_URL does not say where it is.",
+            remedy="Set it to the gateway's address, or change security.auth.selectedType.",
+        )
+    if not (key or based or choice.settings.security.auth.use_external):
+        raise CredentialsError(
+            "When using Gemini API, you must specify the GEMINI_API_KEY environment variable.",
+            remedy=f"Set it ({KEY_PAGE}), or change security.auth.selectedType.",
+        )
+    service = service_from(choice.environ, key, choice.base_url)
+    if named := _installation(choice):
+        service = msgspec.structs.replace(service, headers={**named, **service.headers})
+    generator: ContentGenerator = GeminiApi(service, environ=choice.environ)
+    if based:
+        generator = _of_either_form(generator, choice)
+    return ChosenGenerator(
+        generator=generator,
+        model=choice.model,
+        notices=_unencrypted(service.endpoint, "the API key"),
+        auth_type=AuthType.API_KEY if key else AuthType.GATEWAY,
+    )
+
+
+def _vertex(choice: ModelChoice) -> ChosenGenerator:
+    from alhena.models.providers.vertex import vertex_from
+
+    settings = choice.settings
+    key = api_key(choice.environ, ("GOOGLE_API_KEY",))
+    generator = vertex_from(
+        choice.environ,
+        key,
+        external=settings.security.auth.use_external,
+        headers={**settings.billing.vertex_ai.headers, **_installation(choice)},
+    )
+    return ChosenGenerator(
+        generator=_of_either_form(generator, choice),
+        model=choice.model,
+        notices=_unencrypted(generator.endpoint, "the credentials"),
+        auth_type=AuthType.VERTEX,
+    )
+
+
+def _code_assist(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
+    from alhena.models.providers.code_assist import for_login, for_machine
+
+    environ, oauth = choice.environ, choice.settings.security.auth.oauth
+    try:
+        if kind is AuthType.LOGIN:
+            files = choice.private_files() if choice.private_files is not None else None
+            generator = for_login(environ, files, oauth, tell=choice.tell)
+        else:
+            generator = for_machine(environ, tell=choice.tell)
+    except CredentialsError as error:
+        error.remedy = " ".join(filter(None, (error.remedy, _key_instead(choice))))
+        raise
+    return ChosenGenerator(
+        generator=_of_either_form(generator, choice),
+        model=choice.model,
+        notices=_unencrypted(generator.endpoint, "the access token"),
+        auth_type=kind,
+    )
+
+
+def _of_either_form(generator: ContentGenerator, choice: ModelChoice) -> ContentGenerator:
+    """Wraps services that may only know the older form of declarations."""
+    from alhena.models.providers.older_schemas import OlderSchemas
+
+    return OlderSchemas(generator, choice.tell)
+
+
+def _key_instead(choice: ModelChoice) -> str:
+    """Explains the use of a set but unused key; "" without one."""
+    if not choice.environ.get("GEMINI_API_KEY", "").strip():
+        return ""
+    if choice.settings.security.auth.selected_type:
+        how = 'set security.auth.selectedType of settings.json to "gemini-api-key"'
+    else:
+        how = "unset GOOGLE_GENAI_USE_GCA"
+    return f"To use GEMINI_API_KEY instead, {how}."
+
+
+def _installation(choice: ModelChoice) -> dict[str, str]:
+    """The header that identifies this installation, if usage statistics are on."""
+    if choice.installation_id is None or not choice.settings.privacy.usage_statistics_enabled:
+        return {}
+    return {"x-gemini-api-privileged-user-id": choice.installation_id()}
+
+
+def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
+    """A warning about an address that is neither encrypted nor local."""
+    from alhena.http.endpoint import is_loopback
+
+    if endpoint.secure or is_loopback(endpoint.host):
+        return ()
+    return (f"Requests to {endpoint.place} go unencrypted, with {what} and your files.",)
+
+
+def is_demo(model: str) -> bool:
+    """True for the demo model's names."""
+    return model in _DEMO_NAMES
+
+
+def _demo(*notices: str) -> ChosenGenerator:
+    from alhena.models.providers.demo import DemoGenerator
+
+    return ChosenGenerator(
+        generator=DemoGenerator(), model=DEMO, speaks_gemini=False, notices=notices
+    )

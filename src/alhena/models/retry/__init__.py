@@ -1,1 +1,0 @@
-"""Retries of failed requests: classification, backoff and limits."""

@@ -1,0 +1,1 @@
+"""Skills: instructions in SKILL.md files that a model can ask for."""

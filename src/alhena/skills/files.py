@@ -1,0 +1,157 @@
+"""Files of skills: finds them, reads names and descriptions first, instructions when asked for."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError, InputError
+from alhena.system.files import read_whole
+from alhena.system.workspace import is_within
+
+FILE = "SKILL.md"
+MAX_BYTES = 1_000_000
+MAX_SKILLS = 500
+"""Maximum entries looked at in one folder of skills."""
+MAX_NAME, MAX_DESCRIPTION = 100, 1_000
+_HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_KEY = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_UNNAMED = re.compile(r"[:\\/<>*?\"|\s\x00-\x1f\x7f-\x9f]")
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill. `path` is its SKILL.md, `source` "user", "workspace" or the
+    name of an extension."""
+
+    name: str
+    description: str
+    source: str
+    path: Path
+
+    @property
+    def folder(self) -> Path:
+        """The real folder of the skill."""
+        return Path(os.path.realpath(self.path)).parent
+
+    def instructions(self) -> str:
+        """The text of the file behind its front matter. Raises InputError."""
+        return _parsed(self.path)[1]
+
+
+class Skills:
+    """The skills of some folders, each with its source; a later one overrides an earlier one of the
+    same name. `disabled` are names of skills not to use. `problems` name the files not used."""
+
+    def __init__(self, folders: Iterable[tuple[str, Path]], disabled: Iterable[str] = ()) -> None:
+        self._folders = tuple(folders)
+        self.disabled = frozenset(name.lower() for name in disabled)
+        self.reload()
+
+    def reload(self) -> None:
+        """Finds the skills, as they are now."""
+        self.problems: list[str] = []
+        self.all: dict[str, Skill] = {}
+        for source, folder in self._folders:
+            for skill in self._found(source, folder):
+                other = self.all.get(skill.name)
+                if other is not None:
+                    self._problem(other.path, f"is not used: {skill.path} has the same name")
+                self.all[skill.name] = skill
+
+    @property
+    def active(self) -> dict[str, Skill]:
+        """The skills that are not disabled, by name."""
+        found = self.all.items()
+        return {name: skill for name, skill in found if name.lower() not in self.disabled}
+
+    def _found(self, source: str, folder: Path) -> Iterator[Skill]:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError as error:
+            self._problem(folder, f"cannot be read: {error.strerror}")
+            return
+        if len(names) > MAX_SKILLS:
+            self._problem(folder, f"has more than {MAX_SKILLS} entries: the rest is not used")
+        top = os.path.realpath(folder)
+        for path in (folder / FILE, *(folder / name / FILE for name in names[:MAX_SKILLS])):
+            if not os.path.isfile(path):
+                continue
+            if source != "user" and not is_within(os.path.realpath(path), top):
+                self._problem(path, "is not used: it is a link out of its folder")
+                continue
+            try:
+                head, _ = _parsed(path)
+                yield _skill(head, source, path)
+            except InputError as error:
+                self._problem(path, f"is not used: {error.message}")
+
+    def _problem(self, path: Path, text: str) -> None:
+        self.problems.append(f"skill {one_line(str(path))} {one_line(text).rstrip('.')}.")
+
+
+def _skill(head: dict[str, str], source: str, path: Path) -> Skill:
+    for key in ("name", "description"):
+        if not head.get(key):
+            raise InputError(f"its front matter has no {key}")
+    name = _UNNAMED.sub("-", head["name"])[:MAX_NAME]
+    description = one_line(head["description"], MAX_DESCRIPTION)
+    return Skill(name=name, description=description, source=source, path=path)
+
+
+def _parsed(path: Path) -> tuple[dict[str, str], str]:
+    """The front matter and the rest of a file. Raises InputError."""
+    try:
+        data, _ = read_whole(Path(os.path.realpath(path)), MAX_BYTES)
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"not valid UTF-8 (at line {line})") from error
+    except AlhenaError as error:
+        raise InputError(str(error)) from error
+    found = _HEAD.match(text)
+    if found is None:
+        raise InputError("it does not begin with front matter between two lines of ---")
+    return front_matter(found[1]), text[found.end() :].strip()
+
+
+def front_matter(text: str) -> dict[str, str]:
+    """The texts at the top of a YAML front matter: plain, quoted, or in indented lines. Other
+    values (lists, objects) are left out. Raises InputError, which names the line."""
+    found: dict[str, str] = {}
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        line, start = lines[at].rstrip(), at
+        at += 1
+        if not line or line.startswith("#"):
+            continue
+        match = _KEY.match(line)
+        if match is None:
+            raise InputError(f"no key and value at line {start + 2}")
+        more: list[str] = []
+        while at < len(lines) and (not lines[at].strip() or lines[at][0] in " \t"):
+            more.append(lines[at].strip())
+            at += 1
+        found[match[1]] = _value((match[2] or "").strip(), more, start + 2)
+    return found
+
+
+def _value(first: str, more: list[str], line: int) -> str:
+    """The text of a value: what stands behind its key, and the indented lines below it."""
+    if first[:1] in ("|", ">"):
+        return ("\n" if first[0] == "|" else " ").join(more).strip()
+    text = " ".join(part for part in (first, *more) if part)
+    if text[:1] not in ("'", '"'):
+        return re.sub(r"(^|\s)#.*", "", text).strip()
+    if len(text) < 2 or text[-1] != text[0]:
+        raise InputError(f"a quote without end at line {line}")
+    if text[0] == "'":
+        return text[1:-1].replace("''", "'")
+    try:
+        return str(json.loads(text))
+    except ValueError as error:
+        raise InputError(f"no valid text in double quotes at line {line}") from error

@@ -1,0 +1,242 @@
+"""Spans of a session, by the GenAI conventions of OpenTelemetry: a prompt, its turns, and in them
+requests to models, tool calls, hooks and subagents."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ApiResponseEvent,
+    ConfirmationRequestEvent,
+    ErrorEvent,
+    Event,
+    HookCallEvent,
+    RunFinishedEvent,
+    RunStartedEvent,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    ToolCallUpdateEvent,
+)
+from alhena.telemetry.records import first_word
+
+SCOPE = "alhena"
+PROVIDER = "gcp.gen_ai"
+_OPERATION = "gen_ai.operation.name"
+_CONVERSATION = "gen_ai.conversation.id"
+_ERROR = "error.type"
+_DELEGATES = frozenset({"delegate_to_agent", "invoke_agent"})
+_PROPAGATOR = TraceContextTextMapPropagator()
+
+
+class Spans:
+    """Makes the spans of a session from its events. Subscribe `feed` to them.
+
+    A prompt is a child of the span that is current where it is given, or of TRACEPARENT in
+    `environ`; without either it is a root.
+    """
+
+    def __init__(self, tracer: Tracer, session_id: str, environ: Mapping[str, str]) -> None:
+        self._tracer = tracer
+        self._session_id = session_id
+        carrier = {name: environ.get(name.upper(), "") for name in ("traceparent", "tracestate")}
+        self._outer = _PROPAGATOR.extract(carrier)
+        self._prompt: Span | None = None
+        self._turn: Span | None = None
+        self._answered = False
+        self._chats: dict[tuple[str, str], Span] = {}
+        self._tools: dict[str, Span] = {}
+        self._asked: set[str] = set()
+        self._agents: dict[str, Span] = {}
+
+    def traceparent(self, call_id: str) -> str:
+        """The W3C context of a running call, "" for none."""
+        span = self._tools.get(call_id)
+        carrier: dict[str, str] = {}
+        if span is not None:
+            _PROPAGATOR.inject(carrier, trace.set_span_in_context(span))
+        return carrier.get("traceparent", "")
+
+    def feed(self, event: Event) -> None:
+        """Takes an event. Never waits."""
+        match event:
+            case RunStartedEvent():
+                self._start_prompt(event)
+            case ApiRequestEvent():
+                self._start_chat(event)
+            case ApiResponseEvent() | ApiErrorEvent():
+                self._end_chat(event)
+            case ToolCallRequestEvent():
+                self._start_tool(event)
+            case ConfirmationRequestEvent() | ToolCallUpdateEvent():
+                self._wait(event)
+            case ToolCallResponseEvent():
+                self._end_tool(event)
+            case HookCallEvent():
+                self._hook(event)
+            case ErrorEvent():
+                _fail(self._prompt, event.error_type, event.message)
+            case RunFinishedEvent():
+                self.close(event.reason)
+            case _:
+                pass
+
+    def close(self, reason: str = "interrupted") -> None:
+        """Ends all spans; those of work that was cut short are errors."""
+        for span in (*self._chats.values(), *self._tools.values(), *self._agents.values()):
+            _fail(span, "cancelled", "")
+            span.end()
+        for open_spans in (self._chats, self._tools, self._agents):
+            open_spans.clear()
+        self._asked.clear()
+        if self._turn is not None:
+            self._turn.end()
+        if self._prompt is not None:
+            self._prompt.set_attribute("alhena.finish_reason", reason)
+            if reason not in {"done", "stopped", "blocked", "error"}:
+                _fail(self._prompt, reason, "")
+            self._prompt.end()
+        self._prompt = self._turn = None
+
+    def _start_prompt(self, event: RunStartedEvent) -> None:
+        current = get_current()
+        inherits = trace.get_current_span(current).get_span_context().is_valid
+        self._prompt = self._started(
+            "invoke_agent",
+            current if inherits else self._outer,
+            {_OPERATION: "invoke_agent", "gen_ai.agent.name": SCOPE} | _of_model(event.model),
+        )
+
+    def _start_chat(self, event: ApiRequestEvent) -> None:
+        if event.role == "main" and self._prompt is not None:
+            if self._answered and self._turn is not None:
+                self._turn.end()
+                self._turn = None
+            if self._turn is None:
+                self._turn = self._started("turn", _inside(self._prompt), {})
+            self._answered = False
+        named = {_OPERATION: "chat", "alhena.role": event.role} | _of_model(event.model)
+        chat = self._started(
+            f"chat {event.model}", self._place(event.parent_call_id), named, SpanKind.CLIENT
+        )
+        earlier = self._chats.pop(_chat(event), None)
+        if earlier is not None:
+            earlier.end()
+        self._chats[_chat(event)] = chat
+
+    def _end_chat(self, event: ApiResponseEvent | ApiErrorEvent) -> None:
+        span = self._chats.pop(_chat(event), None)
+        if span is None:
+            return
+        if isinstance(event, ApiErrorEvent):
+            _fail(span, str(event.status or event.error_type), event.message)
+        else:
+            self._answered = self._answered or event.role == "main"
+            span.set_attributes(
+                {
+                    "gen_ai.response.model": event.model,
+                    "gen_ai.usage.input_tokens": event.input_tokens,
+                    "gen_ai.usage.output_tokens": event.output_tokens,
+                    "gen_ai.response.finish_reasons": [event.finish_reason.lower()],
+                }
+            )
+        span.end()
+
+    def _start_tool(self, event: ToolCallRequestEvent) -> None:
+        named = {
+            _OPERATION: "execute_tool",
+            "gen_ai.tool.name": event.name,
+            "gen_ai.tool.call.id": event.call_id,
+        }
+        place = self._place(event.parent_call_id)
+        span = self._started(f"execute_tool {event.name}", place, named)
+        self._tools[event.call_id] = span
+        if event.name in _DELEGATES:
+            agent = str(event.args.get("agent_name", ""))
+            named = {_OPERATION: "invoke_agent", "gen_ai.agent.name": agent}
+            self._agents[event.call_id] = self._started("invoke_agent", _inside(span), named)
+
+    def _wait(self, event: ConfirmationRequestEvent | ToolCallUpdateEvent) -> None:
+        """Marks when a person was asked, and when the call went on."""
+        span = self._tools.get(event.call_id)
+        if span is None:
+            return
+        if isinstance(event, ConfirmationRequestEvent):
+            span.add_event("confirmation requested")
+            self._asked.add(event.call_id)
+        elif event.call_id in self._asked and event.status != "awaiting_approval":
+            self._asked.discard(event.call_id)
+            span.add_event("confirmation answered")
+
+    def _end_tool(self, event: ToolCallResponseEvent) -> None:
+        agent = self._agents.pop(event.call_id, None)
+        span = self._tools.pop(event.call_id, None)
+        self._asked.discard(event.call_id)
+        if span is None:
+            return
+        span.set_attribute("alhena.decision", event.decision)
+        if event.status != "success":
+            reason = event.error_type or event.status
+            _fail(agent, reason, "")
+            _fail(span, reason, "")
+        if agent is not None:
+            agent.end()
+        span.end()
+
+    def _hook(self, event: HookCallEvent) -> None:
+        begun = time.time_ns() - int(event.duration_ms * 1e6)
+        span = self._tracer.start_span(
+            f"hook {event.event}",
+            self._place(None),
+            attributes={
+                "gemini_cli.hook.name": first_word(event.name),
+                "gemini_cli.hook.outcome": event.outcome,
+                _CONVERSATION: self._session_id,
+            },
+            start_time=begun,
+        )
+        if not event.success:
+            _fail(span, "hook_failed", "")
+        span.end()
+
+    def _place(self, parent_call_id: str | None) -> Context:
+        """The context of what a subagent does, or else of the current turn or prompt."""
+        span = None
+        if parent_call_id is not None:
+            span = self._agents.get(parent_call_id) or self._tools.get(parent_call_id)
+        span = span or self._turn or self._prompt
+        return self._outer if span is None else _inside(span)
+
+    def _started(
+        self,
+        name: str,
+        context: Context,
+        attributes: Mapping[str, Any],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        own = {_CONVERSATION: self._session_id, **attributes}
+        return self._tracer.start_span(name, context, kind=kind, attributes=own)
+
+
+def _chat(event: ApiRequestEvent | ApiResponseEvent | ApiErrorEvent) -> tuple[str, str]:
+    return event.role, event.prompt_id
+
+
+def _inside(span: Span) -> Context:
+    return trace.set_span_in_context(span)
+
+
+def _of_model(model: str) -> dict[str, str]:
+    return {"gen_ai.provider.name": PROVIDER, "gen_ai.request.model": model}
+
+
+def _fail(span: Span | None, kind: str, message: str) -> None:
+    if span is not None:
+        span.set_attribute(_ERROR, kind)
+        span.set_status(Status(StatusCode.ERROR, message or None))

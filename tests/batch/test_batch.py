@@ -1,0 +1,393 @@
+"""`alhena batch`: from a file of tasks to a file of results."""
+
+import json
+import os
+import signal
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.batch.overview import counts
+from alhena.batch.progress import Progress
+from alhena.batch.queue import Queue
+from alhena.batch.tasks import Task
+from tests.batch.answering import (
+    AnsweringServer,
+    echo,
+    ended,
+    prompt_of,
+    results,
+    started,
+    write_tasks,
+)
+from tests.support.command import alhena, alhena_reads, keyed
+from tests.support.server import call, json_reply
+
+MODEL = ("-m", "gemini-2.5-flash")
+
+
+@pytest.mark.requirement("RUN-01")
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_each_task_has_one_line(project: Path, workers: str):
+    write_tasks(project / "tasks.jsonl", 6)
+    with AnsweringServer(echo) as server:
+        ran = alhena(
+            *("batch", "tasks.jsonl", "--out", "r.jsonl", "--workers", workers), **keyed(server)
+        )
+    assert (ran.code, ran.out) == (0, "")
+    found = results(project / "r.jsonl")
+    assert {each["id"]: each["answer"] for each in found} == {
+        f"t{n}": f"answer to task {n}" for n in range(6)
+    }
+    first = found[0]
+    assert (first["status"], first["attempts"], first["error"]) == ("done", 1, None)
+    assert first["usage"]["input_tokens"] == 1000
+    assert first["cost_usd"] > 0
+    assert "6 done, 0 failed of 6" in ran.err
+    home = Path(os.environ["HOME"])
+    assert not (home / ".gemini" / "tmp").exists()
+
+
+def test_problems_of_a_task_file_are_told_with_their_lines_before_anything_starts(project: Path):
+    lines = [
+        '{"id": "a", "prompt": "x"}',
+        '{"id": "a", "prompt": "y"}',
+        '{"prompt": ""}',
+        "{",
+        '{"prompt": "x", "modle": "y"}',
+        '{"prompt": "x", "limits": {"turns": "many"}}',
+        '{"prompt": "x", "cwd": "nowhere"}',
+        "[]",
+    ]
+    (project / "tasks.jsonl").write_text("\n".join(lines))
+    ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl")
+    assert ran.code == 42
+    told = ran.err.splitlines()
+    assert [line.split(": ")[0] for line in told[:-1]] == [f"tasks.jsonl:{n}" for n in range(2, 9)]
+    assert [line.split(": ")[1] for line in told[:6]] == [
+        *("id", "prompt", "not JSON", "modle", "limits.turns", "cwd")
+    ]
+    assert not (project / "r.jsonl.run").exists()
+
+
+def test_tasks_come_from_standard_input_csv_folders_and_patterns(project: Path):
+    (project / "t.csv").write_text('id,prompt,limits\na,task one,"{""turns"": 3}"\nb,task two,\n')
+    (project / "prompts").mkdir()
+    (project / "prompts" / "first.md").write_text("task from a file\n")
+    sources: list[tuple[tuple[str, ...], bytes, dict[str, str]]] = [
+        (("-",), b'{"prompt": "task in"}\n{"prompt": "task in"}\n', {}),
+        (("t.csv",), b"", {"a": "answer to task one", "b": "answer to task two"}),
+        (("prompts",), b"", {"first": "answer to task from a file\n"}),
+        (
+            ("--each-file", "**/*.md", "--prompt", "task of {path}"),
+            b"",
+            {"prompts/first.md": "answer to task of prompts/first.md"},
+        ),
+    ]
+    with AnsweringServer(echo) as server:
+        for number, (source, stdin, expected) in enumerate(sources):
+            out = f"r{number}.jsonl"
+            ran = alhena_reads(stdin, "batch", *source, "--out", out, **keyed(server))
+            assert ran.code == 0, ran.err
+            found = {each["id"]: each["answer"] for each in results(project / out)}
+            if expected:
+                assert found == expected
+            else:
+                one, two = sorted(found)  # they end in any order
+                assert two == f"{one}-2"
+
+
+def test_a_failed_task_is_a_line_and_exit_1_and_retry_failed_runs_it_again(project: Path):
+    broken = True
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if prompt_of(contents) == "task 1" and broken:
+            return json_reply({"error": {"code": 400, "message": "no", "status": "X"}}, 400)
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 3)
+    with AnsweringServer(answer) as server:
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server))
+        assert ran.code == 1
+        (failed,) = [each for each in results(project / "r.jsonl") if each["status"] == "failed"]
+        assert (failed["id"], failed["kind"], failed["answer"]) == ("t1", "bad_request", None)
+        assert "no" in failed["error"]
+        broken = False
+        ran = alhena("batch", "retry-failed", "r.jsonl.run", **keyed(server))
+    assert ran.code == 0, ran.err
+    found = {each["id"]: each for each in results(project / "r.jsonl")}
+    assert len(results(project / "r.jsonl")) == 3
+    assert (found["t1"]["status"], found["t1"]["attempts"]) == ("done", 2)
+    shown = alhena("batch", "show", "r.jsonl.run", "t1").json
+    assert (shown["task"]["prompt"], shown["state"]) == ("task 1", "ended")
+    assert alhena("batch", "status", "r.jsonl.run").json["done"] == 3
+
+
+def test_a_report_is_a_table_and_a_page_of_its_own(project: Path):
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if prompt_of(contents) == "task 1":
+            return json_reply({"error": {"code": 400, "message": "<no>", "status": "X"}}, 400)
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 3)
+    with AnsweringServer(answer) as server:
+        alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *MODEL, **keyed(server))
+    ran = alhena("batch", "report", "r.jsonl.run", "--html", "page.html")
+    assert ran.code == 0
+    table = dict(
+        line.split(maxsplit=1) for line in ran.out.splitlines() if line[:4] in ("done", "cost")
+    )
+    assert table["done"] == "2 (66.7% of those that ended)"
+    assert "failed: bad_request  1" in ran.out
+    page = (project / "page.html").read_text()
+    assert "&lt;no&gt;" in page
+    assert not any(word in page for word in ("href", "src="))
+    assert "task 2" in page
+
+
+def test_an_output_schema_gives_a_value(project: Path):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    write_tasks(project / "tasks.jsonl", 1, output_schema=schema)
+    with AnsweringServer(lambda _contents: [call("final_answer", {"n": 3})]) as server:
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", **keyed(server))
+    assert ran.code == 0, results(project / "r.jsonl")
+    assert results(project / "r.jsonl")[0]["output"] == {"n": 3}
+
+
+@pytest.mark.requirement("RUN-01")
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_killed_run_continues_at_its_step(project: Path, workers: str):
+    """The command and its workers are killed while the second request is under way: the call that
+    was made is not repeated, and the prompt is not sent again."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if "functionResponse" not in contents[-1]["parts"][0]:
+            command = "echo once >> log.txt"
+            return [call("run_shell_command", {"command": command}, id="c1")]
+        reached.set()
+        go_on.wait()
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 1)
+    options = ("--approval-mode", "yolo", "--workers", workers)
+    with AnsweringServer(answer) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
+        assert reached.wait(30)
+        os.killpg(process.pid, signal.SIGKILL)
+        ended(process)
+        assert not (project / "r.jsonl").read_text()
+        (project / "r.jsonl").write_text('{"id": "torn')
+        go_on.set()
+        ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
+        assert ran.code == 0, ran.err
+        (found,) = results(project / "r.jsonl")
+        assert (found["status"], found["attempts"]) == ("done", 2)
+        assert (project / "log.txt").read_text() == "once\n"
+        last = server.requests[-1].json["contents"]
+    assert sum(json.dumps(each).count("task 0") for each in last) == 1
+    assert "once" not in last[-1]["parts"][0]["functionResponse"]["response"]
+    assert found["answer"] == "answer to task 0"
+
+
+def test_a_killed_worker_s_tasks_go_to_another(project: Path):
+    held: list[int] = []
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        name = prompt_of(contents)
+        if name in ("task 2", "task 5") and server.asked.count(name) == 1:
+            db = sqlite3.connect(project / "r.jsonl.run" / "queue.sqlite")
+            query = "SELECT holder FROM tasks WHERE id = ?"
+            (holder,) = db.execute(query, (name.replace("task ", "t"),)).fetchone()
+            db.close()
+            for pid in _workers(holder):
+                held.append(pid)
+                os.kill(pid, signal.SIGKILL)
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 8)
+    with AnsweringServer(answer) as server:
+        options = ("--workers", "2", "--concurrency", "4")
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
+        code, err = ended(process)
+    assert code == 0, err
+    assert held
+    found = results(project / "r.jsonl")
+    assert sorted(each["id"] for each in found) == [f"t{n}" for n in range(8)]
+    assert {each["answer"] for each in found} == {f"answer to task {n}" for n in range(8)}
+    assert next(each for each in found if each["id"] == "t2")["attempts"] > 1
+
+
+def _workers(holder: str) -> list[int]:
+    found: list[int] = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"\0{holder}\0".encode() in entry.read_bytes():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_stopped_worker_that_wakes_up_is_refused(project: Path):
+    stopped: list[int] = []
+    done = threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if not stopped:
+            db = sqlite3.connect(project / "r.jsonl.run" / "queue.sqlite")
+            (holder,) = db.execute("SELECT holder FROM tasks WHERE id = 't0'").fetchone()
+            db.close()
+            stopped.extend(_workers(holder))
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+        elif server.asked.count("task 0") == 2:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 1)
+    with AnsweringServer(answer) as server:
+        options = ("--workers", "2", "--lease", "1")
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
+        code, err = ended(process)
+    done.set()
+    assert code == 0, err
+    (found,) = results(project / "r.jsonl")
+    assert (found["status"], found["attempts"]) == ("done", 2)
+
+
+def test_one_directory_has_one_command(project: Path):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        reached.set()
+        go_on.wait()
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 1)
+    with AnsweringServer(answer) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl")
+        assert reached.wait(30)
+        second = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
+        go_on.set()
+        assert ended(process)[0] == 0
+    assert second.code == 42
+    assert "in use by another process" in second.err
+    assert alhena("batch", "tasks.jsonl", "--out", "r.jsonl").code == 42
+
+
+def test_interrupted_twice_a_run_leaves_no_line_and_goes_on(project: Path):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if prompt_of(contents) == "task 1":
+            reached.set()
+            go_on.wait()
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 4)
+    with AnsweringServer(answer) as server:
+        options = ("--concurrency", "1")
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
+        assert reached.wait(30)
+        process.send_signal(signal.SIGTERM)
+        code, err = ended(process)
+        assert code == 130, err
+        assert "alhena batch resume" in err
+        assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"]
+        go_on.set()
+        ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
+    assert ran.code == 0
+    found = results(project / "r.jsonl")
+    assert [each["id"] for each in found] == ["t0", "t1", "t2", "t3"]
+    assert [each["attempts"] for each in found] == [1, 2, 1, 1]
+
+
+def test_cancel_writes_cancelled(project: Path):
+    write_tasks(project / "tasks.jsonl", 3)
+    with AnsweringServer(echo) as server:
+        options = ("--total-cost", "0.0001", "--concurrency", "1", *MODEL)
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *options, **keyed(server))
+        assert ran.code == 53, ran.err
+        assert alhena("batch", "cancel", "r.jsonl.run").code == 0
+    found = results(project / "r.jsonl")
+    assert [each["status"] for each in found] == ["done", "cancelled", "cancelled"]
+
+
+def test_money_is_shared_and_a_resume_with_another_limit_says_so(project: Path):
+    write_tasks(project / "tasks.jsonl", 6)
+    with AnsweringServer(echo) as server:
+        options = ("--total-cost", "0.001", "--concurrency", "1", *MODEL)
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *options, **keyed(server))
+        assert ran.code == 53, ran.err
+        assert "limit of $0.001 for all tasks" in ran.err
+        spent = sum(each["cost_usd"] for each in results(project / "r.jsonl"))
+        assert 0.001 - 0.00055 < spent < 0.001 + 0.00055
+        ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
+        assert ran.code == 53, "a resume goes on counting"
+        ran = alhena("batch", "resume", "r.jsonl.run", "--total-cost", "9", **keyed(server))
+    assert ran.code == 0
+    assert "total-cost is 9 now, it was 0.001." in ran.err
+    assert len(results(project / "r.jsonl")) == 6
+
+
+def test_without_a_key_nothing_is_run(project: Path):
+    write_tasks(project / "tasks.jsonl", 3)
+    for workers in ("0", "1"):
+        ran = alhena("batch", "tasks.jsonl", "--out", f"r{workers}.jsonl", "--workers", workers)
+        assert ran.code == 41, ran.err
+        assert (project / f"r{workers}.jsonl").read_text() == ""
+
+
+@pytest.mark.requirement("RUN-01")
+@pytest.mark.parametrize("at_terminal", [True, False])
+def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, at_terminal: bool):
+    queue = Queue.create(tmp_path, [Task(id=f"t{n}", prompt="x") for n in range(4)], b"{}")
+    now = time.monotonic()
+    told: list[str] = []
+    progress = Progress(queue, told.append, at_terminal=at_terminal, clock=lambda: now)
+    (first, _second) = queue.claim("me", 2, 8, 60)
+    queue.finish(first.token, "failed", "api_error", b'{"id":"t0","status":"failed"}')
+    now += 30
+    progress.feed(counts(queue), tuple(queue.ended_after(0)))
+    queue.close()
+    text = "".join(told)
+    assert "t0 failed: api_error" in text
+    line = "1/4 · 1 running · 1 failed · 2/min · 0 tokens · $0 · 2 min left · slowest t1 30 s"
+    assert (f"\r\x1b[K{line}" if at_terminal else f"alhena: {line}\n") in text
+
+
+def test_interrupted_once_a_run_ends_what_runs_and_starts_no_more(project: Path):
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        reached.set()
+        go_on.wait()
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 3)
+    with AnsweringServer(answer) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", "--concurrency", "1")
+        assert reached.wait(30)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        while "starting no more tasks" not in process.stderr.readline():
+            pass
+        go_on.set()
+        code, err = ended(process)
+    assert code == 130, err
+    assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"]
+
+
+def test_results_that_cannot_be_written_end_the_run(project: Path):
+    write_tasks(project / "tasks.jsonl", 1)
+    with AnsweringServer(echo) as server:
+        options = ("--out", "/dev/full", "--run-dir", "run")
+        ran = alhena("batch", "tasks.jsonl", *options, **keyed(server))
+    assert ran.code == 1
+    assert "the results cannot be written to /dev/full: not a regular file" in ran.err

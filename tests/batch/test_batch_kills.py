@@ -1,0 +1,95 @@
+"""Workers and the command are killed at random moments: each task ends exactly once."""
+
+import os
+import random
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.batch.answering import AnsweringServer, ended, prompt_of, results, started, write_tasks
+from tests.support.server import call
+
+TASKS, KILLS = int(os.environ.get("TASKS", "200")), int(os.environ.get("KILLS", "8"))
+LEASE = ("--lease", "2")
+
+
+def answer(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A call that changes something, then the answer, which tells of no attempt."""
+    if not any("functionResponse" in part for each in contents for part in each["parts"]):
+        name = prompt_of(contents).replace(" ", "-")
+        return [call("write_file", {"file_path": f"{name}.txt", "content": name})]
+    return [{"text": f"answer to {prompt_of(contents)}"}]
+
+
+@pytest.mark.requirement("RUN-03")
+@pytest.mark.parametrize(
+    ("tasks", "kills"), [(40, 4), pytest.param(TASKS, KILLS, marks=pytest.mark.slow)]
+)
+def test_whatever_is_killed_each_task_ends_once(project: Path, tasks: int, kills: int):
+    seed = int(os.environ.get("SEED", random.randrange(10**6)))
+    print(f"SEED={seed}")
+    chance = random.Random(seed)
+    served = 0
+    reached = threading.Event()
+    goal = 0
+
+    def count(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        nonlocal served
+        served += 1
+        if served >= goal:
+            reached.set()
+        return answer(contents)
+
+    write_tasks(project / "tasks.jsonl", tasks)
+    flags = ("--workers", "2", "--concurrency", "8", "--approval-mode", "yolo", *LEASE)
+    with AnsweringServer(count) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *flags)
+        for number in range(kills):
+            reached.clear()
+            goal = served + chance.randrange(1, max(2, 2 * tasks // (kills + 1)))
+            while not reached.wait(0.1) and process.poll() is None:
+                pass
+            workers = _children(process)
+            if number % 3 == 2 or not workers:
+                process.send_signal(signal.SIGKILL)
+                ended(process)
+                process = started(server, "resume", "r.jsonl.run")
+            else:
+                victim = chance.choice(workers)
+                os.kill(victim, chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
+        code, err = ended(process)
+    for pid in _stopped(project):
+        os.kill(pid, signal.SIGKILL)
+    assert code == 0, err
+    found = results(project / "r.jsonl")
+    assert sorted(each["id"] for each in found) == sorted(f"t{n}" for n in range(tasks))
+    assert {each["id"]: each["answer"] for each in found} == {
+        f"t{n}": f"answer to task {n}" for n in range(tasks)
+    }
+
+
+def _children(process: "subprocess.Popen[str]") -> list[int]:
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        pids = [int(pid) for pid in path.read_text().split()]
+    except OSError:
+        return []
+    return [pid for pid in pids if b"alhena.batch.worker" in _command(pid)]
+
+
+def _stopped(project: Path) -> list[int]:
+    """Workers of this run that were stopped and never woke up."""
+    mark = os.fsencode(str(project / "r.jsonl.run"))
+    found = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal())
+    return [pid for pid in found if mark in _command(pid)]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

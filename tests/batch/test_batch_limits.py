@@ -1,0 +1,167 @@
+"""Limits that all tasks share, whatever process they run in."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alhena.batch.engine import Shared
+from alhena.batch.errors import SharedLimitError
+from alhena.batch.limits import Limiter
+from alhena.batch.queue import Queue
+from alhena.batch.tasks import Task
+from alhena.models.prices import Prices
+from alhena.wire.response import UsageMetadata
+from tests.batch.answering import AnsweringServer, echo, results, write_tasks
+from tests.support.command import alhena, keyed
+from tests.support.server import json_reply
+
+MODEL = "gemini-2.5-flash"
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    made = Queue.create(tmp_path, [Task(id="a", prompt="x")], b"{}")
+    yield made
+    made.close()
+
+
+def limiters(queue: Queue, clock: Clock, **limits: Any) -> tuple[Limiter, Limiter]:
+    """Those of two workers."""
+    shared = Shared(**limits)
+    other = Queue(queue.directory)
+    return (
+        Limiter(queue, shared, Prices({}), clock, clock.sleep),
+        Limiter(other, shared, Prices({}), clock, clock.sleep),
+    )
+
+
+def most_in_a_minute(starts: list[float]) -> int:
+    return max(sum(1 for each in starts if at <= each < at + 60) for at in starts)
+
+
+@pytest.mark.requirement("RUN-02")
+async def test_in_no_minute_more_requests_start_than_may_over_all_workers(queue: Queue):
+    clock = Clock()
+    workers = limiters(queue, clock, rpm=5)
+    starts: list[float] = []
+    for number in range(23):
+        await workers[number % 2].admit(MODEL, 10)
+        starts.append(clock.now)
+        clock.now += 1.5
+    assert most_in_a_minute(starts) == 5
+    assert starts[-1] - starts[0] < 5 * 60
+
+
+@pytest.mark.requirement("RUN-02")
+async def test_in_no_minute_more_tokens_are_taken_than_may(queue: Queue):
+    clock = Clock()
+    workers = limiters(queue, clock, tpm=1000)
+    starts: list[tuple[float, int]] = []
+    for number in range(12):
+        limiter = workers[number % 2]
+        one = await limiter.admit(MODEL, 300)
+        starts.append((clock.now, 400))
+        limiter.charge(one, 0, MODEL, UsageMetadata(prompt_token_count=400))
+    for at, _ in starts:
+        assert sum(tokens for each, tokens in starts if at <= each < at + 60) <= 1000
+
+
+@pytest.mark.requirement("RUN-02")
+async def test_money_is_reserved_before_and_corrected_after_a_request(queue: Queue):
+    clock = Clock()
+    one, other = limiters(queue, clock, total_cost=0.01)
+    refused = await one.admit(MODEL, 20_000)
+    one.charge(refused, 0, MODEL, None)  # a refused request costs nothing
+    taken = await other.admit(MODEL, 20_000)
+    usage = UsageMetadata(prompt_token_count=1_000, candidates_token_count=5_000)
+    other.charge(taken, 0, MODEL, usage)
+    with pytest.raises(SharedLimitError, match=r"limit of \$0.01 for all tasks"):
+        await one.admit(MODEL, 10)
+
+
+@pytest.mark.requirement("RUN-02")
+async def test_nobody_asks_a_model_before_the_service_wants_it_asked(queue: Queue):
+    clock = Clock()
+    one, other = limiters(queue, clock)
+    one.delay(MODEL, 12)
+    await other.admit("gemini-2.5-pro", 10)
+    assert not clock.waits
+    await other.admit(MODEL, 10)
+    assert sum(clock.waits) == pytest.approx(12)
+
+
+async def test_a_model_without_a_price_is_refused_where_money_is_limited(queue: Queue):
+    with pytest.raises(SharedLimitError, match="the price of mystery is not known"):
+        await limiters(queue, Clock(), total_cost=1.0)[0].admit("mystery", 10)
+
+
+@pytest.mark.requirement("RUN-02")
+def test_no_more_tasks_run_than_may_over_all_workers(project: Path):
+    lock = threading.Lock()
+    running = most = 0
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.02)
+        with lock:
+            running -= 1
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 12)
+    with AnsweringServer(answer) as server:
+        options = ("--workers", "2", "--concurrency", "3")
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *options, **keyed(server))
+    assert ran.code == 0, ran.err
+    assert most <= 3
+
+
+def test_a_task_s_own_limit_is_its_failure_alone(project: Path):
+    (project / "tasks.jsonl").write_text(
+        json.dumps({"id": "a", "prompt": "task a", "limits": {"tokens": 1}})
+        + "\n"
+        + json.dumps({"id": "b", "prompt": "task b", "model": "gone"})
+        + "\n"
+        + json.dumps({"id": "c", "prompt": "task c"})
+    )
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if "models/gone" in server.requests[-1].path:
+            return json_reply({"error": {"code": 404, "message": "no", "status": "X"}}, 404)
+        return (
+            [{"functionCall": {"name": "glob", "args": {"pattern": "*"}}}]
+            if ("functionResponse" not in json.dumps(contents[-1]))
+            else echo(contents)
+        )
+
+    with AnsweringServer(answer) as server:
+        options = ("--concurrency", "1")
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *options, **keyed(server))
+    assert ran.code == 1
+    found = {each["id"]: each for each in results(project / "r.jsonl")}
+    assert (found["a"]["status"], found["a"]["kind"]) == ("failed", "token_limit")
+    assert found["b"]["status"] == "failed"
+    assert found["c"]["status"] == "done"

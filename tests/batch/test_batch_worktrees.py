@@ -1,0 +1,149 @@
+"""Tasks in worktrees and copies of their folders, and the patches they leave."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.batch.answering import (
+    AnsweringServer,
+    echo,
+    ended,
+    prompt_of,
+    results,
+    started,
+    write_tasks,
+)
+from tests.support.command import alhena, keyed
+from tests.support.server import call
+
+YOLO = ("--approval-mode", "yolo", "--worktree")
+SCRIPT = (
+    r"printf 'caf\351 new\n' > legacy.txt; printf '\0\1\377' > new.bin; echo x >> ignored.log; "
+    "git mv keep.txt kept.txt 2>/dev/null || mv keep.txt kept.txt; echo {name} > made.txt; {commit}"
+)
+
+
+def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    argv = ["git", *identity, *arguments]
+    done = subprocess.run(argv, cwd=folder, input=stdin, capture_output=True, check=True)
+    return done.stdout.decode()
+
+
+def folder_of_files(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "legacy.txt").write_bytes(b"caf\xe9\n")
+    (folder / "keep.txt").write_text("kept\n" * 20)
+    (folder / ".gitignore").write_text("*.log\n")
+    (folder / ".gitattributes").write_text("*.txt diff\n")
+    return folder
+
+
+def repository(folder: Path) -> Path:
+    folder_of_files(folder)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
+def changing(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if "functionResponse" in contents[-1]["parts"][0]:
+        return echo(contents)
+    name = prompt_of(contents).replace(" ", "-")
+    commit = "git -c user.name=t -c user.email=t@x commit -qam second" if name == "task-1" else ":"
+    script = SCRIPT.replace("{name}", name).replace("{commit}", commit)
+    return [call("run_shell_command", {"command": script})]
+
+
+@pytest.mark.requirement("RUN-05")
+@pytest.mark.parametrize("kind", ["repository", "copy"])
+def test_each_task_has_files_of_its_own_and_leaves_a_patch(project: Path, kind: str):
+    made = repository if kind == "repository" else folder_of_files
+    folder = made(project / "code")
+    write_tasks(project / "tasks.jsonl", 3, cwd="code")
+    with AnsweringServer(changing) as server:
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *YOLO, **keyed(server))
+    assert ran.code == 0, ran.err
+    assert (folder / "legacy.txt").read_bytes() == b"caf\xe9\n"
+    assert not (folder / "made.txt").exists()
+    found = results(project / "r.jsonl")
+    assert len(found) == 3
+    for each in found:
+        fresh = repository(project / f"fresh-{each['id']}")
+        git(fresh, "apply", "--index", stdin=each["patch"].encode())
+        assert (fresh / "legacy.txt").read_bytes() == b"caf\xe9 new\n"
+        assert (fresh / "new.bin").read_bytes() == b"\0\1\xff"
+        assert (fresh / "kept.txt").exists()
+        assert not (fresh / "keep.txt").exists()
+        assert (fresh / "made.txt").read_text() == f"task-{each['id'][1:]}\n"
+        assert "ignored.log" not in each["patch"]
+    if kind == "repository":
+        assert len(git(folder, "worktree", "list").splitlines()) == 1
+    assert not list((project / "r.jsonl.run" / "tasks").glob("*/tree"))
+
+
+def test_a_worktree_outlives_the_command_and_goes_on_with_its_task(project: Path):
+    folder = repository(project / "code")
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if "functionResponse" in contents[-1]["parts"][0]:
+            reached.set()
+            go_on.wait()
+        return changing(contents)
+
+    write_tasks(project / "tasks.jsonl", 1, cwd="code")
+    with AnsweringServer(answer) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *YOLO)
+        assert reached.wait(30)
+        os.killpg(process.pid, signal.SIGKILL)
+        ended(process)
+        go_on.set()
+        ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
+    assert ran.code == 0, ran.err
+    (found,) = results(project / "r.jsonl")
+    assert "made.txt" in found["patch"]
+    assert server.asked == ["task 0"] * 3
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
+
+
+def test_the_form_of_swebench_has_three_keys(project: Path):
+    folder = repository(project / "code")
+    write_tasks(project / "tasks.jsonl", 1, repo=f"code#{git(folder, 'rev-parse', 'HEAD').strip()}")
+    with AnsweringServer(changing) as server:
+        options = ("--format", "swebench", "--approval-mode", "yolo", "-m", "gemini-2.5-flash")
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *options, **keyed(server))
+    assert ran.code == 0, ran.err
+    (line,) = (project / "r.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert list(found) == ["instance_id", "model_name_or_path", "model_patch"]
+    assert (found["instance_id"], found["model_name_or_path"]) == ("t0", "gemini-2.5-flash")
+    git(repository(project / "fresh"), "apply", stdin=found["model_patch"].encode())
+
+
+def test_cancel_leaves_no_worktree(project: Path):
+    folder = repository(project / "code")
+    reached, go_on = threading.Event(), threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        reached.set()
+        go_on.wait()
+        return echo(contents)
+
+    write_tasks(project / "tasks.jsonl", 2, cwd="code")
+    with AnsweringServer(answer) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *YOLO)
+        assert reached.wait(30)
+        process.send_signal(signal.SIGTERM)
+        assert ended(process)[0] == 130
+        go_on.set()
+        assert alhena("batch", "cancel", "r.jsonl.run").code == 0
+    assert [each["status"] for each in results(project / "r.jsonl")] == ["cancelled"] * 2
+    assert len(git(folder, "worktree", "list").splitlines()) == 1

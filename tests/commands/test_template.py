@@ -1,0 +1,112 @@
+"""Templates of custom commands."""
+
+import subprocess
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from alhena.commands.template import (
+    Arguments,
+    File,
+    Shell,
+    Text,
+    parse,
+    takes_arguments,
+    with_arguments,
+)
+from alhena.errors import InputError
+
+PLAIN = st.text(st.characters(exclude_characters="{}!@", exclude_categories=["Cs"]), min_size=1)
+PIECES = st.lists(
+    st.one_of(
+        PLAIN.map(lambda text: (text, Text(text))),
+        st.just(("{{args}}", Arguments())),
+        PLAIN.map(str.strip).filter(bool).map(lambda each: (f"!{{ {each} }}", Shell(each))),
+        PLAIN.map(str.strip).filter(bool).map(lambda each: (f"@{{{each}}}", File(each))),
+    )
+)
+
+
+@given(PIECES)
+def test_a_template_is_parsed_into_the_pieces_it_was_written_from(
+    written: list[tuple[str, object]],
+) -> None:
+    merged: list[object] = []
+    for _, piece in written:
+        last = merged[-1] if merged else None
+        if isinstance(piece, Text) and isinstance(last, Text):
+            merged[-1] = Text(last.text + piece.text)
+        else:
+            merged.append(piece)
+    assert list(parse("".join(text for text, _ in written))) == merged
+
+
+@given(st.text("{}!@ args", max_size=40))
+@example("!{a {b} {{args}} c}")
+def test_any_template_is_parsed_or_refused_with_the_index_of_what_is_open(template: str) -> None:
+    try:
+        pieces = parse(template)
+    except InputError as error:
+        refusal = error.message
+    else:
+        refusal = ""
+    if refusal:
+        assert "Unclosed injection starting at index" in refusal
+        return
+    assert takes_arguments(pieces) == any(
+        isinstance(each, Arguments) or (isinstance(each, Shell) and "{{args}}" in each.command)
+        for each in pieces
+    )
+    assert sum(len(each.text) for each in pieces if isinstance(each, Text)) <= len(template)
+
+
+def test_braces_within_an_injection_are_balanced() -> None:
+    assert parse("!{awk '{print $1}'}.") == (Shell("awk '{print $1}'"), Text("."))
+    with pytest.raises(InputError, match="index 4"):
+        parse("see !{echo {a}")
+
+
+WORDS = st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=30
+)
+
+
+@pytest.mark.requirement("EXT-01")
+@given(WORDS)
+@example("$(touch x) `id` \"'; rm -rf / #\\")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "printf %s {{args}}",
+        'printf %s "{{args}}"',
+        "printf %s '{{args}}'",
+        'printf %s "$(printf %s {{args}})"',
+    ],
+)
+def test_arguments_are_one_text_to_the_shell_wherever_they_stand(
+    command: str, arguments: str
+) -> None:
+    made = with_arguments(command, arguments)
+    ran = subprocess.run(["bash", "-c", made], capture_output=True, check=True)
+    said = ran.stdout.decode("utf-8")
+    if "$(" in command:  # which drops line ends
+        said, arguments = said.rstrip("\n"), arguments.rstrip("\n")
+    assert said == arguments
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat <<EOF\n{{args}}\nEOF",
+        "ls # {{args}}",
+        "echo $(({{args}}))",
+        "a[{{args}}]=1",
+        "echo $'{{args}}'",
+        "echo ${x:-{{args}}",
+    ],
+)
+def test_arguments_are_refused_where_no_escaping_is_safe(command: str) -> None:
+    with pytest.raises(InputError, match="given safely"):
+        with_arguments(command, "$(id)")
+    assert "{{args}}" not in with_arguments(command, "")

@@ -1,0 +1,232 @@
+"""Extensions through the command, in a home directory of their own."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from alhena.config.effective_settings import open_place
+from alhena.config.extensions import is_enabled, load_extensions
+
+HOOKS = {
+    "hooks": {
+        "BeforeTool": [{"hooks": [{"type": "command", "command": "${extensionPath}/check.sh"}]}]
+    }
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "project").mkdir(exist_ok=True)
+    return tmp_path / "home"
+
+
+def alhena(home: Path, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    return subprocess.run(
+        [sys.executable, "-m", "alhena", *argv],
+        cwd=home.parent / "project",
+        env=environ,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def made(folder: Path, **manifest: object) -> Path:
+    """An extension that brings one thing of each kind."""
+    for name in ("commands", "skills/reviewer", "hooks", "policies", "agents"):
+        (folder / name).mkdir(parents=True)
+    full = {
+        "name": "demo",
+        "version": "1.2.0",
+        "mcpServers": {"files": {"command": "server", "args": ["${extensionPath}${/}s.py"]}},
+        "excludeTools": ["web_fetch"],
+        "settings": [{"name": "Key", "envVar": "DEMO_KEY", "sensitive": True}],
+        **manifest,
+    }
+    (folder / "gemini-extension.json").write_text(json.dumps(full))
+    (folder / "GEMINI.md").write_text("Speak plainly.")
+    (folder / "commands" / "say.toml").write_text('prompt = "say"')
+    (folder / "skills" / "reviewer" / "SKILL.md").write_text(
+        "---\nname: reviewer\ndescription: Reviews.\n---\nLook."
+    )
+    (folder / "hooks" / "hooks.json").write_text(json.dumps(HOOKS))
+    (folder / "policies" / "p.toml").write_text(
+        '[[rule]]\ntoolName = "write_file"\ndecision = "deny"\npriority = 5\n'
+    )
+    (folder / "agents" / "helper.md").write_text("---\nname: helper\ndescription: Helps.\n---\nHi")
+    return folder
+
+
+def installed(home: Path) -> Path:
+    source = made(home.parent / "source")
+    done = alhena(home, "extensions", "install", str(source), "--consent")
+    assert done.returncode == 0, done.stderr
+    return home / ".gemini" / "extensions" / "demo"
+
+
+@pytest.mark.requirement("EXT-02")
+def test_nothing_is_installed_without_consent_and_all_it_brings_is_shown(home: Path) -> None:
+    done = alhena(home, "extensions", "install", str(made(home.parent / "source")))
+    place = home / ".gemini" / "extensions" / "demo"
+    assert done.returncode == 2
+    for each in (
+        f"server {place}/s.py",
+        f"hook BeforeTool: {place}/check.sh",
+        "web_fetch",
+        "skill reviewer: Reviews.",
+        "agent: helper",
+        "command: /say",
+        "policy: p.toml",
+        "DEMO_KEY, a secret",
+        "GEMINI.md",
+    ):
+        assert each in done.stdout
+    assert "--consent" in done.stderr
+    assert not place.exists()
+
+
+@pytest.mark.requirement("EXT-02")
+def test_what_an_extension_brings_is_merged_and_only_restricts(home: Path) -> None:
+    place = installed(home)
+    kept = json.loads((place / ".gemini-extension-install.json").read_text())
+    assert kept == {"source": str(home.parent / "source"), "type": "local"}
+    assert "/say" in alhena(home, "commands", "list").stdout
+    assert "reviewer" in alhena(home, "skills", "list").stdout
+    assert f"{place}/check.sh: enabled" in alhena(home, "hooks", "list").stdout
+    assert "helper" in alhena(home, "agents", "list").stdout
+    assert "Speak plainly." in alhena(home, "memory", "show").stdout
+    settings = open_place(home.parent / "project", {"HOME": str(home)}).settings
+    assert settings.mcp_servers["files"]["trust"] is False
+    assert settings.mcp_servers["files"]["args"] == [f"{place}/s.py"]
+    for tool in ("web_fetch", "write_file"):
+        argv = ("policy", "explain", "--tool", tool, "--args", "{}", "--mode", "yolo", "--json")
+        assert json.loads(alhena(home, *argv).stdout)["decision"] == "deny"
+
+
+@pytest.mark.requirement("EXT-02")
+def test_a_changed_one_is_not_used_until_it_is_accepted_or_fetched_again(home: Path) -> None:
+    place = installed(home)
+    (place / "hooks" / "hooks.json").write_text(json.dumps(HOOKS).replace("check", "other"))
+    done = alhena(home, "hooks", "list")
+    assert "other.sh" not in done.stdout
+    listed = alhena(home, "--list-extensions")
+    assert listed.stdout == "No extensions installed.\n"
+    assert listed.stderr.count("have changed since it was installed") == 1
+    refused = alhena(home, "extensions", "enable", "demo")
+    assert refused.returncode == 2
+    assert alhena(home, "extensions", "enable", "demo", "--consent").returncode == 0
+    assert "other.sh: enabled" in alhena(home, "hooks", "list").stdout
+    assert alhena(home, "extensions", "update", "demo", "--consent").returncode == 0
+    assert "check.sh: enabled" in alhena(home, "hooks", "list").stdout
+    assert "up to date" in alhena(home, "extensions", "update", "demo").stdout
+
+
+@pytest.mark.requirement("EXT-02")
+def test_enabling_disabling_choosing_and_removing(home: Path) -> None:
+    place = installed(home)
+    assert alhena(home, "-l").stdout == "Installed extensions:\n- demo\n"
+    alhena(home, "extensions", "disable", "demo", "--scope", "workspace")
+    assert "No extensions" in alhena(home, "-l").stdout
+    rules = json.loads((place.parent / "extension-enablement.json").read_text())
+    assert rules == {"demo": {"overrides": [f"!{home.parent}/project/*"]}}
+    assert "- demo" in alhena(home, "-l", "-e", "demo").stdout
+    alhena(home, "extensions", "enable", "demo")
+    assert "No extensions" in alhena(home, "-l", "-e", "none").stdout
+    alhena(home, "extensions", "config", "demo", "DEMO_KEY", stdin="s3\n")
+    secrets = home / ".gemini" / "extension-secrets.json"
+    assert secrets.stat().st_mode & 0o777 == 0o600
+    found = load_extensions({"HOME": str(home)}, home.parent)
+    assert found.all[0].environ == {"DEMO_KEY": "s3"}
+    assert alhena(home, "extensions", "uninstall", "demo").returncode == 0
+    assert not place.exists()
+    assert json.loads(secrets.read_text()) == {}
+
+
+@pytest.mark.requirement("EXT-02")
+def test_a_linked_one_follows_its_source(home: Path) -> None:
+    source = made(home.parent / "source")
+    assert alhena(home, "extensions", "link", str(source), "--consent").returncode == 0
+    (source / "commands" / "more.toml").write_text('prompt = "more"')
+    assert "/more" in alhena(home, "commands", "list").stdout
+    alhena(home, "extensions", "uninstall", "demo")
+    assert (source / "gemini-extension.json").exists()
+
+
+@pytest.mark.requirement("EXT-02")
+def test_from_git_and_from_an_archive_but_not_with_a_link(home: Path) -> None:
+    source = made(home.parent / "source")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(source)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    done = alhena(home, "extensions", "install", f"file://{source}", "--consent")
+    assert done.returncode == 0, done.stderr
+    alhena(home, "extensions", "uninstall", "demo")
+    archive = home.parent / "demo.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(source / "gemini-extension.json", "top/gemini-extension.json")
+    assert alhena(home, "extensions", "install", str(archive), "--consent").returncode == 0
+    alhena(home, "extensions", "uninstall", "demo")
+    with tarfile.open(archive, "w:gz") as packed:
+        link = tarfile.TarInfo("gemini-extension.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        packed.addfile(link, io.BytesIO())
+    refused = alhena(home, "extensions", "install", str(archive), "--consent")
+    assert "is a link" in refused.stderr
+    assert os.listdir(home / ".gemini" / "extensions") == []
+
+
+@pytest.mark.requirement("EXT-02")
+def test_an_interrupted_update_leaves_the_old_one_and_blocks_nothing(home: Path) -> None:
+    place = installed(home)
+    place.rename(place.with_name(".replaced-demo"))
+    (place.parent / ".installing-x" / "content").mkdir(parents=True)
+    assert "- demo" in alhena(home, "-l").stdout
+    assert alhena(home, "extensions", "update", "demo", "--consent").returncode == 0
+    assert not (place.parent / ".installing-x").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{\n", "gemini-extension.json:2: not valid JSON"),
+        ('{"name": "bad"}', "version"),
+        ('{"name": "a b", "version": "1"}', "letters, digits and dashes"),
+        ('{"name": "other", "version": "1"}', "names have to match"),
+        ('{"name": "bad", "version": "1", "excludeTools": 3}', "excludeTools"),
+    ],
+)
+def test_a_broken_one_is_named_once_and_the_others_work(
+    home: Path, content: str, told: str
+) -> None:
+    bad = installed(home).with_name("bad")
+    bad.mkdir()
+    (bad / "gemini-extension.json").write_text(content)
+    done = alhena(home, "-l")
+    assert done.stdout == "Installed extensions:\n- demo\n"
+    assert done.stderr.count("\n") == 1
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rules", "enabled"),
+    [
+        ((), True),
+        (("!/home/a/*",), False),
+        (("!/home/a/*", "/work/x/*"), True),
+        (("!/work/*", "/work/x/"), True),
+        (("!/work/y/*",), True),
+    ],
+)
+def test_the_last_rule_that_matches_counts(rules: tuple[str, ...], enabled: bool) -> None:
+    assert is_enabled(rules, Path("/work/x"), {"HOME": "/home/a"}) is enabled

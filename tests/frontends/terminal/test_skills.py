@@ -1,0 +1,32 @@
+"""Skills at the terminal."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.test_conversation import calling, sitting
+from tests.frontends.terminal.test_servers import answered
+from tests.skills.test_files import written
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import text
+
+
+@pytest.mark.requirement("EXT-03")
+async def test_a_skill_is_asked_about_once_and_skills_are_listed(home: Path, project: Path) -> None:
+    path = written(home / ".gemini" / "skills", "good")
+    wanted = calling("activate_skill", {"name": "good"}, id="1")
+    again = calling("read_file", {"absolute_path": str(path)}, id="2")
+    generator = ScriptedGenerator(wanted, again, [text("Done.")])
+    screen = ListScreen("Yes, this once")
+    async with sitting(generator, screen) as conversation:
+        await answered(conversation, screen, "go", "|Done.|")
+        await answered(conversation, screen, "/skills", "does good")
+        written(path.parents[1], "new", "---\nname: new\ndescription: a new one\n---\n")
+        await answered(conversation, screen, "/skills reload", "a new one")
+        await answered(conversation, screen, "/skills lost", "It is /skills list")
+    assert len(screen.menus) == 1
+    assert str(path) in screen.text
+    calls = [each["parts"][0]["functionResponse"] for each in generator.seen(2)[-3::2]]
+    assert [each["name"] for each in calls] == ["activate_skill", "read_file"]
+    assert ["Do it." in each["response"]["output"] for each in calls] == [True, True]
