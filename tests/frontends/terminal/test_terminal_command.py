@@ -336,7 +336,7 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
     args = {"file_path": "a.txt", "content": "x\n"}
     server.reply(calling("write_file", args), calling("write_file", args), sse(text("**Done.**")))
     with at(server, term="dumb") as terminal:
-        terminal.until("/help lists")
+        terminal.until("commands and keys\n>")  # what is typed before is echoed before it
         terminal.send("write it\n")
         terminal.until("Number (empty: no):")
         assert not (project / "a.txt").exists()
