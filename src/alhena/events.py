@@ -136,7 +136,8 @@ class ToolCallResponseEvent(EventBase, Value, frozen=True, kw_only=True, tag="to
 
     `display` is shown to people: text, or the encoded display object. `decision` tells how the call
     was approved or not (auto_accept, accept, modify, reject); `denied` is set when the policy or a
-    person prevented it. `tool_type` is native or mcp. If a hook or a person changed the arguments,
+    person prevented it. `reason` is the policy's, `rule` its rule: the author and where it is
+    written. `tool_type` is native or mcp. If a hook or a person changed the arguments,
     `args` are the final ones and `proposed_args` those of the request. `parts` are the response for
     the model (each a `wire.content.Part`): empty if a hook replaced this call by another.
     `replaces` is as in the request.
@@ -151,6 +152,8 @@ class ToolCallResponseEvent(EventBase, Value, frozen=True, kw_only=True, tag="to
     duration_ms: float = 0.0
     decision: str = "auto_accept"
     denied: bool = False
+    reason: str = ""
+    rule: str = ""
     content_length: int = 0
     data: dict[str, Any] | None = None
     output_file: str | None = None
@@ -253,6 +256,7 @@ class RetryEvent(EventBase, frozen=True, kw_only=True, tag="retry"):
     error_type: str
     retract: bool = False
     role: str = "main"
+    parent_call_id: str | None = None
 
 
 class ModelFallbackEvent(EventBase, frozen=True, kw_only=True, tag="model_fallback"):

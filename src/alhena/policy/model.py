@@ -210,6 +210,13 @@ class Decision(Value, frozen=True, kw_only=True):
         """The rule's own words for a refusal."""
         return self.rule.deny_message if self.rule else None
 
+    @property
+    def rule_source(self) -> str:
+        """The author of the rule and where it is written, "" if no rule matched."""
+        if self.rule is None:
+            return ""
+        return f"{self.rule.author} ({self.rule.source})" if self.rule.source else self.rule.author
+
 
 class RuleError(Exception):
     """A table that is no rule: the field, what is wrong with it, and what to do."""

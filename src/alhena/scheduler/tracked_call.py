@@ -373,6 +373,8 @@ class TrackedCall(CallOnItsWay):
             decision=self._verdict(),
             denied=response.error_type is ToolErrorType.POLICY_VIOLATION
             or self.outcome is ToolConfirmationOutcome.CANCEL,
+            reason="" if self.decision is None else scrub(self.decision.reason),
+            rule="" if self.decision is None else scrub(self.decision.rule_source),
             content_length=response.content_length,
             output_file=response.output_file,
             data=plain(response.data),

@@ -105,10 +105,11 @@ class Recorder:
                     parts=tuple(map(msgspec.Raw, raws)),
                 )
             )
+        inner = _raw_parts(event.parts) if event.parent_call_id is not None else None
         self._happened(
             msgspec.structs.replace(
                 event,
-                parts=(),
+                parts=tuple(_bounded(msgspec.json.decode(raw)) for raw in inner or ()),
                 display=_bounded(event.display),
                 args=_bounded(event.args),
                 proposed_args=_bounded(event.proposed_args),

@@ -72,16 +72,17 @@ class EventRelay:
                     msgspec.structs.replace(
                         event,
                         call_id=self.call_id(event.call_id),
-                        # deeper ones name their own parent, which is a call of this subagent
-                        parent_call_id=self._parent
-                        if event.parent_call_id is None
-                        else self.call_id(event.parent_call_id),
+                        parent_call_id=self._parent_of(event.parent_call_id),
                     )
                 )
             case ToolCallsUpdateEvent():
                 self._emit(self._of_session(event))
             case ApiRequestEvent() | ApiResponseEvent() | ApiErrorEvent():
-                self._emit(msgspec.structs.replace(event, parent_call_id=self._parent))
+                parent = self._parent_of(event.parent_call_id)
+                self._emit(msgspec.structs.replace(event, parent_call_id=parent))
+            case RetryEvent():  # what the subagent said was never shown
+                parent = self._parent_of(event.parent_call_id)
+                self._emit(msgspec.structs.replace(event, retract=False, parent_call_id=parent))
             case (
                 HookCallEvent()
                 | LoopDetectedEvent()
@@ -90,7 +91,7 @@ class EventRelay:
                 | OutputsMaskedEvent()
             ):
                 self._emit(event)
-            case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown
+            case ModelFallbackEvent():
                 self._emit(msgspec.structs.replace(event, retract=False))
             case ThoughtEvent():
                 if event.subject:
@@ -101,18 +102,20 @@ class EventRelay:
     def _of_session(self, event: ToolCallsUpdateEvent) -> ToolCallsUpdateEvent:
         """A batch of the subagent's under the ids of the session. Of one deeper down the calls have
         their parents already, which are this subagent's own."""
-        parent = event.parent_call_id
+        parent = self._parent_of(event.parent_call_id)
         return ToolCallsUpdateEvent(
             calls=tuple(
                 msgspec.structs.replace(
-                    call,
-                    call_id=self.call_id(call.call_id),
-                    parent_call_id=self._parent if parent is None else self.call_id(parent),
+                    call, call_id=self.call_id(call.call_id), parent_call_id=parent
                 )
                 for call in event.calls
             ),
-            parent_call_id=self._parent if parent is None else self.call_id(parent),
+            parent_call_id=parent,
         )
+
+    def _parent_of(self, own: str | None) -> str:
+        """The parent in the session; events from deeper down name a call of this subagent."""
+        return self._parent if own is None else self.call_id(own)
 
     def _tell(self, event: ToolCallUpdateEvent) -> None:
         if event.status == "executing" and event.pid is None:
