@@ -12,13 +12,16 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-.PHONY: help demo test coverage mutate lint format bench soak soak-kills soak-turns requirements docs lock smoke clean
+.PHONY: help demo test test-fast coverage mutate lint format bench soak soak-kills soak-turns requirements docs lock smoke clean
 
 demo: $(VENV)/.base ## set up and try the agent on this repository, without a key
 	@$(BIN)/python scripts/demo.py
 
 test: $(VENV)/.dev ## set up and run all tests (JOBS=N processes)
 	$(BIN)/python -m pytest -q -n $(JOBS)
+
+test-fast: $(VENV)/.dev ## run the tests of the files that take no time
+	$(BIN)/python -m pytest -q -n $(JOBS) --fast
 
 coverage: $(VENV)/.dev ## run all tests, then print the coverage of lines and branches by package
 	$(BIN)/coverage erase

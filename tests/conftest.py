@@ -53,7 +53,20 @@ for _number, _handler in (
         signal.signal(_number, _handler)
 
 
-pytest_addoption = claims.pytest_addoption
+SLOW_FILES = frozenset((Path(__file__).parent / "slow_files.txt").read_text("utf-8").split())
+"""Files of tests that take more than 0.3 s; `--fast` leaves them out."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    claims.pytest_addoption(parser)
+    parser.addoption("--fast", action="store_true", help="leave out the files of slow_files.txt")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    name = collection_path.relative_to(Path(__file__).parent).as_posix()
+    return True if config.getoption("--fast") and name in SLOW_FILES else None
+
+
 pytest_collection_modifyitems = claims.pytest_collection_modifyitems
 
 

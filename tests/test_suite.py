@@ -28,3 +28,9 @@ def test_a_slow_report_of_a_test_does_not_end_the_run(tmp_path: Path):
         check=False,
     )
     assert "2 passed" in ran.stdout, ran.stdout
+
+
+def test_every_slow_file_is_there():
+    listed = (ROOT / "tests" / "slow_files.txt").read_text("utf-8").split()
+    assert [each for each in listed if not (ROOT / "tests" / each).is_file()] == []
+    assert len(listed) > 100

@@ -13,8 +13,8 @@ from alhena.events import ContextWindowWillOverflowEvent, OutputsMaskedEvent
 from alhena.wire.encoded import EncodedContent
 from tests.agent.kit import agent, conforming, events_of, of
 from tests.agent.test_compression import LONG, compressed, used
+from tests.agent.test_context_size import WIDE, Counting
 from tests.agent.test_refused_as_too_large import refused
-from tests.agent.test_window import WIDE, Counting
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
 

@@ -86,16 +86,17 @@ def test_a_login_by_code_signs_in_and_says_what_is_still_to_be_done(
 
 def test_a_login_by_browser_signs_in(google: GoogleServer, home: Path, project: Path) -> None:
     shown = project / "shown"
+    os.mkfifo(shown)  # reading waits for the browser
     browser = project / "browser"
     browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {shown}\n', encoding="utf-8")
     browser.chmod(0o755)
     with signing_in(google, DISPLAY=":0", BROWSER=str(browser), **GCA) as process:
         url = address_told(process)
+        assert shown.read_text(encoding="utf-8") == url
         status, page = get(google.consent(url))
         out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, status) == (0, 200), err
     assert "You are signed in" in page
-    assert shown.read_text(encoding="utf-8") == url
     assert f"Signed in as {ADDRESS}." in out
     assert "GOOGLE_GENAI_USE_GCA" not in out
 

@@ -11,7 +11,7 @@ from alhena.models.providers.vertex import VertexApi, base_url, vertex_from
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from tests.models.asking import MODEL, chunks
-from tests.models.test_oracle import OURS, THEIRS, camel
+from tests.models.test_gemini_oracle import OURS, THEIRS, camel
 from tests.support.server import ScriptedServer, json_reply, sse, text
 
 TOKEN = "ya29.a-token-of-somebody"

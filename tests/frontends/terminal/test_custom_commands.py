@@ -14,7 +14,7 @@ from alhena.frontends.terminal.entry import PromptCompleter
 from tests.commands.test_files import written
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import sitting
-from tests.frontends.terminal.test_servers import answered, with_kitchen
+from tests.frontends.terminal.test_server_prompts import answered, with_kitchen
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 

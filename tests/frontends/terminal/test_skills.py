@@ -6,7 +6,7 @@ import pytest
 
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import calling, sitting
-from tests.frontends.terminal.test_servers import answered
+from tests.frontends.terminal.test_server_prompts import answered
 from tests.skills.test_files import written
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text

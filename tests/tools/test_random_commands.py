@@ -12,7 +12,7 @@ from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.run_shell_command import RunShellCommand
 from alhena.tools.contract import ToolFailure, ToolResult
-from tests.tools.test_any_arguments import JSON, TEXT, check, through
+from tests.tools.test_random_arguments import JSON, TEXT, check, through
 
 # Drawn from a list: text that is made at random is no text to give to a shell.
 COMMANDS = st.sampled_from(
