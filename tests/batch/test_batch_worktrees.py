@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from alhena.batch.tasks import Task
 from tests.batch.answering import (
     AnsweringServer,
     echo,
@@ -111,6 +113,18 @@ def test_a_worktree_outlives_the_command_and_goes_on_with_its_task(project: Path
     (found,) = results(project / "r.jsonl")
     assert "made.txt" in found["patch"]
     assert server.asked == ["task 0"] * 3
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
+
+
+def test_a_worktree_that_was_being_made_when_its_worker_died_is_made_again(project: Path):
+    folder = repository(project / "code")
+    tree = project / "r.jsonl.run" / "tasks" / Task(id="t0", prompt="x").key / "tree" / "code"
+    git(folder, "worktree", "add", "--lock", "--detach", str(tree))
+    shutil.rmtree(tree)
+    write_tasks(project / "tasks.jsonl", 1, cwd="code")
+    with AnsweringServer(changing) as server:
+        ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *YOLO, **keyed(server))
+    assert ran.code == 0, results(project / "r.jsonl")
     assert len(git(folder, "worktree", "list").splitlines()) == 1
 
 

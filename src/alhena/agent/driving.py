@@ -210,7 +210,9 @@ async def _proceed(session: Session, channel: EventChannel, prompt_id: str, prom
     chat, course = session.chat, session.course
     if prompt.final is not None:
         prompt.final.by_tool = not session.chosen.speaks_gemini
-    course.new_prompt(prompt_id, prompt.final)
+    said = chat.history.contents[session.recording.opening if session.recording else 0 :]
+    turns = sum(entry.content.role != USER for entry in said)
+    course.new_prompt(prompt_id, prompt.final, turns=turns)
     last = chat.history.contents[-1].content
     parts = last.parts
     if last.role == USER:

@@ -65,9 +65,11 @@ class Course:
         self._prompt_id = ""
         self._watch: LoopWatch | None = None
 
-    def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
-        """Resets the state for a new prompt, which may ask for a value."""
-        self._limits.new_prompt()
+    def new_prompt(
+        self, prompt_id: str, final: "FinalAnswer | None" = None, *, turns: int = 0
+    ) -> None:
+        """Resets the state for a new prompt, which may ask for a value, and has had `turns`."""
+        self._limits.new_prompt(turns)
         self.final = final
         self._chat.adapt = _same if final is None else final.adapted
         self._prompt_id = prompt_id
@@ -200,7 +202,7 @@ def within_budget(
         return chosen, ask, None
     from alhena.agent.limits.budget import Ledger, budgeted
 
-    ledger = Ledger(budget, prices, ask)
+    ledger = Ledger(budget, prices, ask, spent=given.spent)
     ledger.require_price(chosen.model)
     channel.subscribe(ledger.feed)
     generator = budgeted(chosen.generator, ledger)

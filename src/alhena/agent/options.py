@@ -16,6 +16,7 @@ from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
+    from alhena.agent.limits.budget import Spent
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgent
     from alhena.config.accepted_entries import Acceptance
@@ -41,6 +42,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
     `wrap` puts something between the session and the service, `disk` writes its journal; with
     `proceeds` the first prompt of a resumed session continues at the step its journal ends with;
+    `spent` counts against the limits from the start;
     `facts` go to telemetry (output_format, debug_mode), `notices` to the person with the first run.
     """
 
@@ -88,6 +90,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     wrap: Callable[[ContentGenerator], ContentGenerator] | None = None
     disk: "Disk | None" = None
     proceeds: bool = False
+    spent: "Spent | None" = None
     is_terminal: bool = False
     facts: Mapping[str, str | bool] = {}
     notices: tuple[str, ...] = ()

@@ -19,8 +19,9 @@ from alhena.batch.overview import counts, holders, release_dead, usage_of_task
 from alhena.batch.queue import Ended, Queue
 from alhena.batch.results import TaskResult, with_usage
 from alhena.batch.run import held_lock
-from alhena.batch.worker import FATAL, MakeAgent, Worker
-from alhena.errors import AlhenaError
+from alhena.batch.worker import FATAL, MakeAgent, Worker, task_folder
+from alhena.batch.worktree import last_patch, remove_tree
+from alhena.errors import AlhenaError, InputError
 from alhena.system.environment import shield_memory
 
 TICK_S = 0.05
@@ -104,7 +105,6 @@ class LocalEngine:
             if process.stdin is not None:
                 with suppress(OSError):
                     process.stdin.write(b"c" if running else b"s")
-                    process.stdin.flush()
 
     def _kill_stopped(self) -> None:
         """Kills workers that are stopped for longer than their lease: they may lock the queue."""
@@ -170,16 +170,20 @@ class LocalEngine:
                     lost = release_dead(self._queue, holder)
             except RunDirectoryError:
                 continue  # it is at work, or will find its lease over
-            for token, task_id in lost:
+            for token, task in lost:
+                folder = task_folder(self.directory, task)
                 failed = TaskResult(
-                    id=task_id,
+                    id=task.id,
                     status="failed",
                     kind="worker_lost",
                     error="the worker of the task died in every attempt.",
+                    patch=last_patch(folder, os.environ),
                 )
                 whole = with_usage(failed, usage_of_task(self._queue, token), 0)
                 data = msgspec.json.encode(whole)
                 self._queue.finish(token, "failed", "worker_lost", data)
+                with suppress(InputError):  # the result stands
+                    remove_tree(folder, os.environ)
 
     def _start_process(self) -> None:
         holder = self._name()
@@ -196,6 +200,7 @@ class LocalEngine:
                     holder,
                     str(share),
                 ],
+                bufsize=0,  # nothing is left to write to a worker that has died
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

@@ -52,8 +52,8 @@ async def run_many(
         run_dir: keeps tasks, journals and results: called again after a crash, unfinished tasks
             continue and finished ones are given without asking again. Tasks have to be texts.
 
-    Leaving the iteration ends what still runs. Only an AlhenaError is an outcome; any other error
-    is raised.
+    Closing the iterator ends what still runs: leave a loop early within `contextlib.aclosing`. Only
+    an AlhenaError is an outcome; any other error is raised.
     """
     if concurrency < 1:
         raise ValueError(f"concurrency has to be at least 1, not {concurrency}")

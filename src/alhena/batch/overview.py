@@ -45,16 +45,16 @@ def usage_of_task(queue: Queue, token: int) -> dict[str, Any]:
     return dict(zip(("duration", *plain), found[0], strict=True)) if found else {}
 
 
-def release_dead(queue: Queue, holder: str) -> list[tuple[int, str]]:
-    """Gives back the tasks of a worker that has died; returns tokens and ids of those that have
-    lost too many workers and stay with the caller."""
+def release_dead(queue: Queue, holder: str) -> list[tuple[int, Task]]:
+    """Gives back the tasks of a worker that has died; returns those that have lost too many
+    workers and stay with the caller, and their tokens."""
     with queue.transaction() as db:
         db.execute(
             "UPDATE tasks SET crashes = crashes + 1 WHERE holder = ? AND state = 'running'",
             (holder,),
         )
         lost = db.execute(
-            "SELECT token, id FROM tasks WHERE holder = ? AND state = 'running' AND crashes >= ?",
+            "SELECT token, spec FROM tasks WHERE holder = ? AND state = 'running' AND crashes >= ?",
             (holder, MAX_CRASHES),
         ).fetchall()
         db.execute(
@@ -66,7 +66,7 @@ def release_dead(queue: Queue, holder: str) -> list[tuple[int, str]]:
             " WHERE holder = ? AND state = 'running' AND crashes < ?",
             (holder, MAX_CRASHES),
         )
-    return lost
+    return [(token, msgspec.json.decode(spec, type=Task)) for token, spec in lost]
 
 
 def holders(queue: Queue) -> list[str]:

@@ -6,6 +6,7 @@ of the monotonic clock, which all processes of a machine share until it starts a
 """
 
 import sqlite3
+import sys
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from alhena.batch.tasks import Task
 FILE = "queue.sqlite"
 VERSION = 1
 PATIENCE_S = 60.0
+SUSPECT = 2
+"""A task that has lost so many workers runs alone, and takes no others with it."""
 _SCHEMA = """
 CREATE TABLE tasks (
   n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, spec BLOB NOT NULL,
@@ -43,11 +46,13 @@ CREATE TABLE delays (model TEXT PRIMARY KEY, until REAL NOT NULL, boot TEXT NOT 
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that a worker holds. `attempt` counts from 1."""
+    """A task that a worker holds. `attempt` counts from 1; with `alone` the worker runs no other
+    beside it."""
 
     task: Task
     token: int
     attempt: int
+    alone: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,9 +145,11 @@ class Queue:
         with self.transaction() as db:
             db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    def claim(self, holder: str, most: int, concurrency: int, lease_s: float) -> list[Claim]:
+    def claim(
+        self, holder: str, most: int, concurrency: int, lease_s: float, *, idle: bool = True
+    ) -> list[Claim]:
         """Claims up to `most` waiting tasks, and those whose lease is over, while fewer than
-        `concurrency` run."""
+        `concurrency` run. Only an `idle` worker gets a task that has to run alone."""
         if most < 1 or not self.rows(
             "SELECT 1 FROM tasks WHERE state IN ('waiting', 'running') LIMIT 1"
         ):
@@ -155,12 +162,15 @@ class Queue:
             if room < 1:
                 return []
             waiting = (
-                "SELECT n, spec, attempts FROM tasks WHERE state = 'waiting' ORDER BY n LIMIT ?"
+                "SELECT n, spec, attempts, crashes FROM tasks WHERE state = 'waiting'"
+                " AND crashes < ? ORDER BY n LIMIT ?"
             )
-            found = db.execute(waiting, (room,)).fetchall()
+            found = db.execute(waiting, (SUSPECT, room)).fetchall()
+            if not found and idle:
+                found = db.execute(waiting, (sys.maxsize, 1)).fetchall()
             (token,) = db.execute("SELECT value FROM facts WHERE name = 'token'").fetchone()
             claims: list[Claim] = []
-            for n, spec, attempts in found:
+            for n, spec, attempts, crashes in found:
                 token += 1
                 db.execute(
                     "UPDATE tasks SET state = 'running', attempts = attempts + 1, token = ?,"
@@ -168,7 +178,8 @@ class Queue:
                     (token, holder, now + lease_s, boot, now, n),
                 )
                 task = _task.decode(spec)
-                claims.append(Claim(task=task, token=token, attempt=attempts + 1))
+                alone = crashes >= SUSPECT
+                claims.append(Claim(task=task, token=token, attempt=attempts + 1, alone=alone))
             db.execute("UPDATE facts SET value = ? WHERE name = 'token'", (token,))
         return claims
 
@@ -204,9 +215,9 @@ class Queue:
         """Gives a task back unfinished."""
         with self.transaction() as db:
             db.execute(
-                "UPDATE tasks SET state = 'waiting', holder = NULL"
+                "UPDATE tasks SET state = 'waiting', holder = NULL, elapsed = elapsed + ? - began"
                 " WHERE token = ? AND state = 'running'",
-                (token,),
+                (time.monotonic(), token),
             )
 
     def ended_after(self, place: int, most: int = 1000) -> list[Ended]:

@@ -19,9 +19,10 @@ from typing import Any
 
 import msgspec
 
+from alhena.agent.limits.budget import Spent
 from alhena.agent.options import SessionOptions
 from alhena.batch.engine import RunConfig
-from alhena.batch.errors import LostLeaseError, SharedLimitError
+from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
@@ -37,7 +38,7 @@ from alhena.library.result import Result
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices
-from alhena.session.errors import SessionError
+from alhena.session.errors import JournalError, SessionError
 from alhena.session.journal import Disk
 
 POLL_S = 0.05
@@ -140,10 +141,13 @@ class Worker:
 
     def _claim(self, most: int) -> None:
         room = most - len(self._running)
-        if self._stopping or room < 1:
+        alone = any(lease.claim.alone for lease in self._running.values())
+        if self._stopping or room < 1 or alone:
             return
-        config = self._config
-        claims = self._queue.claim(self._holder, room, config.shared.concurrency, config.lease)
+        config, idle = self._config, not self._running
+        claims = self._queue.claim(
+            self._holder, room, config.shared.concurrency, config.lease, idle=idle
+        )
         for claim in claims:
             lease = Lease(claim, config.lease)
             self._running[asyncio.ensure_future(self._carry(lease))] = lease
@@ -175,7 +179,7 @@ class Worker:
             result, calls = await self._attempt(lease)
         except SharedLimitError:
             self._stopping = True
-        except CredentialsError:
+        except (CredentialsError, QueueError):
             queue.release(token)
             raise
         except (asyncio.CancelledError, LostLeaseError):
@@ -202,11 +206,17 @@ class Worker:
         try:
             cwd = Path(task.cwd or self._config.cwd)
             result, agent = await self._run(lease, cwd)
-        except (SharedLimitError, CredentialsError, LostLeaseError):
+        except (SharedLimitError, CredentialsError, LostLeaseError, QueueError):
             raise
         except AlhenaError as error:
             if lease.is_over or isinstance(error, InterruptedRunError):
                 raise asyncio.CancelledError from error
+            if isinstance(error, JournalError):
+                directory = self._queue.directory
+                raise QueueError(
+                    f"no task can run: {error.message}",
+                    remedy=f"When that is mended: alhena batch resume {directory}.",
+                ) from error
             return self._failed(lease, error.kind, str(error)), 0
         ended = result.stop_reason == "done"
         return TaskResult(
@@ -280,6 +290,7 @@ class Worker:
             proceeds=resumes,
             wrap=wrap,
             disk=Disk(write=lease.write),
+            spent=_spent(usage_of_task(self._queue, token)),
             fake_responses=options.fake_responses or self._config.fake_responses,
         )
 
@@ -311,6 +322,16 @@ def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
             skip_trust=config.skip_trust,
             sandbox=config.sandbox,
         ),
+    )
+
+
+def _spent(taken: Mapping[str, Any]) -> Spent:
+    """Tokens, time and money of the earlier attempts of a task."""
+    names = ("input_tokens", "output_tokens", "thought_tokens")
+    return Spent(
+        tokens=sum(taken.get(name, 0) for name in names),
+        seconds=taken.get("duration", 0.0),
+        cost=taken.get("cost") or 0.0,
     )
 
 

@@ -65,6 +65,15 @@ def remove_tree(folder: Path, environ: Mapping[str, str]) -> None:
         _remove(folder, environ)
 
 
+def last_patch(folder: Path, environ: Mapping[str, str]) -> str | None:
+    """The changes that a task left in its files, as far as they can be read."""
+    found = _noted(folder)
+    try:
+        return None if found is None else found.patch(environ)
+    except InputError:
+        return None
+
+
 def _noted(folder: Path) -> Tree | None:
     try:
         return msgspec.json.decode((folder / _NOTE).read_bytes(), type=Tree)

@@ -18,6 +18,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices, Tokens
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.confirmation import Question, QuestionOption
+from alhena.values import Value
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse, UsageMetadata
@@ -72,6 +73,14 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 
 
+class Spent(Value, frozen=True, kw_only=True):
+    """Tokens, seconds and US dollars taken before a session, which count as its own."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+
+
 Breach = tuple[str | None, LimitError]
 """The limit that is reached, None for what cannot be raised, and the error for it."""
 
@@ -84,7 +93,7 @@ class Ledger:
     over a limit of tokens or money is the last. `admit_wait` is asked before each wait, and
     `overrun` ends what still runs when the time is up. Where there is somebody to `ask`, a limit
     that is reached is a question, put once: who wants to go on may use as much again. `clock`
-    gives seconds.
+    gives seconds; `spent` counts for the session and its first run.
     """
 
     def __init__(
@@ -93,7 +102,9 @@ class Ledger:
         prices: Prices,
         ask: "Ask | None" = None,
         clock: Callable[[], float] = time.monotonic,
+        spent: Spent | None = None,
     ) -> None:
+        spent = spent or Spent()
         for name in budget.__struct_fields__:
             limit = getattr(budget, name)
             if limit is not None and not 0 < limit < float("inf"):
@@ -101,8 +112,8 @@ class Ledger:
                     f"the budget's {name.replace('_', ' ')} is {limit}.",
                     remedy="Give a number above 0, or none.",
                 )
-        self.tokens = 0
-        self.cost = 0.0
+        self.tokens = spent.tokens
+        self.cost = spent.cost
         self._step = budget
         self._limits = msgspec.structs.asdict(budget)
         self._prices = prices
@@ -110,6 +121,7 @@ class Ledger:
         self._clock = clock
         self._since: float | None = None
         self._before = 0.0
+        self._earlier = spent.seconds
         self._running = False
         self._waiting: set[str] = set()
         self._asking = 0
@@ -185,7 +197,8 @@ class Ledger:
     def begin(self) -> None:
         """A run begins, unless one has."""
         if not self._running:
-            self._running, self._before, self._refused = True, 0.0, None
+            self._running, self._before, self._refused = True, self._earlier, None
+            self._earlier = 0.0
             self._limits["max_seconds"] = self._step.max_seconds
             self._waiting.clear()
             self._set_clock()

@@ -26,9 +26,10 @@ class TurnLimits:
         self._per_prompt = per_prompt
         self._per_session = per_session
 
-    def new_prompt(self) -> None:
-        """Starts counting for a prompt."""
-        self.prompt_turns = 0
+    def new_prompt(self, taken: int = 0) -> None:
+        """Starts counting for a prompt, which has `taken` so many turns before."""
+        self.prompt_turns = taken
+        self.session_turns += taken
         self._per_prompt = self._prompt_step
 
     async def check(self) -> None:

@@ -88,7 +88,9 @@ def make_worktree(
     tree = place / repository.name
     inner = os.path.normpath(tree / os.path.relpath(os.path.realpath(cwd), repository))
     with alone(_lock(repository, environ)):
-        run_git(repository, environ, "worktree", "add", "--quiet", "--detach", str(tree), base)
+        # Forced twice: git, killed at this before, may know the place as a locked worktree.
+        add = ("worktree", "add", "--force", "--force", "--quiet", "--detach", str(tree), base)
+        run_git(repository, environ, *add)
     return Worktree(repository, tree, Path(inner), base, environ)
 
 
