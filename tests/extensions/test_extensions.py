@@ -171,6 +171,9 @@ def test_from_git_and_from_an_archive_but_not_with_a_link(home: Path) -> None:
     subprocess.run([*git, "commit", "-qm", "first"], check=True)
     done = alhena(home, "extensions", "install", f"file://{source}", "--consent")
     assert done.returncode == 0, done.stderr
+    of_git = ["git", "-C", str(home / ".gemini" / "extensions" / "demo"), "remote", "get-url"]
+    remote = subprocess.run([*of_git, "origin"], check=True, capture_output=True, text=True)
+    assert remote.stdout == f"file://{source}\n"  # the reference updates it by this
     alhena(home, "extensions", "uninstall", "demo")
     archive = home.parent / "demo.tar.gz"
     with tarfile.open(archive, "w:gz") as packed:

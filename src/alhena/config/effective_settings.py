@@ -323,8 +323,9 @@ def _others(cwd: Path, environ: Mapping[str, str], settings: Settings) -> list[s
     """Other files of a directory that would be read if it were trusted."""
     found = [name for name in settings.context.file_names if os.path.lexists(cwd / name)]
     if not _same(cwd / ".gemini", config_home(environ)):
-        names = (".gemini/policies", ".gemini/commands", ".gemini/skills", ".agents/skills")
-        found += [name for name in names if os.path.lexists(cwd / name)]
+        names = ("policies", "commands", "agents", "skills")
+        folders = (*(f".gemini/{name}" for name in names), ".agents/skills")
+        found += [name for name in folders if os.path.lexists(cwd / name)]
     return found
 
 

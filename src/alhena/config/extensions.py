@@ -71,6 +71,8 @@ class Installation(Value, frozen=True, kw_only=True, rename="camel"):
     source: str
     type: str = "local"
     ref: str | None = None
+    auto_update: bool = False
+    allow_pre_release: bool = False
 
 
 class Pin(Value, frozen=True, kw_only=True):
@@ -105,6 +107,12 @@ class Extension(Value, frozen=True, kw_only=True):
     def linked(self) -> bool:
         """True when its files are used where they are."""
         return self.installation is not None and self.installation.type == "link"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The variables of its settings that have no value."""
+        names = (each.env_var for each in self.manifest.settings)
+        return tuple(name for name in names if name not in self.environ)
 
     def context_files(self) -> tuple[Path, ...]:
         """The existing context files."""
@@ -342,6 +350,7 @@ class _Loader:
         elif not is_enabled(self._enablement.get(name, ()), self._workspace, self._environ):
             return f"disabled; alhena extensions enable {name}"
         why = self._unusable or self._not_allowed(extension.installation)
+        why = why or _broken_policy(extension.folder)
         pin = self._pins.get(name)
         unpinned = why or pin is None or extension.linked
         if not unpinned and pin is not None and not is_as_pinned(extension.folder, pin):
@@ -382,6 +391,19 @@ class _Loader:
     def _problem(self, name: str, why: str) -> None:
         text = one_line(why).rstrip(".")
         self.problems.append(f"the extension {one_line(name)} is not used: {text}.")
+
+
+def _broken_policy(folder: Path) -> str:
+    """The error of a policy file that is not TOML, "" without one: an extension is used with all
+    its restrictions or not at all."""
+    for path in sorted((folder / "policies").glob("*.toml")):
+        import tomllib
+
+        try:
+            tomllib.loads(read_limited(path).decode("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            return f"{path} is not TOML: {error}"
+    return ""
 
 
 def is_allowed(source: str, allowed: tuple[str, ...]) -> bool:

@@ -26,8 +26,8 @@ _PROTOCOLS = ("http", "https", "file")
 
 def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None = None) -> None:
     """Copies what `source` names into the directory `target`, which must not exist: a folder, an
-    archive, or a git URL (http, https, file) at `ref`. Raises InputError; the target may then hold
-    a part of it."""
+    archive, or a git URL (http, https, file) at `ref`, whose `.git` stays. Raises InputError; the
+    target may then hold a part of it."""
     path = Path(os.path.expanduser(source))
     try:
         if source.partition("://")[0] in _PROTOCOLS:
@@ -66,7 +66,6 @@ def _clone(url: str, target: Path, environ: Mapping[str, str], ref: str | None) 
         raise _refused(url, f"git took longer than {GIT_TIMEOUT_S:.0f} s") from error
     if done.returncode:
         raise _refused(url, done.stderr.decode("utf-8", "replace").strip()[-500:])
-    shutil.rmtree(target / ".git")
     _require_plain(target, url)
 
 

@@ -48,7 +48,7 @@ class Skills:
 
     def __init__(self, folders: Iterable[tuple[str, Path]], disabled: Iterable[str] = ()) -> None:
         self._folders = tuple(folders)
-        self.disabled = frozenset(name.lower() for name in disabled)
+        self.disabled = frozenset(plain_name(name).lower() for name in disabled)
         self.reload()
 
     def reload(self) -> None:
@@ -97,9 +97,14 @@ def _skill(head: dict[str, str], source: str, path: Path) -> Skill:
     for key in ("name", "description"):
         if not head.get(key):
             raise InputError(f"its front matter has no {key}")
-    name = _UNNAMED.sub("-", head["name"])[:MAX_NAME]
+    name = plain_name(head["name"])
     description = one_line(head["description"], MAX_DESCRIPTION)
     return Skill(name=name, description=description, source=source, path=path)
+
+
+def plain_name(text: str) -> str:
+    """The name of a skill, without characters that names of files cannot have."""
+    return _UNNAMED.sub("-", text)[:MAX_NAME]
 
 
 def _parsed(path: Path) -> tuple[dict[str, str], str]:

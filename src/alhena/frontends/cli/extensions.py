@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from alhena.config.environment import own_environment
 from alhena.config.extensions import (
     FILE,
@@ -153,6 +155,7 @@ class _Command:
             source = each.installation.source if each.installation else "no source"
             kind = each.installation.type if each.installation else "a folder"
             write_stdout(f"    {one_line(str(each.folder))} ({kind}: {one_line(source)})\n")
+            _tell_missing(each, "    ")
         if not self._installed.all:
             write_stdout("There are no extensions.\n")
         return 0
@@ -192,6 +195,8 @@ class _Command:
         installation = extension.installation
         if moved:
             installation = Installation(source=moved, type="git")
+        elif installation.type == "github-release":
+            installation = replace(installation, type="git")
         return self._fetched(installation, extension)
 
     def _fetched(self, installation: Installation, old: Extension | None) -> int:
@@ -310,15 +315,9 @@ class _Command:
 
     def _ask_for_values(self, name: str) -> None:
         installed = load_extensions(os.environ, self._cwd)
-        extension = next((each for each in installed.all if each.name == name), None)
-        if extension is None:
-            return
-        settings = extension.manifest.settings
-        missing = [each.env_var for each in settings if each.env_var not in extension.environ]
-        if missing:
-            write_stdout(
-                f"It needs values for {', '.join(missing)}: alhena extensions config {name}\n"
-            )
+        for each in installed.all:
+            if each.name == name:
+                _tell_missing(each)
 
     def _named(self) -> Extension:
         """The installed extension that was named. Raises UsageError."""
@@ -356,6 +355,13 @@ class _Command:
         return agrees(question, "nothing was changed", consent=self._options.consent)
 
 
+def _tell_missing(extension: Extension, indent: str = "") -> None:
+    if extension.missing:
+        names = ", ".join(extension.missing)
+        command = f"alhena extensions config {extension.name}"
+        write_stdout(f"{indent}It needs values for {names}: {command}\n")
+
+
 def _as_json(extension: Extension) -> dict[str, object]:
     manifest, installation = extension.manifest, extension.installation
     return {
@@ -367,6 +373,7 @@ def _as_json(extension: Extension) -> dict[str, object]:
         "type": installation.type if installation else None,
         "used": not extension.why,
         "why": extension.why or None,
+        "missing": list(extension.missing),
     }
 
 

@@ -16,7 +16,7 @@ from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import agrees, write_json, write_stdout
-from alhena.skills.files import Skills
+from alhena.skills.files import Skills, plain_name
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
@@ -133,11 +133,14 @@ def _change(options: "Namespace") -> int:
         top = Path(os.path.realpath(options.name))
         _place(top, folder, options, link=True)
     else:
+        from shutil import rmtree
+
         from alhena.extensions.fetching import fetch
         from alhena.extensions.installation import staging
 
         with staging(base) as top:
             fetch(options.name, top, own_environment(os.environ), options.ref)
+            rmtree(top / ".git", ignore_errors=True)
             _place(top, folder, options, link=False)
     return 0
 
@@ -191,7 +194,7 @@ def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
     from alhena.frontends.files import change_json
 
     before = load_settings(file).skills.disabled
-    names = [each for each in before if each.lower() != name.lower()]
+    names = [each for each in before if plain_name(each).lower() != name.lower()]
     names += [name] if disabled else []
     if names != list(before):
         change_json(

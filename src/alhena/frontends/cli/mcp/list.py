@@ -56,9 +56,12 @@ def run(argv: list[str]) -> int:
             ]
         )
         return 0
+    entries = place.settings.mcp_servers
     for report in reports:
         what = words.get(report.name, "")
-        shown = f"{report.name}: {what} ({report.transport})" if what else report.name
+        extension = entries.get(report.name, {}).get("extension")
+        name = f"{report.name} (from {extension})" if extension else report.name
+        shown = f"{name}: {what} ({report.transport})" if what else name
         write_stdout(f"{MARKS[report.state]} {one_line(shown, 200)} - {state_words(report)}\n")
         if rest := ", ".join(more.get(report.name, [])):
             write_stdout(f"    {one_line(rest, MAX_MORE)}\n")
