@@ -101,6 +101,20 @@ async def test_money_is_reserved_before_and_corrected_after_a_request(queue: Que
 
 
 @pytest.mark.requirement("RUN-02")
+async def test_the_money_of_a_request_that_takes_minutes_counts(queue: Queue):
+    clock = Clock()
+    one, other = limiters(queue, clock, total_cost=0.01)
+    long = await one.admit(MODEL, 1_000)
+    clock.now += 200
+    await other.admit(MODEL, 10)
+    one.charge(
+        long, 0, MODEL, UsageMetadata(prompt_token_count=1_000, candidates_token_count=9_000)
+    )
+    with pytest.raises(SharedLimitError, match=r"limit of \$0.01 for all tasks"):
+        await other.admit(MODEL, 10)
+
+
+@pytest.mark.requirement("RUN-02")
 async def test_nobody_asks_a_model_before_the_service_wants_it_asked(queue: Queue):
     clock = Clock()
     one, other = limiters(queue, clock)

@@ -63,7 +63,7 @@ class Limiter:
                 (cost or 0.0, number),
             )
             db.execute(
-                "UPDATE requests SET tokens = ?, cost = ? WHERE n = ?",
+                "UPDATE requests SET tokens = ?, cost = ?, open = 0 WHERE n = ?",
                 (prompt + output, cost or 0.0, number),
             )
             if usage is not None:
@@ -125,7 +125,9 @@ class Limiter:
             delayed = "SELECT until FROM delays WHERE model = ? AND boot = ?"
             for (until,) in db.execute(delayed, (model, boot)).fetchall():
                 wait = max(wait, until - now)
-            db.execute("DELETE FROM requests WHERE at < ? OR boot != ?", (now - WINDOW_S, boot))
+            # What is under way stays: its estimate is replaced when it ends.
+            old = "DELETE FROM requests WHERE at < ? AND NOT open OR boot != ?"
+            db.execute(old, (now - WINDOW_S, boot))
             wait = max(wait, self._room(now, tokens, shared))
             if wait > 0:
                 return None, wait
@@ -142,12 +144,13 @@ class Limiter:
         if shared.rpm is not None:
             query = "SELECT at FROM requests ORDER BY at DESC LIMIT 1 OFFSET ?"
             for (at,) in self._queue.rows(query, shared.rpm - 1):
-                wait = at + WINDOW_S - now
+                wait = max(wait, at + WINDOW_S - now)
         if shared.tpm is not None:
-            (used,) = self._queue.rows("SELECT coalesce(sum(tokens), 0) FROM requests")[0]
-            over = used + tokens - shared.tpm
-            if used and over > 0:
-                for at, taken in self._queue.rows("SELECT at, tokens FROM requests ORDER BY at"):
+            query = "SELECT at, tokens FROM requests WHERE at >= ? ORDER BY at"
+            found = self._queue.rows(query, now - WINDOW_S)
+            over = sum(taken for _, taken in found) + tokens - shared.tpm
+            if over > 0:
+                for at, taken in found:
                     wait = max(wait, at + WINDOW_S - now)
                     over -= taken
                     if over <= 0:

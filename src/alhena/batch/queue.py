@@ -39,7 +39,7 @@ CREATE INDEX tasks_by_place ON tasks (place);
 CREATE TABLE facts (name TEXT PRIMARY KEY, value);
 CREATE TABLE requests (
   n INTEGER PRIMARY KEY, at REAL NOT NULL, boot TEXT NOT NULL, tokens INTEGER NOT NULL,
-  cost REAL NOT NULL);
+  cost REAL NOT NULL, open INTEGER NOT NULL DEFAULT 1);
 CREATE INDEX requests_by_time ON requests (at);
 CREATE TABLE delays (model TEXT PRIMARY KEY, until REAL NOT NULL, boot TEXT NOT NULL);
 """
