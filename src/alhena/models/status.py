@@ -59,19 +59,19 @@ _TYPES = {
 
 _WAIT = "Wait a while, or choose another model with -m."
 _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
-    QuotaError: ("answers no more for now", _WAIT),
-    RateLimitError: ("answers no more for now: too many requests in a minute", _WAIT),
-    CapacityError: ("has no room for the model {model!r} now", _WAIT),
+    QuotaError: ("Quota for {model} exceeded", _WAIT),
+    RateLimitError: ("Too many requests in a minute for {model}", _WAIT),
+    CapacityError: ("{model} is overloaded", _WAIT),
     SpentQuotaError: (
-        "answers no more: the quota for {model!r} is used up",
+        "Quota for {model} used up",
         "Choose another model with -m, or raise the quota.",
     ),
     DailyQuotaError: (
-        "answers no more: the daily quota for {model!r} is used up",
-        "Go on tomorrow, or choose another model with -m.",
+        "Daily quota for {model} used up",
+        "Try again tomorrow, or choose another model with -m.",
     ),
     ZeroQuotaError: (
-        "does not answer: the account has no quota for {model!r}",
+        "The account has no quota for {model}",
         "Choose another model with -m, or set up billing.",
     ),
 }
@@ -103,6 +103,16 @@ class Asked:
         self.remedy = remedy
         self.quota_tip = quota_tip
         self._secrets = tuple(sorted((s for s in secrets if s), key=len, reverse=True))
+
+    @property
+    def usual(self) -> bool:
+        """True for an address of Google's, which goes without saying."""
+        return self.place.endswith(".googleapis.com")
+
+    @property
+    def service(self) -> str:
+        """The name of the service in messages."""
+        return "The model's service" if self.usual else self.place
 
     def clean(self, text: str, limit: int = MESSAGE_LIMIT) -> str:
         """`text` on one line, at most `limit` characters, with secrets redacted."""
@@ -167,7 +177,8 @@ def _error(
         if asked.quota_tip and kind is not CapacityError:  # capacity does not depend on projects
             remedy = f"{remedy} {asked.quota_tip}"
         model = asked.clean(asked.model)
-        error = kind(f"{asked.place} {what.format(model=model)} ({said}).", remedy=remedy)
+        where = "" if asked.usual else f", {asked.place}"
+        error = kind(f"{what.format(model=model)} ({said}{where}).", remedy=remedy)
         error.status = code
         hint = minute_hint(kind, hint)
     else:
@@ -196,28 +207,28 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
         return _not_let_in(code, api, asked, said)
     if code == 404:
         return ModelNotFoundError(
-            f"{asked.place} has no model {asked.clean(asked.model)!r} ({said}).",
+            f"{asked.service} has no model {asked.clean(asked.model)!r} ({said}).",
             remedy=f"Choose another with -m, and check {asked.source} if it is set.",
             status=code,
         )
     if code >= 500:
         return ServerFaultError(
-            f"{asked.place} failed ({said}).", remedy="Run again later.", status=code
+            f"{asked.service} failed ({said}).", remedy="Run again later.", status=code
         )
     if code < 400:
         return RequestRejectedError(
-            f"{asked.place} sends requests elsewhere ({said}).",
+            f"{asked.service} sends requests elsewhere ({said}).",
             remedy=f"Set {asked.source} to the address it redirects to.",
             status=code,
         )
-    return RequestRejectedError(f"{asked.place} rejected the request ({said}).", status=code)
+    return RequestRejectedError(f"{asked.service} rejected the request ({said}).", status=code)
 
 
 def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> CredentialsError:
     from alhena.models.quota import validation
 
     if code == 403:
-        error = validation(api, f"{asked.place} wants the account to be verified first ({said}).")
+        error = validation(api, f"{asked.service} wants the account to be verified first ({said}).")
         if error is not None:
             return error
         from alhena.models.quota import project_remedy
@@ -225,10 +236,10 @@ def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> Credentia
         remedy = project_remedy(api, lambda text: asked.clean(text, 100))
         if remedy is not None:
             return CredentialsError(
-                f"{asked.place} refused the request ({said}).", remedy=remedy, status=code
+                f"{asked.service} refused the request ({said}).", remedy=remedy, status=code
             )
     return CredentialsError(
-        f"{asked.place} refused the credentials ({said}).", remedy=asked.remedy, status=code
+        f"{asked.service} refused the credentials ({said}).", remedy=asked.remedy, status=code
     )
 
 

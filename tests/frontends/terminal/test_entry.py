@@ -40,7 +40,7 @@ def test_a_long_paste_is_a_mark_for_what_is_sent(text: str, mark: str):
     assert made.buffer.text == f"look at {mark} please"
     assert made.take() == f"look at {text} please"
     assert made.buffer.text == ""
-    assert made.buffer.history.get_strings() == [f"look at {text} please"]
+    assert made.buffer.history.get_strings() == [f"look at {mark} please"]
 
 
 def test_pastes_of_one_size_are_told_apart_and_equal_ones_are_not():
@@ -80,6 +80,20 @@ def test_what_was_given_up_does_not_come_back_with_words_that_look_like_it():
     made.clear()
     made.buffer.insert_text("[pasted 5,000 lines]")
     assert made.take() == "[pasted 5,000 lines]"
+
+
+def test_an_earlier_paste_comes_back_as_its_mark_and_is_sent_whole():
+    history = InMemoryHistory()
+    history.store_string(LONG)
+    made = Entry(history, DummyCompleter())
+    for _ in range(2):
+        made.paste("a" * 2_000)
+        made.take()
+    strings = made.buffer.history.get_strings()
+    assert strings == ["[pasted 2,000 characters]"]
+    assert list(history.load_history_strings()) == ["a" * 2_000, LONG]
+    folded = list(made.buffer.history.load_history_strings())
+    assert folded == ["[pasted 2,000 characters]", "[pasted 5,000 lines]"]
 
 
 def test_what_was_pasted_can_be_put_in_its_place():

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,19 @@ def test_a_signal_ends_the_session_in_good_order(
             os.kill(pid, 0)
         if term != "dumb":
             assert_restored(terminal)
+        assert f"■ ended by {signal.Signals(number).name}" in terminal.screen.text
+        assert "To resume it: alhena --resume " in terminal.screen.text
+
+
+def test_a_signal_leaves_the_answer_so_far(server: ScriptedServer):
+    server.reply(sse(text("The half of", None), text(" it."), hold=threading.Event()))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("tell" + ENTER)
+        terminal.until("The half of")
+        terminal.process.kill(signal.SIGTERM)
+        assert terminal.ended() == 130
+        assert "\nThe half of\n\n■ cancelled\n" in terminal.screen.text
 
 
 def test_a_terminal_that_goes_away_takes_the_session_and_its_children_with_it(
@@ -139,7 +153,7 @@ def test_leaving_an_open_question_approves_nothing(server: ScriptedServer, proje
         terminal.send("write" + ENTER)
         terminal.until("> 1/y Yes")
         if way == "twice":
-            terminal.send(CTRL_C + CTRL_C)
+            terminal.send(CTRL_C * 4)
             assert terminal.ended() == 0
         else:
             terminal.process.kill(signal.SIGTERM)

@@ -106,6 +106,7 @@ async def test_no_key_counts_before_the_question_was_seen_for_a_moment(
     asked.panel.drawn()
     asked.clock.pass_(seconds)
     await asked.keys(keys)
+    asked.clock.pass_(ALONE)
     assert asked.panel.note == (TYPING if asked.typed else EARLY)
     asked.clock.pass_(10)
     await asyncio.sleep(0)
@@ -138,7 +139,7 @@ async def test_a_second_question_has_to_be_seen_too():
 
 
 @pytest.mark.parametrize(
-    "word", ["queued words", "start", "yes", "save", "1s", "no way", "n", "a y"]
+    "word", ["queued words", "start", "yes", "save", "1s", "no way", "a y", "12 files"]
 )
 async def test_words_pick_nothing_even_with_enter_behind_them(word: str):
     asked = Asked()
@@ -165,7 +166,35 @@ async def test_behind_words_a_letter_has_to_stand_alone_for_longer():
     assert "".join(asked.typed) == "looka y s"
 
 
-@pytest.mark.parametrize("key", ["down", "up", "enter", "space"])
+@pytest.mark.parametrize(("keys", "answer"), [("y\r", 0), ("n\r", 2), ("2\r", 1)])
+@pytest.mark.parametrize("looked", [True, False])
+async def test_a_letter_or_number_with_enter_answers_at_once(
+    keys: str, answer: int, *, looked: bool
+):
+    asked = Asked()
+    await asyncio.sleep(0)
+    await asked.keys("y\r")  # nobody has seen the question
+    assert "".join(asked.typed) == "y"
+    asked = Asked()
+    await asyncio.sleep(0)
+    asked.panel.drawn()
+    asked.clock.pass_(LOOK if looked else 0)
+    await asked.keys(keys, every=0)
+    assert await asked.answer == {answer}
+
+
+async def test_a_number_without_an_option_is_no_answer_and_says_so():
+    asked = Asked()
+    await asked.looked()
+    for keys in ("7\r", "12\r", "0"):
+        await asked.keys(keys, every=0)
+        asked.clock.pass_(ALONE)
+        assert asked.panel.note == f"There is no answer {keys.strip()}: choose 1 to 3."
+    await asked.keys("2\r", every=0)
+    assert (await asked.answer, asked.typed) == ({1}, [])
+
+
+@pytest.mark.parametrize("key", ["down", "up", "space"])
 async def test_a_letter_with_any_key_behind_it_is_kept(key: str):
     asked = Asked()
     await asked.looked()

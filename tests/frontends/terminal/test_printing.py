@@ -77,9 +77,9 @@ def test_only_lines_that_are_to_be_clipped_are_clipped():
     assert bare(written(Lines(long))) == "x" * 50 + "\n"
 
 
-def test_lines_that_hang_go_on_below_their_text():
+def test_folded_lines_go_on_below_their_text():
     long = ((("", "- "), ("bold", "word " * 12)),)
-    assert bare(written(Lines(long, hang=2))) == (
+    assert bare(written(Lines(long, fold=True))) == (
         "- word word word word word word word\n  word word word word word\n"
     )
 

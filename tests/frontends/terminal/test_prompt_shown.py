@@ -99,4 +99,4 @@ async def test_an_answer_of_chat_goes_on_below_its_beginning():
     async with sitting(ScriptedGenerator(), screen) as conversation:
         await finished(conversation, screen, "/chat what is this")
     answers = [each for each in screen.blocks if "/chat save" in text_of([each])]
-    assert [each.hang for each in answers if isinstance(each, Lines)] == [2]
+    assert [each.fold for each in answers if isinstance(each, Lines)] == [True]

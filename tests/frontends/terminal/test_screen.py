@@ -25,6 +25,7 @@ class Somebody:
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.runs = False
         self.changed = asyncio.Event()
 
     def submit(self, text: str) -> None:
@@ -32,10 +33,10 @@ class Somebody:
 
     def interrupt(self) -> bool:
         self._do("interrupt")
-        return False
+        return self.runs
 
-    def leave(self) -> None:
-        self._do("leave")
+    def leave(self, why: str = "") -> None:
+        self._do(f"leave {why}".strip())
 
     def kill(self) -> None:
         self._do("kill")
@@ -202,9 +203,30 @@ async def test_keys_reach_the_person():
         made.keys.send_text("\x1b[Z\x19\x03")
         await somebody.until("interrupt")
         assert somebody.done == ["next mode", "yolo", "interrupt"]
-        assert made.screen.hands.hint == "Press Ctrl-C again to leave."
+
+
+@pytest.mark.requirement("CLI-02")
+async def test_only_two_control_c_in_a_row_with_nothing_to_stop_or_clear_leave():
+    async with shown() as made:
+        somebody = Somebody()
+        made.screen.hands.attach(somebody)
+        for keys in ("a\x03", "\x03b\x03", "\x03\x1b[D\x03", "\x1b[Z\x03"):
+            made.keys.send_text(keys)
+            made.keys.send_text("new\r")
+            await somebody.until("submit new")
+            somebody.done.clear()
+        somebody.runs = True
         made.keys.send_text("\x03")
+        await somebody.until("interrupt")
+        somebody.runs = False
+        made.keys.send_text("\x03")
+        await made.until("Press Ctrl-C again to leave.")
+        made.keys.send_text("\x1b[Z")
+        await somebody.until("next mode")
+        assert made.screen.hands.twice.hint == ""
+        made.keys.send_text("\x03\x03")
         await somebody.until("leave")
+        assert somebody.done.count("leave") == 1
 
 
 @pytest.mark.parametrize(
@@ -269,7 +291,6 @@ async def test_enter_that_was_meant_for_what_was_begun_is_no_answer(keys: str):
         ("y\x7f", "…"),
         ("y\x1b[D", "You were typing"),
         ("y\x17", "You were typing"),
-        ("y\r", "You were typing"),
         ("y\x1b[200~es\x1b[201~", "You were typing"),
     ],
 )

@@ -60,7 +60,7 @@ async def test_all_about_the_tools_is_shown_whole():
     assert isinstance(told, Lines)
     assert listed.clip
     assert not told.clip
-    assert told.hang == 6
+    assert told.fold
 
 
 async def test_a_tool_that_is_hidden_has_its_title_still():

@@ -35,7 +35,7 @@ def test_the_prompt_is_painted_and_the_terminal_given_back(server: ScriptedServe
     with at(server) as terminal:
         terminal.until("/help lists")
         shown = terminal.until(PLACEHOLDER)
-        assert "> " + PLACEHOLDER in shown
+        assert "  " + PLACEHOLDER in shown
         assert "default  m" in terminal.until("default  m")
         assert BRACKETED_PASTE in terminal.screen.modes
         leave(terminal)
@@ -167,7 +167,9 @@ def test_control_c_clears_then_leaves(server: ScriptedServer):
         terminal.send("half a thought")
         terminal.until("> half a thought")
         terminal.send(CTRL_C)
-        terminal.until("Press Ctrl-C again to leave.", gone="half a thought")
+        terminal.until(PLACEHOLDER, gone="half a thought")
+        terminal.send(CTRL_C)
+        terminal.until("Press Ctrl-C again to leave.")
         terminal.send(CTRL_C)
         assert terminal.ended() == 0
         assert_restored(terminal)
@@ -181,8 +183,9 @@ def test_control_c_interrupts_the_model_and_twice_leaves(server: ScriptedServer)
         terminal.until("Well")
         terminal.send(CTRL_C)
         terminal.until("■ cancelled")
-        terminal.send(CTRL_C)
+        terminal.send(CTRL_C + CTRL_C)
         assert terminal.ended() == 0
+        assert "To resume it: alhena --resume " in terminal.screen.text
         assert_restored(terminal)
 
 
@@ -202,6 +205,37 @@ def test_what_is_typed_while_the_model_answers_is_seen_and_waits(server: Scripte
         assert shown.index("One two.") < shown.index("Three.")
         leave(terminal)
     assert "next one" in server.requests[1].body.decode()
+
+
+def test_an_earlier_paste_comes_back_as_its_mark_and_is_sent_whole(server: ScriptedServer):
+    server.reply(sse(text("One.")), sse(text("Two.")))
+    long = "\r".join(f"line {number}" for number in range(40_000))
+    with at(server) as terminal:
+        terminal.until("default  m")
+        terminal.send(f"look: \x1b[200~{long}\x1b[201~")
+        terminal.until("> look: [pasted 40,000 lines]")
+        terminal.send(ENTER)
+        terminal.until("One.")
+        terminal.until(PLACEHOLDER)
+        terminal.send("\x1b[A")
+        terminal.until("> look: [pasted 40,000 lines]")
+        terminal.send(ENTER)
+        terminal.until("Two.")
+        leave(terminal)
+    said = [each.json["contents"][-1]["parts"][0]["text"] for each in server.requests]
+    assert said[0] == said[1] == "look: " + long.replace("\r", "\n")
+
+
+def test_escape_and_a_command_right_behind_it_are_two_things(server: ScriptedServer):
+    with at(server) as terminal:
+        terminal.until("default  m")
+        terminal.send(ESC + "/policies" + ENTER)
+        terminal.until("rules hold in mode")
+        terminal.send(ESC + "fine so far")
+        terminal.until("> fine so far")
+        assert "fine so far" in re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", terminal.raw)
+        leave_at_once(terminal)
+    assert server.requests == []
 
 
 def test_lines_are_continued_and_a_paste_is_not_sent(server: ScriptedServer):
@@ -234,7 +268,7 @@ def test_modes_commands_and_completion_work_by_keys(server: ScriptedServer, proj
         terminal.send("\t")
         terminal.until("> @notes.txt")
         terminal.send(CTRL_C)
-        terminal.until("again to leave")
+        terminal.until(PLACEHOLDER, gone="@notes.txt")
         terminal.send("/quit" + ENTER)
         assert terminal.ended() == 0
         assert_restored(terminal)
@@ -252,7 +286,7 @@ def test_an_earlier_prompt_comes_back_in_the_next_session(server: ScriptedServer
         terminal.send("\x1b[A")
         terminal.until("> remember me")
         terminal.send(CTRL_C)
-        terminal.until("again to leave", gone="remember me")
+        terminal.until(PLACEHOLDER, gone="remember me")
         terminal.send(CTRL_R + "member")
         terminal.until("> remember me")
         terminal.send(ENTER + CTRL_E + " too")
@@ -358,7 +392,10 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
         assert "the model is told of it with the\n" in told  # broken at a blank
         terminal.send(CTRL_D)
         assert terminal.ended() == 0
-    assert terminal.raw.endswith("> \r\n")
+    assert "> \r\n" in terminal.raw
+    assert re.search(
+        r"\n  Session: 2 calls.*\r\n  To resume it: alhena --resume \S+\r\n$", terminal.raw
+    )
     assert "\x1b" not in terminal.raw
     assert (project / "a.txt").exists()
     assert "again" in server.requests[1].body.decode()

@@ -145,7 +145,7 @@ def test_not_now_begins_a_session_without_what_the_folder_says(
 
 
 @pytest.mark.parametrize(
-    ("term", "keys"), [("xterm", CTRL_C + CTRL_C), ("dumb", CTRL_D), ("dumb", CTRL_C)]
+    ("term", "keys"), [("xterm", CTRL_C * 3), ("dumb", CTRL_D), ("dumb", CTRL_C)]
 )
 def test_whoever_leaves_at_the_question_has_said_nothing(
     server: ScriptedServer, home: Path, project: Path, term: str, keys: str

@@ -349,4 +349,4 @@ def test_the_terminals_own_lines_are_broken_at_blanks():
     ):
         _, blocks = advance(View(), event, 0.0)
         assert isinstance(blocks[-1], Lines)
-        assert blocks[-1].hang == 2
+        assert blocks[-1].fold

@@ -53,6 +53,7 @@ from alhena.frontends.terminal.lines import (
     Markdown,
     Span,
     clipped,
+    folded,
     line,
     wrapped,
 )
@@ -102,7 +103,7 @@ def placed(
             entered,
             input_processors=[
                 ConditionalProcessor(
-                    AfterInput(PLACEHOLDER, style="class:dim"),
+                    AfterInput(f" {PLACEHOLDER}", style="class:dim"),
                     Condition(lambda: not entered.text) & ~is_searching,
                 )
             ],
@@ -155,6 +156,8 @@ def placed(
 
 
 OUTPUT_ROWS = 5
+CAUSE_ROWS = 2
+"""Rows that the cause of a retry may take."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -168,7 +171,7 @@ def live(view: View, columns: int, rows: int, now: float, *, asking: bool = Fals
         if not call.nested:
             lines += _call_lines(call, view, columns, now)
     if not lines and not asking and view.busy_since is not None:
-        lines.append(_thinking(view, now))
+        lines += _thinking(view, columns, now)
     room = max(rows - len(lines), 1)
     text = [
         (("", piece),)
@@ -179,18 +182,21 @@ def live(view: View, columns: int, rows: int, now: float, *, asking: bool = Fals
     return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
 
 
-def _thinking(view: View, now: float) -> Line:
+def _thinking(view: View, columns: int, now: float) -> list[Line]:
     seconds = 0.0 if view.busy_since is None else now - view.busy_since
     pause = view.pause
     if pause is not None and now < pause.until:
         left = duration((int(pause.until - now) + 1) * 1000)
-        again = f"Trying again in {left} ({pause.attempt}, Esc to interrupt): "
-        return (("warning", f"! {again}"), ("dim", pause.why))
+        why = folded((("warning", "! "), ("warning", pause.why)), columns)
+        if len(why) > CAUSE_ROWS:
+            why[CAUSE_ROWS - 1 :] = [clipped((*why[CAUSE_ROWS - 1], ("", " " * columns)), columns)]
+        again = f"  Trying again in {left} ({pause.attempt}, Esc to interrupt)"
+        return [*why, clipped((("dim", again),), columns)]
     spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
     what = "Answering" if view.answering else "Thinking"
     thought = f" {view.thought}" if view.thought and not view.answering else ""
     hint = f" ({duration(int(seconds) * 1000)}, Esc to interrupt)"
-    return (("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))
+    return [(("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))]
 
 
 def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
@@ -301,6 +307,8 @@ class TerminalScreen:
             before_render=self._before_render,
             after_render=self._after_render,
         )
+        self._app.key_processor.before_key_press += self.hands.twice.press
+        self._app.key_processor.after_key_press += self.hands.twice.pressed
         self._app.ttimeoutlen = 0.05
         self._app.timeoutlen = 0.15
 
@@ -505,7 +513,7 @@ class TerminalScreen:
 
     def _foot(self) -> Fragments:
         columns = self._output.get_size().columns
-        return fragments([clipped(foot_line(self._status, self.hands.hint), columns)])
+        return fragments([clipped(foot_line(self._status, self.hands.twice.hint), columns)])
 
 
 def _rows(block: Block) -> int:

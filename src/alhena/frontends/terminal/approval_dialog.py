@@ -71,7 +71,7 @@ def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
             lines += _warnings(details.warnings)
         case ExitPlanModeConfirmation() as details:
             lines.append(_title(f"Plan ({details.plan_path})"))
-            plan = (Lines(tuple(_plan(details.plan)), hang=2),)
+            plan = (Lines(tuple(_plan(details.plan)), fold=True),)
         case AskUserConfirmation() as details:
             lines.append(_title(details.title))
             lines += (line(f"  {_inline(each.question)}") for each in details.questions)

@@ -18,11 +18,10 @@ from alhena.frontends.terminal.view import Totals
 from alhena.policy.model import PolicyRule
 
 NAME_COLUMNS = 26
-HANG = NAME_COLUMNS + 3
 KEYS = (
     ("Enter", "sends; Alt-Enter, Ctrl-J or a backslash at the end begins a new line"),
     ("Esc", "interrupts what runs"),
-    ("Ctrl-C", "interrupts, or clears the input; twice leaves"),
+    ("Ctrl-C", "interrupts, or clears the input; twice in a row leaves"),
     ("Ctrl-D", "leaves, when the input is empty"),
     ("Shift-Tab", "changes the approval mode: default, autoEdit, plan"),
     ("Ctrl-Y", "everything runs without asking (yolo), and back"),
@@ -101,8 +100,7 @@ Carry = Callable[[CommandContext, str], Awaitable[list[Line]]]
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command. `at_once`: it need not wait until what runs has ended. `listing`: its lines are
-    cut where the terminal ends, unless more was asked for than the list; others go on in the next
-    row, `hang` columns from the margin."""
+    cut where the terminal ends, unless more was asked for than the list."""
 
     name: str
     summary: str
@@ -110,7 +108,6 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     at_once: bool = True
     listing: bool = False
-    hang: int = HANG
 
 
 async def _help(context: CommandContext, _rest: str) -> list[Line]:
@@ -297,9 +294,8 @@ COMMANDS: tuple[Command, ...] = (
         summary="the tools (`/tools desc`: all about them)",
         carry=_tools,
         listing=True,
-        hang=6,
     ),
-    Command(name="policies", summary="the rules in effect", carry=_policies, hang=12),
+    Command(name="policies", summary="the rules in effect", carry=_policies),
     Command(name="hooks", summary="the hooks of this session", carry=_hooks),
     Command(
         name="mcp",
@@ -333,7 +329,6 @@ COMMANDS: tuple[Command, ...] = (
         summary="`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
         carry=_chat,
         at_once=False,
-        hang=2,
     ),
     Command(
         name="restore",

@@ -34,10 +34,19 @@ from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
 from alhena.frontends.terminal.lines import Block, Line, line
 from alhena.frontends.terminal.screen import Screen, Status
-from alhena.frontends.terminal.view import Totals, View, advance, printed, prompt_lines, without_run
+from alhena.frontends.terminal.view import (
+    Totals,
+    View,
+    advance,
+    printed,
+    prompt_lines,
+    usage_words,
+    without_run,
+)
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
+from alhena.session.store import project_store
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import TerminalOutput, ToolFailure
@@ -86,6 +95,7 @@ class ShownSession:
         self._queue: deque[str] = deque()
         self._wake = asyncio.Event()
         self._leaving = False
+        self._why = ""
         self._agent: SessionRunner | None = None
         self._notes: list[Part] = []
         self._tasks = asyncio.TaskGroup()
@@ -167,10 +177,10 @@ class ShownSession:
         )
 
     def print(
-        self, lines: list[Line], group: str = "notice", *, clip: bool = False, hang: int = 2
+        self, lines: list[Line], group: str = "notice", *, clip: bool = False, fold: bool = True
     ) -> None:
         """Prints lines above the prompt."""
-        self.view, blocks = printed(self.view, group, lines, clip=clip, hang=hang)
+        self.view, blocks = printed(self.view, group, lines, clip=clip, fold=fold)
         self._show(blocks)
 
     def _show(self, blocks: tuple[Block, ...]) -> None:
@@ -268,6 +278,18 @@ class Conversation(ShownSession):
             raise group.exceptions[0] from None
         finally:
             self._leaving = True
+            self._farewell()
+            self._screen.close()
+
+    def _farewell(self) -> None:
+        """Says why the session ends, what it used, and how to resume it."""
+        lines = [line(f"■ {self._why}", "warning")] if self._why else []
+        store = project_store(os.environ, self.workbench.workspace.cwd)
+        if self.totals.requests and store.path(self.agent.session_id).exists():
+            used = usage_words(self.totals, self.age_ms)
+            lines += [line(f"  Session: {used}", "dim")]
+            lines += [line(f"  To resume it: alhena --resume {self.agent.session_id}", "dim")]
+        self.print(lines, "end")
 
     async def _work_off(self) -> None:
         while not self._leaving:
@@ -294,15 +316,16 @@ class Conversation(ShownSession):
         if self._agent is not None:
             self._agent.kill()
 
-    def leave(self) -> None:
+    def leave(self, why: str = "") -> None:
         """Ends the program: what runs is stopped, what waits is dropped. Said again, it hastens
-        nothing."""
-        if not self._leaving:
-            self._leaving = True
-            self._queue.clear()
-            self._wake.set()
-            self.interrupt()
-        self._screen.close()
+        nothing but the end of the screen."""
+        if self._leaving:
+            self._screen.close()
+            return
+        self._leaving, self._why = True, why
+        self._queue.clear()
+        self._wake.set()
+        self.interrupt()
 
     async def clear(self) -> None:
         """Begins another session."""
@@ -379,7 +402,7 @@ class Conversation(ShownSession):
     async def _command(
         self, text: str, command: commands.Command | None, name: str, rest: str
     ) -> None:
-        self.print(prompt_lines(text), "user", hang=0)
+        self.print(prompt_lines(text), "user")
         if command is None and name in self.prompts:
             filled = self.prompts.filled(name, rest.strip(), self._call_asked, self._warn)
             await self._send(*await filled)
@@ -389,14 +412,13 @@ class Conversation(ShownSession):
         else:
             lines = await command.carry(self, rest)
         listing = command is not None and command.listing and not rest.strip()
-        hang = commands.HANG if command is None else command.hang
-        self.print(lines, "command", clip=listing, hang=0 if listing else hang)
+        self.print(lines, "command", clip=listing)
         proposing, self._proposing = self._proposing, False
         if proposing:
             await self._follow(self.agent.checkpoints.propose())
 
     async def _prompt(self, text: str) -> None:
-        self.print(prompt_lines(text), "user", hang=0)
+        self.print(prompt_lines(text), "user")
         await self._send(text, await self._referenced(text))
 
     async def _send(self, text: str, attached: tuple[Part, ...]) -> None:
@@ -415,7 +437,7 @@ class Conversation(ShownSession):
 
     async def _shell(self, command: str) -> None:
         """A command of the person's own; the model hears of it with the next prompt."""
-        self.print(prompt_lines(f"!{command}"), "user", hang=0)
+        self.print(prompt_lines(f"!{command}"), "user")
         done = await self._call("run_shell_command", {"command": command})
         if done is None:
             return

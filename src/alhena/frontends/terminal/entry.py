@@ -33,9 +33,10 @@ class Entry:
 
     def __init__(self, history: History, completer: Completer) -> None:
         self._pasted: dict[str, str] = {}
+        self._earlier: dict[str, str] = {}
         self.buffer = Buffer(
             multiline=True,
-            history=history,
+            history=_Folded(history, self._recalled, self._whole),
             completer=ThreadedCompleter(completer),
             complete_while_typing=Condition(self._completes),
             tempfile_suffix=".md",
@@ -44,10 +45,7 @@ class Entry:
     def paste(self, text: str) -> None:
         """Inserts a text at the cursor, or its mark."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.count("\n") + (not text.endswith("\n"))
-        if text.count("\n") >= MAX_PASTED_LINES or len(text) > MAX_PASTED_CHARACTERS:
-            text = self._mark(text, lines)
-        self.buffer.insert_text(text)
+        self.buffer.insert_text(self._folded(text, self._pasted))
 
     def mark_before(self) -> str:
         """The mark that the cursor stands behind; "" when there is none."""
@@ -56,20 +54,17 @@ class Entry:
 
     def unfold(self) -> None:
         """Puts what was pasted in the place of its marks."""
-        if self._pasted:
-            marks = "|".join(map(re.escape, self._pasted))
-            whole = re.sub(marks, lambda mark: self._pasted[mark[0]], self.buffer.text)
-            if whole != self.buffer.text:
-                self.buffer.text = whole
-                self.buffer.cursor_position = len(whole)
-        self._pasted.clear()
+        whole = self._whole(self.buffer.text)
+        if whole != self.buffer.text:
+            self.buffer.text = whole
+            self.buffer.cursor_position = len(whole)
 
     def take(self) -> str:
         """Returns the line with all pasted text, adds it to the history and clears the line."""
-        self.unfold()
-        text = self.buffer.text
+        text = self._whole(self.buffer.text)
         self.buffer.append_to_history()
-        self.buffer.reset()
+        self._earlier |= self._pasted
+        self.clear()
         return text
 
     def clear(self) -> None:
@@ -77,18 +72,54 @@ class Entry:
         self._pasted.clear()
         self.buffer.reset()
 
-    def _mark(self, text: str, lines: int) -> str:
+    def _whole(self, text: str) -> str:
+        """A text with what was pasted in the place of its marks."""
+        recalled = self.buffer.working_index < len(self.buffer.history.get_strings())
+        known = self._earlier | self._pasted if recalled else self._pasted
+        if not known:
+            return text
+        marks = "|".join(map(re.escape, known))
+        return re.sub(marks, lambda mark: known[mark[0]], text)
+
+    def _recalled(self, text: str) -> str:
+        return self._folded(text, self._earlier)
+
+    def _folded(self, text: str, marks: dict[str, str]) -> str:
+        """A text, or its new one of `marks` if it would fill the screen."""
+        if text.count("\n") < MAX_PASTED_LINES and len(text) <= MAX_PASTED_CHARACTERS:
+            return text
+        lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         mark, number = f"[pasted {size}]", 1
-        while self._pasted.get(mark, text) != text:
+        while (self._earlier | self._pasted).get(mark, text) != text:
             number += 1
             mark = f"[pasted {size}, {number}]"
-        self._pasted[mark] = text
+        marks[mark] = text
         return mark
 
     def _completes(self) -> bool:
         text = self.buffer.document.text_before_cursor
         return text.startswith("/") or "@" in text.split("\n")[-1].split(" ")[-1]
+
+
+class _Folded(History):
+    """Earlier entries as they stand in the input line: large ones as marks."""
+
+    def __init__(
+        self, entries: History, fold: Callable[[str], str], unfold: Callable[[str], str]
+    ) -> None:
+        super().__init__()
+        self._entries = entries
+        self._fold = fold
+        self._unfold = unfold
+
+    def load_history_strings(self) -> Iterable[str]:
+        """As `History`."""
+        return map(self._fold, self._entries.load_history_strings())
+
+    def store_string(self, string: str) -> None:
+        """As `History`: stores the whole text."""
+        self._entries.store_string(self._unfold(string))
 
 
 NAME = PROMPT_HISTORY

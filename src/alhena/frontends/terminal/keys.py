@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from string import ascii_letters, digits
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
@@ -21,23 +22,59 @@ TWICE = 2.0
 """Seconds within which a second Ctrl-C leaves."""
 
 
+class Twice:
+    """Two presses of Ctrl-C in a row. Between them `hint` is to be shown; `changed` is called when
+    it comes or goes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, changed: Callable[[], None]) -> None:
+        self.hint = ""
+        self._loop = loop
+        self._changed = changed
+        self._presses = 0
+        self._first = -1
+        self._timer: asyncio.TimerHandle | None = None
+
+    def press(self, _event: object = None) -> None:
+        """Counts a key that is about to be processed."""
+        self._presses += 1
+
+    def pressed(self, _event: object = None) -> None:
+        """Takes the hint away behind any other key."""
+        if self._presses > self._first:
+            self._end()
+
+    def again(self) -> bool:
+        """Takes a Ctrl-C; True when it is the second."""
+        if self.hint and self._presses == self._first + 1:
+            return True
+        self._end()
+        self._first = self._presses
+        self.hint = "Press Ctrl-C again to leave."
+        self._timer = self._loop.call_later(TWICE, self._end)
+        self._changed()
+        return False
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self.hint = None, ""
+            self._changed()
+
+
 class Hands:
     """Carries out what is pressed. What is sent waits until there is a person to take it; `close`
-    ends a screen that has none. `hint` is to be shown at the foot, `draw` is called when it
-    changes."""
+    ends a screen that has none. `draw` is called when the hint of `twice` changes."""
 
     def __init__(
         self, entry: Entry, panel: Panel, *, close: Callable[[], None], draw: Callable[[], None]
     ) -> None:
-        self.hint = ""
+        self._loop = asyncio.get_running_loop()
+        self.twice = Twice(self._loop, draw)
         self._entry = entry
         self._panel = panel
         self._close = close
-        self._draw = draw
-        self._loop = asyncio.get_running_loop()
         self._person: Person | None = None
         self._waiting: list[str] = []
-        self._last_stop = float("-inf")
         self._elsewhere = 0
         self._left = False
 
@@ -77,18 +114,14 @@ class Hands:
         return self._person is not None and self._person.interrupt()
 
     def stop_or_leave(self) -> None:
-        """Ctrl-C: stops what runs or clears the line; twice leaves."""
-        now = self._loop.time()
-        if now - self._last_stop < TWICE:
-            self.leave()
+        """Ctrl-C: stops what runs or clears the line; twice in a row, with neither, leaves."""
+        asked = self._panel.dismiss()
+        if self.stop() or asked:
             return
-        self._last_stop = now
-        self._panel.dismiss()
-        if not self.stop():
+        if self._entry.buffer.text:
             self._entry.clear()
-        self.hint = "Press Ctrl-C again to leave."
-        self._draw()
-        self._loop.call_later(TWICE, self._unhint)
+        elif self.twice.again():
+            self.leave()
 
     def interrupted(self) -> None:
         """SIGINT, which a terminal that gives keys does not send: it comes from elsewhere, or while
@@ -98,13 +131,13 @@ class Hands:
         elif not self._elsewhere and not self.stop():
             self.leave()
 
-    def leave(self) -> None:
-        """Ends the program."""
+    def leave(self, why: str = "") -> None:
+        """Ends the program; `why` is said."""
         self._left = True
         if self._person is None:
             self._close()
         else:
-            self._person.leave()
+            self._person.leave(why)
 
     def kill(self) -> None:
         """Ends all processes of the session, at once."""
@@ -129,14 +162,12 @@ class Hands:
         editing = self._entry.buffer.open_in_editor()
         editing.add_done_callback(lambda _: meanwhile.close())
 
-    def _unhint(self) -> None:
-        self.hint = ""
-        self._draw()
-
 
 MAX_SIGN = 64
 """Characters that are looked at for what is one sign."""
 CONTINUED = "\\"
+AFTER_ESCAPE = f"{ascii_letters}{digits}/!@?#.<>-*='\""
+"""Characters that are typed text behind an Esc in an empty input line, not Alt and a key."""
 _MENU_KEYS = {
     "up": "up",
     "down": "down",
@@ -184,6 +215,16 @@ def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
             event.current_buffer.cancel_completion()
         else:
             hands.stop()
+
+    def escape_then_typed(event: KeyPressEvent) -> None:
+        """Esc and a character right behind it: with nothing to edit, that is not one key."""
+        hands.stop()
+        event.current_buffer.insert_text(event.data)
+
+    empty = writing & Condition(lambda: not entry.buffer.text)
+    for char in AFTER_ESCAPE:
+        keys.add("escape", char, filter=empty)(escape_then_typed)
+    keys.add("escape", "/", filter=writing)(escape_then_typed)
 
     @keys.add(Keys.BracketedPaste, filter=writing)
     def _(event: KeyPressEvent) -> None:

@@ -53,11 +53,11 @@ class LineScreen:
         self._listen()
         self._prompt()
 
-    def leave(self) -> None:
+    def leave(self, why: str = "") -> None:
         """Ends the session; before there is one, the question it waits for."""
         self._left = True
         if self._person is not None:
-            self._person.leave()
+            self._person.leave(why)
         elif self._answers is not None:
             self._answers.put_nowait("")
 
@@ -157,9 +157,9 @@ class LineScreen:
             columns = os.get_terminal_size(self._source).columns
         except OSError:
             columns = 0
-        if not block.hang or not columns:
+        if not block.fold or not columns:
             return plain(block.lines)
-        return plain(row for each in block.lines for row in folded(each, columns, block.hang))
+        return plain(row for each in block.lines for row in folded(each, columns))
 
     def _prompt(self) -> None:
         """Shows that something can be typed, once somebody takes it."""

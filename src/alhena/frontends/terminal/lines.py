@@ -18,16 +18,16 @@ TAB = 4
 _JOINING = re.compile("((?<=[^\\x00-\\x7f])[\u200c\u200d\ufe0e\ufe0f]+)")
 """Joiners and selectors behind a letter or sign that is not ASCII, as emoji have them."""
 ELLIPSIS = "…"
+_MARKED = re.compile(r" *(?:[!?>·•■✓✗] +)?")
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """Finished lines. What cannot be seen has been escaped in them. With `clip` they end where the
-    terminal does; else they go on in its next row, and nothing of them is lost. With a `hang` they
-    are broken at blanks there, and go on that many columns from the margin."""
+    """Finished lines; invisible characters are escaped. Lines too long for the terminal are cut
+    with `clip`, wrapped at blanks and indented with `fold`, and else left to the terminal."""
 
     lines: tuple[Line, ...]
     clip: bool = False
-    hang: int = 0
+    fold: bool = False
 
 
 class Markdown(msgspec.Struct, frozen=True):
@@ -108,18 +108,20 @@ def wrapped(text: str, columns: int) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def folded(given: Line, columns: int, hang: int) -> list[Line]:
-    """A line as rows of at most `columns`, broken at blanks where it can; those after the first
-    begin with `hang` blanks, where the terminal is wide enough for that."""
+def folded(given: Line, columns: int, hang: int | None = None) -> list[Line]:
+    """A line as rows of at most `columns`, broken at blanks; those after the first begin with
+    `hang` blanks (None: as many as precede the first one's text), if there is room."""
     text = plain([given])
     if width(text) <= columns:
         return [given]
-    hang = hang if columns > 2 * hang else 0
+    margin = len(text) - len(text.lstrip(" "))
+    wanted = (_text_column(given), margin) if hang is None else (hang,)
+    column = next((each for each in wanted if columns > 2 * each), 0)
     rows: list[Line] = []
     start = 0
     while start < len(text):
-        end = _row_end(text, start, max(columns - (hang if rows else 0), 1))
-        indent: Line = (("", " " * hang),) if rows else ()
+        end = _row_end(text, start, max(columns - (column if rows else 0), 1))
+        indent: Line = (("", " " * column),) if rows else ()
         stop = start + len(text[start:end].rstrip(" "))
         rows.append((*indent, *_cut(given, start, stop)))
         while end < len(text) and text[end] == " ":
@@ -128,13 +130,23 @@ def folded(given: Line, columns: int, hang: int) -> list[Line]:
     return rows
 
 
+def _text_column(given: Line) -> int:
+    """The column of a line's text: behind its indentation, its mark and its first column."""
+    first = given[0][1] if given else ""
+    if len(given) > 1 and first.endswith(" "):
+        return width(first)
+    found = _MARKED.match(first)
+    return found.end() if found else 0
+
+
 def _row_end(text: str, start: int, columns: int) -> int:
-    """Index after the last character of the row that begins at `start`."""
+    """Index after the last character of the row that begins at `start`. Words are only broken where
+    they are longer than a row."""
     piece = text[start : start + 4 * columns + 1]
     row = prefix(piece, columns) or piece[:1]
     end = start + len(row)
     blank = row.rfind(" ")
-    if end < len(text) and text[end] != " " and blank > columns // 2:
+    if end < len(text) and text[end] != " " and row[: max(blank, 0)].strip():
         return start + blank + 1
     return end
 

@@ -155,10 +155,11 @@ class Panel:
     answer.
 
     Somebody may be typing when a question appears, and words are no answers. No key counts before
-    the question was there to be seen (`drawn`) for a moment; a letter picks only when it stands
-    alone; and behind what was no answer no key counts until there is a pause. Somebody who writes
-    words ends them with Enter: behind words it picks only what an arrow went to. All moments end
-    with a timer, not by the clock: keys that were there before it was due come before it.
+    the question was there to be seen (`drawn`) for a moment; a letter or number picks only when it
+    stands alone, or with Enter right behind it; and behind what was no answer no key counts until
+    there is a pause. Somebody who writes words ends them with Enter: behind words it picks only
+    what an arrow went to. All moments end with a timer, not by the clock: keys that were there
+    before it was due come before it.
     """
 
     def __init__(
@@ -245,6 +246,8 @@ class Panel:
             picked.set_result(None)
             return
         moved = {"tab": "down", "s-tab": "up"}.get(name, name)
+        if not self._worded and self._named(menu, name):
+            return
         made = press(menu, moved)
         unsure = self._worded and name in ("enter", "tab", "s-tab")
         if not self.counts or unsure or made is menu or self._alone is not None:
@@ -259,8 +262,7 @@ class Panel:
         elif moves(name):
             picked.set_result(made.indices)
         else:
-            self._begun = name
-            self._alone = self._later(PAUSE if self._worded else ALONE, lambda: self._settle(made))
+            self._begin(name)
 
     def words(self, text: str) -> None:
         """Takes text typed while there is a menu: it is meant for the input line. "" is a key that
@@ -285,17 +287,55 @@ class Panel:
         if self._written is not None and not self._written.done():
             self._written.set_result(text.strip())
 
-    def dismiss(self) -> None:
-        """There is to be no answer."""
-        for waiting in (self._picked, self._written):
-            if waiting is not None and not waiting.done():
-                waiting.set_result(None)
+    def dismiss(self) -> bool:
+        """Ends the question without an answer; False when none waits."""
+        waiting = [each for each in (self._picked, self._written) if each and not each.done()]
+        for each in waiting:
+            each.set_result(None)
+        return bool(waiting)
 
-    def _settle(self, made: Picked) -> None:
-        """The letter stood alone."""
-        self._alone, self._begun = None, ""
-        if self._picked is not None and not self._picked.done():
-            self._picked.set_result(made.indices)
+    def _named(self, menu: Menu, name: str) -> bool:
+        """Takes a letter or number that may be an answer, and Enter right behind it."""
+        if name == "enter":
+            if not self._begun or not self._seen:
+                return False
+            self._end_begun()
+            return True
+        whole = self._begun + name
+        option = named(menu, whole)
+        ticks = menu.checked is not None and option is not None
+        if ticks or (option is None and not whole.isdigit()):
+            return False
+        self._begin(whole)
+        return True
+
+    def _begin(self, name: str) -> None:
+        """Waits whether a letter or a number stands alone."""
+        self._forget()
+        self._begun = name
+        self._alone = self._later(PAUSE if self._worded else ALONE, self._stood_alone)
+
+    def _stood_alone(self) -> None:
+        if self.counts:
+            self._end_begun()
+        else:
+            self.words("")
+
+    def _end_begun(self) -> None:
+        """Takes the letter or number as the answer, if it is one."""
+        menu, picked, begun = self.menu, self._picked, self._begun
+        self._forget()
+        if menu is None or picked is None or picked.done():
+            return
+        made = press(menu, begun)
+        if isinstance(made, Picked):
+            picked.set_result(made.indices)
+        elif made is menu:
+            self.note = f"There is no answer {begun}: choose 1 to {len(menu.options)}."
+            self._changed()
+        else:
+            self.menu = made
+            self._changed()
 
     def _forget(self) -> None:
         self._begun = ""

@@ -55,12 +55,12 @@ class Printer:
     def write(self, block: Block) -> None:
         """Writes a block that was `prepared`, line end included."""
         match block:
-            case Lines(lines, clip, hang):
+            case Lines(lines, clip, fold):
                 columns = self._output.get_size().columns
                 if clip:
                     lines = tuple(clipped(each, columns) for each in lines)
-                elif hang:
-                    lines = tuple(row for each in lines for row in folded(each, columns, hang))
+                elif fold:
+                    lines = tuple(row for each in lines for row in folded(each, columns))
                 shown: Fragments = [*fragments(lines), ("", "\n")]
                 depth = self._output.get_default_color_depth()
                 print_formatted_text(self._output, shown, self._style, color_depth=depth)

@@ -157,7 +157,7 @@ def _said(view: View, content: Content, prompts: frozenset[str]) -> Step:
         lines.append(line(f"  and {counted(beside, 'character')} with it", "dim"))
     media = [part.inline_data.mime_type for part in content.parts if part.inline_data]
     lines += (line(f"  and a file ({one_line(kind, 60)})", "dim") for kind in media)
-    return printed(view, "user", lines)
+    return printed(view, "user", lines, fold=True)
 
 
 def _results(

@@ -29,8 +29,8 @@ RESTORED = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[0m\r\n"
 class Ender(Protocol):
     """A run that can be ended."""
 
-    def leave(self) -> None:
-        """Ends the session in good order."""
+    def leave(self, why: str = "") -> None:
+        """Ends the session in good order; `why` is said."""
         ...
 
     def interrupted(self) -> None:
@@ -57,7 +57,7 @@ def signals(target: Ender) -> Generator[list[int]]:
             restore()
             os._exit(INTERRUPTED)
         caught.append(number)
-        target.leave()
+        target.leave(f"ended by {signal.Signals(number).name}")
 
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     used = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]

@@ -31,8 +31,8 @@ class Person(Protocol):
         """Stops what runs; False when nothing does."""
         ...
 
-    def leave(self) -> None:
-        """Ends the program."""
+    def leave(self, why: str = "") -> None:
+        """Ends the program; `why` is said."""
         ...
 
     def kill(self) -> None:

@@ -108,13 +108,13 @@ def gap(view: View) -> tuple[Block, ...]:
 
 
 def printed(
-    view: View, group: str, lines: list[Line], *, clip: bool = False, hang: int = 0
+    view: View, group: str, lines: list[Line], *, clip: bool = False, fold: bool = False
 ) -> Step:
     """Finished lines, with a blank one before them where something else stands above."""
     if not lines:
         return view, ()
     gap: list[Line] = [()] if view.group and view.group != group else []
-    return msgspec.structs.replace(view, group=group), (Lines((*gap, *lines), clip, hang),)
+    return msgspec.structs.replace(view, group=group), (Lines((*gap, *lines), clip, fold),)
 
 
 def without_run(view: View) -> View:
@@ -149,9 +149,11 @@ def advance(view: View, event: Event, now: float) -> Step:
     match event:
         case RunStartedEvent():
             view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals)
-            step = printed(view, "notice", [_warning(notice) for notice in event.notices], hang=2)
+            step = printed(
+                view, "notice", [_warning(notice) for notice in event.notices], fold=True
+            )
         case UserMessageEvent():
-            step = printed(view, "user", prompt_lines(event.text))
+            step = printed(view, "user", prompt_lines(event.text), fold=True)
         case ThoughtEvent():
             step = msgspec.structs.replace(view, thought=one_line(event.subject, 200)), ()
         case ContentEvent():
@@ -225,7 +227,7 @@ def _flushed(view: View) -> Step:
 
 def _after_text(view: View, group: str, lines: list[Line]) -> Step:
     view, before = _flushed(view)
-    view, after = printed(view, group, lines, hang=2)
+    view, after = printed(view, group, lines, fold=True)
     return view, (*before, *after)
 
 
@@ -258,7 +260,7 @@ def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> St
         attempt = f"attempt {event.attempt} of {event.max_attempts}"
         why = one_line(without_controls(event.reason), MAX_MESSAGE)
         view = replace(view, pause=Pause(why=why, until=now + event.delay_s, attempt=attempt))
-    return printed(view, "notice", lines, hang=2)
+    return printed(view, "notice", lines, fold=True)
 
 
 def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
@@ -293,15 +295,21 @@ def _error(view: View, event: ErrorEvent) -> Step:
 
 def _finished(view: View, event: RunFinishedEvent) -> Step:
     made = since(view.totals, view.prompt_start)
-    parts = [counted(event.turns, "turn"), duration(event.duration_ms)]
-    if made.calls:
-        failed = f" ({made.failed_calls} failed)" if made.failed_calls else ""
-        parts.insert(1, counted(made.calls, "call") + failed)
-    if made.input_tokens or made.output_tokens:
-        cached = f" ({made.cached_tokens:,} cached)" if made.cached_tokens else ""
-        parts.append(f"{made.input_tokens:,} tokens in{cached}, {made.output_tokens:,} out")
-    view, blocks = _after_text(view, "end", [line("  " + " · ".join(parts), "dim")])
+    used = f"  {counted(event.turns, 'turn')} · {usage_words(made, event.duration_ms)}"
+    view, blocks = _after_text(view, "end", [line(used, "dim")])
     return without_run(view), blocks
+
+
+def usage_words(used: Totals, milliseconds: float) -> str:
+    """Calls, time and tokens on one line."""
+    parts = [duration(milliseconds)]
+    if used.calls:
+        failed = f" ({used.failed_calls} failed)" if used.failed_calls else ""
+        parts.insert(0, counted(used.calls, "call") + failed)
+    if used.input_tokens or used.output_tokens:
+        cached = f" ({used.cached_tokens:,} cached)" if used.cached_tokens else ""
+        parts.append(f"{used.input_tokens:,} tokens in{cached}, {used.output_tokens:,} out")
+    return " · ".join(parts)
 
 
 def _counted(view: View, event: ApiRequestEvent | ApiResponseEvent) -> View:
@@ -379,7 +387,7 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
         view,
         "calls",
         ended_lines(event, seen=event.call_id in view.shown, own=event.call_id in view.own),
-        hang=0 if event.status == "success" else 2,
+        fold=event.status != "success",
     )
     return view, (*heading, *body)
 
