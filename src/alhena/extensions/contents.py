@@ -37,7 +37,7 @@ class Contents:
         document = substituted(document, self._place, workspace, {})
         self.manifest: Manifest = manifest_of(folder, document)
         self.problems: list[str] = []
-        self._folder = folder
+        self.folder = folder
         self._extension = Extension(
             manifest=self.manifest, home=folder, folder=folder, installation=None, environ={}
         )
@@ -51,7 +51,7 @@ class Contents:
             made = server_of(name, entry)
             if isinstance(made, str):
                 self.problems.append(made.removeprefix("settings: "))
-            yield f"  MCP server {name}: {_command_line(entry)}"
+            yield f"  MCP server {name}: {command_line(entry)}"
         yield from self._hooks()
         if manifest.exclude_tools:
             yield f"  excludes tools: {', '.join(manifest.exclude_tools)}"
@@ -89,7 +89,7 @@ class Contents:
                 yield f"  hook {group.event}: {hook.command}"
 
     def _skills(self) -> Iterator[str]:
-        folder = self._folder / "skills"
+        folder = self.folder / "skills"
         if folder.is_dir():
             skills = Skills([(self.manifest.name, folder)])
             self.problems += skills.problems
@@ -97,7 +97,7 @@ class Contents:
                 yield f"  skill {skill.name}: {skill.description}"
 
     def _commands(self) -> Iterator[str]:
-        source = Source(name=self.manifest.name, folder=self._folder / "commands")
+        source = Source(name=self.manifest.name, folder=self.folder / "commands")
         commands = CustomCommands([source])
         self.problems += commands.problems
         for name, file in commands.files.items():
@@ -108,7 +108,7 @@ class Contents:
             yield f"  command: /{name}"
 
     def _policies(self) -> Iterator[str]:
-        folder = self._folder / "policies"
+        folder = self.folder / "policies"
         loaded = load_directory(folder, Tier.USER)
         self.problems += [str(each) for each in loaded.problems]
         for path in self._named("policies", ".toml"):
@@ -116,13 +116,13 @@ class Contents:
 
     def _named(self, folder: str, *suffixes: str) -> list[Path]:
         try:
-            found = sorted((self._folder / folder).iterdir())
+            found = sorted((self.folder / folder).iterdir())
         except OSError:
             return []
         return [path for path in found if path.suffix in suffixes and path.name[:1] not in "_."]
 
 
-def _command_line(entry: dict[str, Any]) -> str:
+def command_line(entry: dict[str, Any]) -> str:
     """The command line of a server's entry, or its URL."""
     words = [entry.get("command"), *(entry.get("args") or ())]
     if words[0]:

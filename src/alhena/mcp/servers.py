@@ -203,6 +203,11 @@ class Servers:
         pinned = self._pins_of(tool.server, tool.listed, source)
         return self.pins.objection(pinned, tool.listed, source, approved=approved)
 
+    @property
+    def offers_resources(self) -> bool:
+        """True while a server has resources."""
+        return any(server.offer.resources for server in self.servers.values())
+
     def reports(self) -> tuple[ServerReport, ...]:
         """All configured servers, unusable and disabled ones last."""
         state = ServerState.DISABLED
@@ -339,7 +344,7 @@ class Servers:
     def _offer_resources(self) -> None:
         """Registers the resource tools while there are resources."""
         tools = (ListMcpResources(self.servers), ReadMcpResource(self.servers))
-        wanted = any(server.offer.resources for server in self.servers.values())
+        wanted = self.offers_resources
         for tool in tools:
             there = self._registry.find(tool.name, excluded=True) is not None
             if wanted and not there:

@@ -278,6 +278,20 @@ def _server_rules(
         )
 
 
+def rules_for_own(rules: Iterable[PolicyRule], trusted: Iterable[str]) -> tuple[PolicyRule, ...]:
+    """The rules for an agent's own MCP servers, of which these are trusted. What the settings
+    allow by the name of a server is about the servers in them."""
+    return (
+        *(each for each in rules if not _allows_server_of_settings(each)),
+        *_server_rules("mcp_servers.NAME.trust", trusted, PolicyOutcome.ALLOW),
+    )
+
+
+def _allows_server_of_settings(rule: PolicyRule) -> bool:
+    allows = rule.decision is PolicyOutcome.ALLOW and rule.mcp_name is not None
+    return allows and rule.file is None and rule.source.startswith("settings: mcp")
+
+
 def _core(entries: Iterable[_Entry], known: ToolNames) -> PolicyFilter:
     """Only these of the built-in tools. Tools of servers and programs are not meant."""
     source = "settings: tools.core"

@@ -141,6 +141,7 @@ BEHAVIOURS = {
     "echo": lambda request, _does: answer(
         request, text(json.dumps(request["params"].get("arguments", {})))
     ),
+    "pid": lambda request, _does: answer(request, text(str(os.getpid()))),
     "result": lambda request, does: answer(request, does["result"]),
     "error": lambda request, _does: refuse(request, -32000, "the oven is cold"),
     "never": lambda _request, _does: None,

@@ -1,7 +1,10 @@
 """Subagents as data: their names, tools and limits."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from alhena.tools.builtin.subagents import AgentSummary
 from alhena.tools.contract import Tool
@@ -19,6 +22,8 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     turns, `time_limit_s` seconds without those a person took to answer. `model` None is the
     session's. In `query`, the first message, `${query}` stands for the task.
     `in_worktree`: it works in a git worktree of its own, whose patch belongs to its result.
+    `mcp_servers` are entries as in the settings, started for its tasks alone; `why_held` is asked
+    right before a start for the reason against it, "" for none.
     """
 
     name: str
@@ -34,6 +39,8 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     display_name: str = ""
     query: str = "${query}"
     in_worktree: bool = False
+    mcp_servers: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    why_held: Callable[[str], str] | None = None
 
     @property
     def summary(self) -> AgentSummary:

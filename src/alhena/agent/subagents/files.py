@@ -5,14 +5,16 @@ import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.remote import RemoteAgent
+from alhena.config.environment import own_environment
 from alhena.config.errors import ConfigError
 from alhena.config.home import accepted_agents_path
 from alhena.config.settings import AgentOverride
@@ -20,6 +22,9 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError
 from alhena.system.files import read_whole
 from alhena.system.workspace import is_within
+
+if TYPE_CHECKING:
+    from alhena.config.extensions import Extension
 
 MAX_BYTES = 1_000_000
 MAX_FILES = 500
@@ -33,12 +38,14 @@ _REPORT = {"type": "string", "description": "The result, in Markdown."}
 
 class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of agents. `name` is workspace, user, or that of an extension; symlinks may lead out
-    of the folder only with `follows`. The content of files is `accepted` by hash; None: all is."""
+    of the folder only with `follows`. The content of files is `accepted` by hash; None: all is.
+    `state` adds to a hash what the servers of an agent run."""
 
     name: str
     folder: Path
     follows: bool = False
     accepted: Mapping[str, str] | None = None
+    state: Callable[[dict[str, Any]], str] = lambda _servers: ""
 
 
 class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +87,7 @@ class _Fields(msgspec.Struct, kw_only=True):
     agent_card_url: str = ""
     agent_card_json: str = ""
     auth: dict[str, Any] | None = None
+    mcp_servers: dict[str, dict[str, Any]] = {}
 
 
 _TABLES = {
@@ -88,7 +96,7 @@ _TABLES = {
     "run": ("max_turns", "timeout_mins"),
 }
 """The tables of the TOML form and their keys."""
-_TOP = ("name", "description", "display_name", "tools", "isolation", "output")
+_TOP = ("name", "description", "display_name", "tools", "isolation", "output", "mcp_servers")
 
 
 class AgentFiles:
@@ -132,22 +140,13 @@ class AgentFiles:
             try:
                 text, digest = content(path)
                 agents, warnings = parsed(path, text)
+                found = [_found(source, path, each, digest) for each in agents]
             except AlhenaError as error:
                 self._problem(path, f"is not used: {error.message}")
                 continue
             for warning in warnings:
                 self._problem(path, warning)
-            for definition in agents:
-                held = source.accepted is not None and (
-                    source.accepted.get(definition.name) != digest
-                )
-                yield FoundAgent(
-                    definition=definition,
-                    source=source.name,
-                    path=path,
-                    digest=digest,
-                    unused=HELD if held else "",
-                )
+            yield from found
 
     def _paths(self, source: AgentSource) -> Iterator[Path]:
         try:
@@ -173,20 +172,90 @@ class AgentFiles:
         self.problems.append(f"agent {one_line(str(path))} {one_line(text, 400).rstrip('.')}.")
 
 
+def _found(
+    source: AgentSource, path: Path, definition: AgentDefinition | RemoteAgent, digest: str
+) -> FoundAgent:
+    """An agent of a file with this digest; a project's starts servers only as it was accepted."""
+    unused = ""
+    if source.accepted is not None:
+        accepted = source.accepted.get(definition.name)
+        if isinstance(definition, AgentDefinition) and definition.mcp_servers:
+            of_file, servers = digest, definition.mcp_servers
+
+            def now() -> str:
+                return hashlib.sha256(f"{of_file} {source.state(servers)}".encode()).hexdigest()
+
+            def why_held(_name: str) -> str:
+                return "" if now() == accepted else f"held back: {HELD}"
+
+            digest = now()
+            definition = msgspec.structs.replace(definition, why_held=why_held)
+        unused = "" if accepted == digest else HELD
+    return FoundAgent(
+        definition=definition, source=source.name, path=path, digest=digest, unused=unused
+    )
+
+
 def sources_of(
     folders: Iterable[tuple[str, Path]], environ: Mapping[str, str], project: Path
 ) -> list[AgentSource]:
     """The sources in these folders, each with its name ("workspace", "user", an extension's): only
     the user's links are followed, and only a project's agents need acceptance."""
+    state = partial(_state_of_servers, project, environ)
     return [
         AgentSource(
             name=name,
             folder=folder,
             follows=name == "user",
             accepted=accepted_agents(environ, project) if name == "workspace" else None,
+            state=state,
         )
         for name, folder in folders
     ]
+
+
+def _state_of_servers(project: Path, environ: Mapping[str, str], servers: Mapping[str, Any]) -> str:
+    """The state of the servers of a project's agent: entries and the files that they name. Raises
+    InputError."""
+    from alhena.config.pinned_entries import bound_entries
+
+    bound = bound_entries({"mcpServers": servers}, project, own_environment(environ))
+    for each in bound:
+        if each.obstacle:
+            raise InputError(f"{each.label} cannot be accepted, for {each.obstacle}")
+    return repr([(each.key, sorted(each.parts.items())) for each in bound])
+
+
+def with_resolved_servers(
+    agent: FoundAgent,
+    environ: Mapping[str, str],
+    cwd: Path,
+    extensions: Iterable["Extension"],
+) -> AgentDefinition | RemoteAgent:
+    """The definition with the variables in its servers replaced. A project's .env file reaches
+    none of them; only a server of the user's own agents can be trusted."""
+    definition = agent.definition
+    if not isinstance(definition, AgentDefinition) or not definition.mcp_servers:
+        return definition
+    from alhena.config.layers import expanded
+    from alhena.config.mcp_servers import OF_WORKSPACE
+
+    own, forced = own_environment(environ), {}
+    entries: Any = definition.mcp_servers
+    if agent.source == "workspace":
+        forced = OF_WORKSPACE
+    for each in extensions:
+        if each.name == agent.source:
+            from alhena.config.extensions import substituted
+
+            entries = substituted(entries, each.folder, cwd, {})
+            entries = {
+                name: {**entry, "env": {**each.environ, **entry.get("env", {})}}
+                for name, entry in entries.items()
+            }
+            own, forced = {**own, **each.environ}, {"trust": False}
+    entries = {name: {**entry, **forced} for name, entry in expanded(entries, own).items()}
+    return msgspec.structs.replace(definition, mcp_servers=entries)
 
 
 def accepted_agents(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -268,7 +337,31 @@ def _checked(document: dict[str, Any]) -> AgentDefinition | RemoteAgent:
         temperature=fields.temperature,
         model=None if fields.model == "inherit" else fields.model,
         in_worktree=fields.isolation == "worktree",
+        mcp_servers={name: _entry(name, each) for name, each in fields.mcp_servers.items()},
     )
+
+
+def _entry(name: str, written: dict[str, Any]) -> dict[str, Any]:
+    """A server as it would be written in the settings. Raises InputError."""
+    from alhena.config.mcp_servers import server_of
+
+    entry = _camel(written)
+    auth = entry.pop("auth", None)
+    if isinstance(auth, dict):
+        kind = cast("dict[str, Any]", auth).pop("type", None)
+        if kind == "google-credentials":
+            entry["authProviderType"] = "google_credentials"
+        entry["oauth"] = {"enabled": True, **_camel(cast("dict[str, Any]", auth))}
+    made = server_of(name, entry)
+    if isinstance(made, str) and "$" not in str(entry.get("url") or entry.get("httpUrl")):
+        raise InputError(made.removeprefix("settings: ").replace("mcpServers", "mcp_servers", 1))
+    return entry
+
+
+def _camel(written: dict[str, Any]) -> dict[str, Any]:
+    return {
+        re.sub("_(.)", lambda found: found[1].upper(), key): each for key, each in written.items()
+    }
 
 
 def _remote(fields: _Fields) -> RemoteAgent:
@@ -327,6 +420,8 @@ def _of_front_matter(document: Any, body: str) -> tuple[dict[str, Any], list[str
     fields = cast("dict[str, Any]", document)
     if "name" not in fields:
         raise InputError("its front matter has no name")
+    if "mcpServers" in fields:
+        fields.setdefault("mcp_servers", fields.pop("mcpServers"))
     known = {key: value for key, value in fields.items() if key in _Fields.__struct_fields__}
     known.pop("system_prompt", None)
     if "agent_card_url" in known or "agent_card_json" in known:

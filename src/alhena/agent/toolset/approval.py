@@ -193,7 +193,7 @@ class LastingApprovals:
             self._emit(WarningEvent(message=str(error)))
 
     def _shown(self, call: PolicyCall, rule: PolicyRule) -> str:
-        servers = self._bench.servers
+        servers = self._bench.servers_of(call.server_name)
         if servers is None or call.server_name is None:
             return ""
         return servers.shown(call.names[0], every=not rule.tool_names)
@@ -201,7 +201,7 @@ class LastingApprovals:
     def _pinned(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
         """Holds on to what the question showed of a server's tools; whether that could be done,
         where there is a need to."""
-        servers = self._bench.servers
+        servers = self._bench.servers_of(message.mcp_name)
         if message.mcp_name is None or servers is None:
             return True
         return servers.approved(message.mcp_name, message.shown, every=not rule.tool_names)

@@ -29,6 +29,7 @@ from alhena.chat.prompt import system_instruction
 from alhena.chat.turn import ChantingError
 from alhena.config.settings import AgentsSettings
 from alhena.errors import AlhenaError
+from alhena.events import WarningEvent
 from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
@@ -409,9 +410,26 @@ class Subagents:
         try:
             if definition.in_worktree:
                 return await self._in_worktree(definition, objective, context)
-            return await self._work(definition, objective, context, self.bench)
+            return await self._run(definition, objective, context, self.bench)
         except AlhenaError as error:
             return ToolResult.failed(f"Subagent '{name}' failed: {error}")
+
+    async def _run(
+        self,
+        definition: AgentDefinition,
+        objective: str,
+        context: ExecutionContext,
+        bench: Workbench,
+    ) -> ToolResult:
+        servers = self.bench.agent_servers
+        if servers is None or not definition.mcp_servers:
+            return await self._work(definition, objective, context, bench)
+
+        def warn(text: str) -> None:
+            self.outlets.emit(WarningEvent(message=f"agent {definition.name}: {text}"))
+
+        async with servers.open(bench, definition, warn) as (with_servers, allowed):
+            return await self._work(allowed, objective, context, with_servers)
 
     async def _work(
         self,
@@ -436,7 +454,7 @@ class Subagents:
             raise AlhenaError("there are no worktrees here.")
         async with open_worktree(self.bench.workspace.cwd, os.environ) as tree:
             bench = self.bench.elsewhere(tree.cwd)
-            result = await self._work(definition, objective, context, bench)
+            result = await self._run(definition, objective, context, bench)
             patch = await tree.patch()
         told = f"\n\nIts changes, which are not applied here:\n{patch or '(none)'}"
         data = {**(result.data or {}), "patch": patch}

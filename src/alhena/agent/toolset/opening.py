@@ -275,7 +275,7 @@ def open_workbench(
     if groups is not None:
         _hang_hooks(bench, options, links, groups, plans)
     if DELEGATE in wanted:
-        options = _with_agent_files(bench, options, trusted=gathered.trusted)
+        options = _with_agent_files(bench, options, groups, trusted=gathered.trusted)
     register_session_tools(bench, links, plans, wanted, options)
     _add_skills(bench, options, trusted=gathered.trusted)
     if options.settings.tools.discovery_command:
@@ -345,7 +345,11 @@ def _add_skills(bench: Workbench, options: SessionOptions, *, trusted: bool) -> 
 
 
 def _with_agent_files(
-    bench: Workbench, options: SessionOptions, *, trusted: bool
+    bench: Workbench,
+    options: SessionOptions,
+    groups: "ProcessGroups | None",
+    *,
+    trusted: bool,
 ) -> SessionOptions:
     """The options with the agents of definition files; nothing is imported where there are none."""
     folders = agent_folders(
@@ -354,16 +358,23 @@ def _with_agent_files(
     if not folders:
         return options
     from alhena.agent.subagents import AgentDefinition, builtin_agents
-    from alhena.agent.subagents.files import AgentFiles, sources_of
+    from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 
     taken = [agent.name for agent in (*builtin_agents(), *options.agents, *options.remote_agents)]
     sources = sources_of(folders, options.environ, options.cwd)
     files = AgentFiles(sources, options.settings.agents.overrides, taken)
     bench.agent_problems = tuple(files.problems)
     bench.warnings += bench.agent_problems
-    found = [agent.definition for agent in files.usable]
+    found = [
+        with_resolved_servers(agent, options.environ, options.cwd, options.extensions)
+        for agent in files.usable
+    ]
     local = tuple(each for each in found if isinstance(each, AgentDefinition))
     remote = tuple(each for each in found if not isinstance(each, AgentDefinition))
+    if groups is not None and options.servers and any(each.mcp_servers for each in local):
+        from alhena.agent.toolset.agent_servers import AgentServers
+
+        bench.agent_servers = AgentServers(options, groups, trusted=trusted)
     return msgspec.structs.replace(
         options,
         agents=(*options.agents, *local),

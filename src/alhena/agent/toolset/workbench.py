@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from alhena.agent.model_access import SessionFallback
     from alhena.agent.restoring import SavedConversations
     from alhena.agent.subagents import AgentDefinition
+    from alhena.agent.toolset.agent_servers import AgentServers
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.config.extensions import Extension
     from alhena.hooks.system import Hooks
@@ -195,7 +196,8 @@ class Workbench:
     nothing. `conversations` opens those that a person keeps under names. `agents` are those
     that can be delegated to. `program` serves the tools that it wrote, and `ask_model` answers it.
     `traceparent` gives the trace context of a call. `elsewhere` makes a workbench for another
-    directory under the same rules, without MCP servers.
+    directory under the same rules, without MCP servers. `own_servers` are those of the agent that
+    this is for, opened by `agent_servers`; `servers` are the session's.
 
     `modes.switch` changes the approval mode while the session runs.
     """
@@ -238,6 +240,8 @@ class Workbench:
         self.memory: SessionMemory | None = None
         self.sources = ToolSources()
         self.servers: Servers | None = None
+        self.own_servers: Servers | None = None
+        self.agent_servers: AgentServers | None = None
         self.skills: Skills | None = None
         self.extensions: tuple[Extension, ...] = ()
         self.agent_problems: tuple[str, ...] = ()
@@ -277,23 +281,43 @@ class Workbench:
 
     def decide_by(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> Decision:
         """The policy's decision on a call with the rules of `engine` in a `context`."""
+        servers = self.servers_of(call.server_name, call.names)
+        if servers is not None and servers is self.own_servers:
+            from alhena.policy.settings_rules import rules_for_own
+
+            trusted = (name for name, each in servers.servers.items() if each.config.trust)
+            engine = PolicyEngine(rules_for_own(engine.rules, trusted))
         decision = tighten(engine.decide(call, context), call, self.filters, context)
-        if self.servers is None:
+        if servers is None:
             return decision
         if call.server_name is not None:
             from alhena.agent.toolset.mcp import reviewed, surely_named
 
-            sure = surely_named(decision, call, self.servers)
+            sure = surely_named(decision, call, servers)
             if sure is not None:
                 decision = tighten(engine.decide(sure, context), sure, self.filters, context)
-            return reviewed(decision, call, self.servers, context, self.saved)
+            return reviewed(decision, call, servers, context, self.saved)
         if READ_RESOURCE not in call.names:
             return decision
         from alhena.agent.toolset.mcp import reviewed_reading
 
         return reviewed_reading(
-            decision, call, self.servers, lambda each: self.decide_by(engine, each, context)
+            decision, call, servers, lambda each: self.decide_by(engine, each, context)
         )
+
+    def servers_of(self, name: str | None, names: tuple[str, ...] = ()) -> "Servers | None":
+        """The servers that the one called `name`, or a call to read a resource, belongs to."""
+        own = self.own_servers
+        if own is None:
+            return self.servers
+        reads = own.offers_resources and READ_RESOURCE in names
+        return own if name in own.servers or reads else self.servers
+
+    def take_over(self, registry: ToolRegistry, servers: "Servers") -> None:
+        """Makes this, a copy, the workbench of an agent with `servers` of its own."""
+        self.registry = registry
+        self.own_servers = servers
+        self._tool_hooks = None
 
     async def check(self, call: PolicyCall, decision: Decision) -> Decision:
         """The decision after the safety checkers."""
@@ -359,7 +383,7 @@ class Workbench:
             from alhena.scheduler.hooks import tool_hooks
 
             told = None
-            if self.servers is not None:
+            if self.servers is not None or self.own_servers is not None:
                 from alhena.agent.toolset.mcp import server_context as told
 
             self._tool_hooks = tool_hooks(self.hooks, told)

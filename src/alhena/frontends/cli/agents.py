@@ -205,8 +205,18 @@ def _facts(agent: AgentDefinition | RemoteAgent) -> dict[str, Any]:
         "max_turns": agent.max_turns,
         "timeout_mins": agent.time_limit_s / 60,
         "output": agent.result_schema,
+        **({"mcp_servers": servers} if (servers := server_lines(agent)) else {}),
         "system_prompt": agent.system_prompt,
     }
+
+
+def server_lines(agent: AgentDefinition | RemoteAgent) -> list[str]:
+    """The MCP servers of an agent, each with its command line or URL, for people."""
+    if not isinstance(agent, AgentDefinition) or not agent.mcp_servers:
+        return []
+    from alhena.extensions.contents import command_line
+
+    return [f"{name}: {command_line(each)}" for name, each in agent.mcp_servers.items()]
 
 
 def _validate(path: Path) -> int:

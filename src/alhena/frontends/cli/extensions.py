@@ -350,9 +350,22 @@ class _Command:
     def _agreed(self, brought: "Contents", question: str) -> bool:
         """Shows what an extension brings and asks. Raises UsageError when nobody can be asked."""
         write_stdout("".join(f"{each}\n" for each in brought.lines))
-        tell(brought.problems)
+        tell(_tell_agents(brought))
         question = f"Its commands run with your rights. {question}? [y/N] "
         return agrees(question, "nothing was changed", consent=self._options.consent)
+
+
+def _tell_agents(brought: "Contents") -> list[str]:
+    """Shows the MCP servers of an extension's agents; returns all that is wrong in it."""
+    from alhena.agent.subagents.files import AgentFiles, AgentSource
+    from alhena.frontends.cli.agents import server_lines
+
+    folder = brought.folder / "agents"
+    files = AgentFiles([AgentSource(name=brought.manifest.name, folder=folder)], {})
+    for agent in files.found:
+        for line in server_lines(agent.definition):
+            write_stdout(f"  MCP server of the agent {agent.name}: {one_line(line, 500)}\n")
+    return [*brought.problems, *files.problems]
 
 
 def _tell_missing(extension: Extension, indent: str = "") -> None:
@@ -383,8 +396,9 @@ def _validate(folder: Path) -> int:
 
     brought = Contents(folder, folder)
     write_stdout("".join(f"{each}\n" for each in brought.lines))
-    tell(brought.problems)
-    if brought.problems:
+    problems = _tell_agents(brought)
+    tell(problems)
+    if problems:
         return 1
     write_stdout("It is valid.\n")
     return 0

@@ -114,6 +114,7 @@ def _accept_agents(place: Place) -> None:
     if not of_project:
         return
     from alhena.agent.subagents.files import AgentFiles, accept_agents, sources_of
+    from alhena.frontends.cli.agents import server_lines
 
     files = AgentFiles(sources_of(of_project, place.environ, place.cwd), {})
     new = [agent for agent in files.found if agent.is_held]
@@ -123,6 +124,8 @@ def _accept_agents(place: Place) -> None:
     _say("These agents are accepted as they are now:")
     for agent in new:
         _say(f"  {agent.name}: {agent.path}")
+        for line in server_lines(agent.definition):
+            _say(f"      MCP server {line}")
 
 
 def _accept_rest(place: Place) -> None:
