@@ -53,7 +53,7 @@ def said(request: dict[str, Any]) -> str:
 
 
 def heard(folder: Path) -> int:
-    """How often the server was started."""
+    """The number of starts of the server."""
     path = folder / "heard"
     return path.read_text(encoding="utf-8").count('"initialize"') if path.exists() else 0
 

@@ -39,6 +39,11 @@ class Found(msgspec.Struct, frozen=True):
     uri: str
 
 
+def offers_resources(servers: Mapping[str, Server]) -> bool:
+    """True while one of the servers has resources."""
+    return any(server.offer.resources for server in servers.values())
+
+
 def find(servers: Mapping[str, Server], reference: str) -> Found | None:
     """Resolves `server:uri`, or a URI that one server lists; None if neither matches.
 

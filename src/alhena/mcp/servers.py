@@ -20,7 +20,7 @@ from alhena.mcp.listing import (
 from alhena.mcp.opening import Open
 from alhena.mcp.pins import UNKNOWN_THEN, Pins, Source, source_of, tools_hash
 from alhena.mcp.redaction import Named, harmless_of, shown_server
-from alhena.mcp.resources import ListMcpResources, ReadMcpResource
+from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
 from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
 from alhena.mcp.tool import McpTool
 from alhena.tools.names import ALIASES, BUILT_IN
@@ -203,11 +203,6 @@ class Servers:
         pinned = self._pins_of(tool.server, tool.listed, source)
         return self.pins.objection(pinned, tool.listed, source, approved=approved)
 
-    @property
-    def offers_resources(self) -> bool:
-        """True while a server has resources."""
-        return any(server.offer.resources for server in self.servers.values())
-
     def reports(self) -> tuple[ServerReport, ...]:
         """All configured servers, unusable and disabled ones last."""
         state = ServerState.DISABLED
@@ -344,7 +339,7 @@ class Servers:
     def _offer_resources(self) -> None:
         """Registers the resource tools while there are resources."""
         tools = (ListMcpResources(self.servers), ReadMcpResource(self.servers))
-        wanted = self.offers_resources
+        wanted = offers_resources(self.servers)
         for tool in tools:
             there = self._registry.find(tool.name, excluded=True) is not None
             if wanted and not there:

@@ -310,7 +310,9 @@ class Workbench:
         own = self.own_servers
         if own is None:
             return self.servers
-        reads = own.offers_resources and READ_RESOURCE in names
+        from alhena.mcp.resources import offers_resources
+
+        reads = READ_RESOURCE in names and offers_resources(own.servers)
         return own if name in own.servers or reads else self.servers
 
     def take_over(self, registry: ToolRegistry, servers: "Servers") -> None:
