@@ -87,7 +87,9 @@ class ListScreen:
         assert len(found) == len(wanted), (wanted, labels)
         return frozenset(found)
 
-    async def ask_text(self, label: str, placeholder: str = "") -> str | None:
+    async def ask_text(
+        self, label: str, placeholder: str = "", *, secret: bool = False
+    ) -> str | None:
         self.asked.append(label)
         answer = await self._answer()
         assert answer is None or isinstance(answer, str)

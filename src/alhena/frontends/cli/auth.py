@@ -20,11 +20,19 @@ from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.models.auth.authorization import open_browser
 from alhena.models.auth.exchange import find_client
-from alhena.models.auth.store import CREDENTIALS_FILE, LoginStore, alone
+from alhena.models.auth.store import (
+    CREDENTIALS_FILE,
+    KEY_FILE,
+    LoginStore,
+    alone,
+    forget_key,
+    load_key,
+)
 from alhena.models.auth.user import signed_in
 from alhena.models.auth_type import AuthType, auth_type
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.code_assist_setup import QuotaBucket
+from alhena.models.providers.select import api_key
 from alhena.system.private_files import PrivateFiles
 
 if TYPE_CHECKING:
@@ -37,7 +45,10 @@ usage: alhena auth login [--no-browser]
        alhena auth status [--json] [--quota]
        alhena auth logout
 
-login: signs in with a Google account, for the models of Code Assist, in your browser.
+login: signs in with a Google account, for the models of Code Assist, in your browser. It needs an
+OAuth client of your own: create one of type Desktop app at
+https://console.cloud.google.com/apis/credentials, and set ALHENA_OAUTH_CLIENT_ID and
+ALHENA_OAUTH_CLIENT_SECRET.
 
   --no-browser   shows an address instead, for a browser anywhere, and takes the code it ends with
 
@@ -47,7 +58,7 @@ token is ever shown.
   --json         JSON instead of sentences
   --quota        asks Code Assist what is left of the quota
 
-logout: forgets the login on this machine.
+logout: forgets the login, and the API key saved at the first start, on this machine.
 """
 
 
@@ -147,6 +158,8 @@ async def _logout(place: Place, files: PrivateFiles) -> int:
     store = LoginStore(files)
     async with alone(store):
         there = store.forget()
+    if forget_key(files):
+        write_stdout("The saved API key is deleted.\n")
     write_stdout("Signed out.\n" if there else "You are not signed in.\n")
     if place.environ.get("GOOGLE_CLOUD_ACCESS_TOKEN"):
         write_stderr("alhena: note: GOOGLE_CLOUD_ACCESS_TOKEN is set and still gives access.\n")
@@ -266,6 +279,8 @@ def find_status(environ: Mapping[str, str], settings: Settings, files: PrivateFi
     try:
         login = _login_status(files, refreshable=client is not None)
         kind = auth_type(settings.security.auth, environ)
+        if kind in (None, AuthType.API_KEY) and not api_key(environ) and load_key(files):
+            kind, source = AuthType.API_KEY, KEY_FILE
         _require_generator(environ, settings, files)
         if kind is AuthType.LOGIN:
             source = signed_in(environ, files, settings.security.auth.oauth).source
@@ -317,7 +332,8 @@ def described(status: AuthStatus) -> str:
     if status.problem is not None:
         lines.append(f"Problem: {status.problem}")
     if status.token_source is not None:
-        lines.append(f"Source of the token: {status.token_source}")
+        what = "key" if status.token_source == KEY_FILE else "token"
+        lines.append(f"Source of the {what}: {status.token_source}")
     login = status.login
     if login is None:
         lines.append("Signed in: no")

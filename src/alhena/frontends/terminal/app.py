@@ -30,7 +30,12 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.menus import CompletionsMenu
-from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor
+from prompt_toolkit.layout.processors import (
+    AfterInput,
+    BeforeInput,
+    ConditionalProcessor,
+    PasswordProcessor,
+)
 from prompt_toolkit.output import Output
 from prompt_toolkit.search import stop_search
 from prompt_toolkit.widgets import SearchToolbar
@@ -128,6 +133,7 @@ def placed(
         BufferControl(
             written,
             input_processors=[
+                ConditionalProcessor(PasswordProcessor(), Condition(lambda: panel.secret)),
                 BeforeInput(lambda: [("class:bold", f"{panel.label} ")]),
                 ConditionalProcessor(
                     AfterInput(lambda: [("class:dim", panel.placeholder)]),
@@ -367,11 +373,16 @@ class TerminalScreen:
         typing = bool(self._entry.buffer.text) or self._app.layout.is_searching
         return await self._panel.choose(menu, typing=typing)
 
-    async def ask_text(self, label: str, placeholder: str = "") -> str | None:
+    async def ask_text(
+        self, label: str, placeholder: str = "", *, secret: bool = False
+    ) -> str | None:
         """As `Screen.ask_text`, once all is written that it is about."""
         await self._written_all.wait()
         self._written.reset()
-        return await self._panel.write(one_line(label), one_line(placeholder))
+        try:
+            return await self._panel.write(one_line(label), one_line(placeholder), secret=secret)
+        finally:
+            self._written.reset()
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:

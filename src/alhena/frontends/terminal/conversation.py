@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.agent.opening import private_files
 from alhena.agent.run import EventStream
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.workbench import Workbench
@@ -43,6 +44,9 @@ from alhena.frontends.terminal.view import (
     usage_words,
     without_run,
 )
+from alhena.models.auth_type import auth_type
+from alhena.models.catalogue import ANTHROPIC, OPENAI
+from alhena.models.providers.select import is_demo
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
@@ -482,6 +486,21 @@ def _place(arguments: RunArguments) -> Place:
     return place_here(skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions)
 
 
+def _lacks_access(arguments: RunArguments, place: Place) -> bool:
+    """True when nothing says how to reach a model."""
+    model = arguments.model or place.environ.get("GEMINI_MODEL") or place.settings.model.name or ""
+    if arguments.fake_responses or is_demo(model) or model.startswith((OPENAI, ANTHROPIC)):
+        return False
+    try:
+        if auth_type(place.settings.security.auth, place.environ) is not None:
+            return False
+        from alhena.models.auth.store import load_key
+
+        return not load_key(private_files(place.environ))
+    except AlhenaError:  # the session says so
+        return False
+
+
 async def converse(
     arguments: RunArguments, screen: Screen, attach: Callable[[Conversation], None]
 ) -> None:
@@ -500,6 +519,11 @@ async def converse(
 
         if await ask_changed(place, screen.choose, conversation.print):
             place = _place(arguments)
+    if _lacks_access(arguments, place):
+        from alhena.frontends.terminal.access_dialog import ask_access
+
+        arguments = await ask_access(arguments, place, screen, conversation.print)
+        place = _place(arguments)
     async with _agent(arguments, place, conversation) as agent:
         greeting = f"alhena {__version__}  /help lists commands and keys"
         conversation.print([line(greeting, "dim")])

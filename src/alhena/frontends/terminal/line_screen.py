@@ -4,8 +4,8 @@ comes, what is typed is read line by line."""
 import asyncio
 import os
 from codecs import getincrementaldecoder
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from select import select
 
 from alhena.frontends.terminal.lines import Block, Lines, folded, plain
@@ -106,12 +106,15 @@ class LineScreen:
                 self._write(f"{NO_ANSWER}\n")
                 alone = PAUSE
 
-    async def ask_text(self, label: str, placeholder: str = "") -> str | None:
+    async def ask_text(
+        self, label: str, placeholder: str = "", *, secret: bool = False
+    ) -> str | None:
         """As `Screen.ask_text`."""
         hint = f" ({placeholder})" if placeholder else ""
-        self._write(f"{label}{hint} ")
-        async with self._question() as answers:
-            return await answers.get()
+        with _silent(self._source) if secret else nullcontext():
+            self._write(f"{label}{hint} ")
+            async with self._question() as answers:
+                return await answers.get()
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
@@ -197,6 +200,21 @@ class LineScreen:
             self._person.submit(line)
         elif line:
             self._kept.append(line)
+
+
+@contextmanager
+def _silent(source: int) -> Generator[None]:
+    """Turns the terminal's echo off for a block."""
+    import termios
+
+    before = termios.tcgetattr(source)
+    silent = [*before]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(source, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(source, termios.TCSADRAIN, before)
 
 
 async def _together(lines: asyncio.Queue[str], alone: float) -> list[str]:

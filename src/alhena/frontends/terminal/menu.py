@@ -171,6 +171,7 @@ class Panel:
         self.menu: Menu | None = None
         self.label: str | None = None
         self.placeholder = ""
+        self.secret = False
         self.note = ""
         self.counts = False
         self._changed = changed
@@ -226,10 +227,10 @@ class Panel:
         self._away = False
         self._changed()
 
-    async def write(self, label: str, placeholder: str) -> str | None:
-        """Waits for a line of text; None when dismissed."""
+    async def write(self, label: str, placeholder: str, *, secret: bool = False) -> str | None:
+        """Waits for a line of text, not echoed if `secret`; None when dismissed."""
         self._written = asyncio.get_running_loop().create_future()
-        self.label, self.placeholder = label, placeholder
+        self.label, self.placeholder, self.secret = label, placeholder, secret
         self._changed()
         try:
             return await self._written

@@ -68,8 +68,10 @@ class Screen(Protocol):
         """Waits for the choice; None when the menu is dismissed. Cancelling removes the menu."""
         ...
 
-    async def ask_text(self, label: str, placeholder: str = "") -> str | None:
-        """Waits for a line of text; None when dismissed."""
+    async def ask_text(
+        self, label: str, placeholder: str = "", *, secret: bool = False
+    ) -> str | None:
+        """Waits for a line of text, not echoed if `secret`; None when dismissed."""
         ...
 
     def suspended(self) -> AbstractAsyncContextManager[None]:

@@ -7,6 +7,7 @@ Keys of other programs in these files are preserved.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -23,6 +24,8 @@ CLIENT_KEY = "client_id"
 PATIENCE = 45.0
 """Seconds to wait for another process that changes the credentials: longer than a token request may
 be silent."""
+
+KEY_FILE = "api_key.json"
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -49,6 +52,39 @@ class PrivateFiles(Protocol):
     def hold(self, name: str) -> AbstractContextManager[bool]:
         """Locks a file for a block; False, at once, when another program holds the lock."""
         ...
+
+    def path(self, name: str) -> Path:
+        """Path of a file, which need not exist."""
+        ...
+
+
+class _SavedKey(msgspec.Struct):
+    key: str
+
+
+def load_key(files: PrivateFiles) -> str:
+    """The saved API key of Gemini, "" if there is none. Raises CredentialsError for a damaged file,
+    and other AlhenaErrors."""
+    data = files.read(KEY_FILE)
+    if data is None:
+        return ""
+    try:
+        return msgspec.json.decode(data, type=_SavedKey).key.strip()
+    except msgspec.DecodeError as error:
+        raise CredentialsError(
+            f"The saved API key in {files.path(KEY_FILE)} is damaged.", remedy="Delete that file."
+        ) from error
+
+
+def save_key(files: PrivateFiles, key: str) -> Path:
+    """Saves an API key; returns the file. Raises AlhenaError."""
+    files.write(KEY_FILE, msgspec.json.encode(_SavedKey(key)) + b"\n")
+    return files.path(KEY_FILE)
+
+
+def forget_key(files: PrivateFiles) -> bool:
+    """Deletes the saved API key; False if there was none. Raises AlhenaError."""
+    return files.remove(KEY_FILE)
 
 
 class OAuthCredentials(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,11 +15,13 @@ from alhena.wire.encode import (
     encode_embed,
     request_body,
 )
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
 DEFAULT_API_VERSION = "v1beta"
+MAX_MODELS = 1_000
 
 
 class GeminiService(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +124,19 @@ class GeminiApi:
         """Returns one vector per content."""
         path = self._path(model, "batchEmbedContents")
         return await self._http.ask(path, model, encode_embed(contents, model), decode_embed)
+
+    async def models(self) -> tuple[str, ...]:
+        """Names of the models that answer prompts."""
+        from alhena.models.providers.foreign import decode_object
+
+        path = f"/{self._version}/models?pageSize={MAX_MODELS}"
+        answer = await self._http.ask(path, "models", None, decode_object)
+        found = [as_object(item) or {} for item in as_array(answer.get("models")) or ()]
+        return tuple(
+            str(each.get("name", "")).removeprefix("models/")
+            for each in found
+            if "generateContent" in (as_array(each.get("supportedGenerationMethods")) or ())
+        )
 
     async def aclose(self) -> None:
         """Closes the connections."""

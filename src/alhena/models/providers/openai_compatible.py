@@ -103,6 +103,12 @@ class OpenAiCompatible:
         del model
         return -(-sum(map(len, contents)) // _BYTES_PER_TOKEN)
 
+    async def models(self) -> tuple[str, ...]:
+        """Names of the models the server has."""
+        answer = await self._http.ask("/models", "models", None, decode_object)
+        found = [as_object(item) or {} for item in as_array(answer.get("data")) or ()]
+        return tuple(str(each["id"]) for each in found if each.get("id"))
+
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:

@@ -154,7 +154,18 @@ def _foreign(choice: ModelChoice) -> ChosenGenerator:
     )
 
 
+def saved_key(choice: ModelChoice) -> str:
+    """The key that was pasted at the first start; "" without one. Raises AlhenaError."""
+    if choice.private_files is None:
+        return ""
+    from alhena.models.auth.store import load_key
+
+    return load_key(choice.private_files())
+
+
 def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
+    if saved_key(choice):
+        return _gemini_api(choice, AuthType.API_KEY)
     if choice.is_terminal:
         notice = (
             "No API key found. Demo mode: answers come from fixed rules, not a model. "
@@ -164,9 +175,9 @@ def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
     raise CredentialsError(
         "no credentials: GEMINI_API_KEY is not set.",
         remedy=(
-            f"Set it ({KEY_PAGE}), or GOOGLE_GENAI_USE_VERTEXAI=true or "
-            "GOOGLE_GENAI_USE_GCA=true for Vertex AI or a Google account, or answer without a "
-            f"model by --model {DEMO} or --fake-responses FILE."
+            f"Set it ({KEY_PAGE}), or start alhena at a terminal to save one, or set "
+            "GOOGLE_GENAI_USE_VERTEXAI=true or GOOGLE_GENAI_USE_GCA=true for Vertex AI or a Google "
+            f"account, or answer without a model by --model {DEMO} or --fake-responses FILE."
         ),
     )
 
@@ -194,7 +205,7 @@ def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIAB
 def _gemini_api(choice: ModelChoice, kind: AuthType) -> ChosenGenerator:
     from alhena.models.providers.gemini_api import GeminiApi, service_from
 
-    key = api_key(choice.environ)
+    key = api_key(choice.environ) or saved_key(choice)
     based = bool(choice.base_url or choice.environ.get("GOOGLE_GEMINI_BASE_URL", "").strip())
     if kind is AuthType.GATEWAY and not based:
         raise CredentialsError(

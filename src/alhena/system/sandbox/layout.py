@@ -33,6 +33,7 @@ SECRETS = (
 OWN_SECRETS = (
     *(".env", "oauth_creds.json", "google_accounts.json", "mcp-oauth-tokens.json"),
     *("mcp-oauth-tokens-v2.json", "a2a-oauth-tokens.json", "gemini-credentials.json"),
+    "api_key.json",
 )
 """Below `~/.gemini`: the agent's credentials."""
 

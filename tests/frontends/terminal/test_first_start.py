@@ -1,0 +1,97 @@
+"""The first start without a key: said before the first prompt, with ways to a model."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from alhena.config.effective_settings import open_place
+from alhena.frontends.arguments import RunArguments
+from alhena.frontends.terminal.access_dialog import ask_access
+from alhena.frontends.terminal.lines import Line, plain
+from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.session import ENTER, PLACEHOLDER, answer, leave
+from tests.support.command import alhena
+from tests.support.disk import mode
+from tests.support.server import ScriptedServer, json_reply, sse, text
+from tests.support.terminal import Terminal
+
+KEY = "AIzaSyPastedByAPerson"
+UNREACHABLE = {"HTTPS_PROXY": "http://127.0.0.1:9"}
+
+
+async def asked(project: Path, *answers: str | None) -> tuple[RunArguments, str]:
+    shown: list[Line] = []
+    screen = ListScreen(*answers)
+    place = open_place(project, os.environ)
+    arguments = await ask_access(RunArguments(), place, screen, shown.extend)
+    return arguments, plain(shown)
+
+
+@pytest.mark.requirement("CLI-02")
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_pasted_key_is_kept_without_a_network_and_used_by_later_runs(
+    server: ScriptedServer, home: Path, project: Path, term: str
+):
+    with Terminal(term=term, **UNREACHABLE) as terminal:
+        terminal.until("No API key found")
+        if term == "dumb":
+            terminal.until("Number (empty: no)")
+            terminal.send("1" + ENTER)
+        else:
+            answer(terminal, "1" + ENTER)
+        terminal.until("API key:")
+        terminal.send(KEY + ENTER)
+        terminal.until("could not be checked")
+        terminal.until("/help lists")
+        if term == "dumb":
+            terminal.send("\x04")
+            assert terminal.ended() == 0
+        else:
+            terminal.until(PLACEHOLDER)
+            leave(terminal)
+    assert KEY not in terminal.raw
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == ["api_key.json"]
+    assert mode(home / ".gemini" / "api_key.json") == 0o600
+    server.reply(sse(text("Hello.")))
+    ran = alhena("-p", "hi", GOOGLE_GEMINI_BASE_URL=server.url)
+    assert (ran.code, ran.out) == (0, "Hello.\n")
+    assert server.requests[0].headers["x-goog-api-key"] == KEY
+    assert "api_key.json" in alhena("auth", "status").out
+    assert "The saved API key is deleted." in alhena("auth", "logout").out
+    assert alhena("-p", "hi").code == 41
+
+
+async def test_a_key_that_the_service_refuses_is_not_kept(
+    server: ScriptedServer, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+    body = {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}
+    server.reply(json_reply(body, status=400), json_reply({"models": []}))
+    arguments, shown = await asked(project, "Paste", "wrong", "Paste", "with blank", "Paste", KEY)
+    assert shown.count("✗") == 2
+    assert "not saved" in shown
+    assert arguments.model is None
+    assert KEY in (home / ".gemini" / "api_key.json").read_text(encoding="utf-8")
+
+
+async def test_who_wants_none_gets_the_demo_and_sign_in_says_what_it_needs(project: Path):
+    for skipped in (None, "Demo mode"):
+        arguments, shown = await asked(project, "Sign in", "Paste", None, skipped)
+        assert arguments.model == "demo"
+        assert "ALHENA_OAUTH_CLIENT_ID" in shown
+
+
+async def test_a_local_model_is_chosen_and_used_from_then_on(
+    server: ScriptedServer, home: Path, project: Path
+):
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / ".env").write_text("A=b", encoding="utf-8")
+    server.reply(json_reply({"data": [{"id": "small"}, {"id": "large"}]}))
+    arguments, _ = await asked(project, "local", f"{server.url}/v1", "large")
+    assert arguments.model is None
+    place = open_place(project, os.environ)
+    assert place.environ["OPENAI_BASE_URL"] == f"{server.url}/v1"
+    assert place.environ["A"] == "b"
+    assert place.settings.model.name == "openai:large"
