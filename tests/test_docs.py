@@ -76,6 +76,7 @@ PAGES = (
     "telemetry",
     "terminal",
     "tools",
+    "trace",
     "trust",
 )
 

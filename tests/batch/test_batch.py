@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import threading
@@ -26,6 +27,7 @@ from tests.batch.answering import (
 )
 from tests.support.command import alhena, alhena_reads, keyed
 from tests.support.server import call, json_reply
+from tests.tracing.kit import data_of
 
 MODEL = ("-m", "gemini-2.5-flash")
 
@@ -127,7 +129,7 @@ def test_a_failed_task_is_a_line_and_exit_1_and_retry_failed_runs_it_again(proje
     assert alhena("batch", "status", "r.jsonl.run").json["done"] == 3
 
 
-def test_a_report_is_a_table_and_a_page_of_its_own(project: Path):
+def test_a_report_is_a_table_and_a_page_with_links_to_its_sessions(project: Path):
     def answer(contents: list[dict[str, Any]]) -> Any:
         if prompt_of(contents) == "task 1":
             return json_reply({"error": {"code": 400, "message": "<no>", "status": "X"}}, 400)
@@ -145,8 +147,15 @@ def test_a_report_is_a_table_and_a_page_of_its_own(project: Path):
     assert "failed: bad_request  1" in ran.out
     page = (project / "page.html").read_text()
     assert "&lt;no&gt;" in page
-    assert not any(word in page for word in ("href", "src="))
+    assert "src=" not in page
     assert "task 2" in page
+    links = dict(re.findall(r'<a href="([^"]+)">(t[0-9])</a>', page))
+    assert sorted(links.values()) == ["t0", "t1", "t2"]
+    for address, task_id in links.items():
+        session = (project / address).read_bytes()
+        assert data_of(session)["steps"][0]["text"] == f"task {task_id[1:]}"
+    again = alhena("batch", "report", "r.jsonl.run", "--html", "page.html")
+    assert again.code == 0
 
 
 def test_an_output_schema_gives_a_value(project: Path):

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from alhena.session.transcript import as_html, as_markdown, fenced, inline, prose, read_transcript
+from alhena.session.transcript import as_markdown, fenced, inline, prose, read_transcript
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
 from tests.session.kit import HEADER, contents, raw, says, write
+from tests.tracing.kit import data_of, exported_page
 
 HEADINGS = ["title", "User", "Model", "Call of f", "Result of f"]
 PARSERS = [
@@ -134,7 +135,8 @@ CONTROLS = ["\x1b]0;owned\x07", "a\u202eb\u2066c", "x\x00y", "a\rb", "\ud800", "
 @pytest.mark.parametrize("text", CONTROLS)
 def test_what_nobody_sees_is_written_out_in_both_forms(tmp_path: Path, text: str):
     transcript = exported(tmp_path / "s.jsonl", text.replace("\ud800", "?"), name=f"f{text}"[:3])
-    for document in (as_markdown(transcript), as_html(transcript)):
+    page = exported_page(tmp_path / "s.jsonl").decode()
+    for document in (as_markdown(transcript), page):
         assert not set(document) & {*"\x00\x07\x1b\r\x9b\u202e\u2028\u2066\ud800"}
     for told in ("\n".join(prose(text)), "\n".join(fenced(text)), inline(text)):
         assert not set(told) & {*"\x00\x07\x1b\r\x9b\u202e\u2028\u2066\ud800"}
@@ -149,13 +151,14 @@ def test_what_joins_signs_and_letters_stays(text: str):
     assert fenced(f"{text}\r\n{text}\r\n")[1] == f"{text}\n{text}"
 
 
-def test_a_page_carries_nothing_out(tmp_path: Path):
-    hostile = "<script>alert(1)</script><img src=x onerror=y>\u202e"
-    page = as_html(exported(tmp_path / "s.jsonl", hostile, name=hostile, result=hostile))
-    assert "<script" not in page
-    assert "<img" not in page
-    assert "&lt;script&gt;" in page
-    assert r"\u202e" in page
+def test_a_page_has_the_text_as_data_alone(tmp_path: Path):
+    hostile = "</script><script>alert(1)</script><img src=x onerror=y>\u202e"
+    exported(tmp_path / "s.jsonl", hostile, name=hostile, result=hostile)
+    page = exported_page(tmp_path / "s.jsonl")
+    assert page.count(b"<script") == page.count(b"</script") == 2
+    assert b"<img" not in page
+    said = [item[3] for item in data_of(page)["talk"]]
+    assert said[1] == hostile.replace("\u202e", "\\u202e")
 
 
 def test_a_part_of_an_unknown_kind_is_shown_as_it_was_written(tmp_path: Path):
@@ -169,7 +172,7 @@ def test_a_part_of_an_unknown_kind_is_shown_as_it_was_written(tmp_path: Path):
         "thoughtSignature": "c2ln",
     }
     assert '"brandNew": {' in as_markdown(transcript)
-    assert "&quot;brandNew&quot;" in as_html(transcript)
+    assert "brandNew" in data_of(exported_page(path))["talk"][1][3]
 
 
 PIECES = st.sampled_from(

@@ -12,9 +12,10 @@ from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
 from alhena.session.journal import Journal
 from alhena.session.records import VERSION, Header, Prompted, new_session_id
 from alhena.session.store import Retention, SessionStore, outdated, prune, retention
-from alhena.session.transcript import as_html, as_json, as_markdown, facts, read_transcript
+from alhena.session.transcript import as_json, as_markdown, facts, read_transcript
 from alhena.wire.content import MODEL, USER
 from tests.session.kit import AT, HEADER, contents, replayed, says, texts, turns, write
+from tests.tracing.kit import data_of, exported_page
 
 DAY = 86_400.0
 WORDS = {
@@ -229,7 +230,10 @@ def test_an_export_has_every_word_that_was_said_before_a_compression_once(tmp_pa
     bodies = [[line for line in text.splitlines() if line in WORDS] for text in (current, earlier)]
     assert bodies[0] == ["A record.", "Got it.", "Drop table Y?", "yes", "Dropped Y."]
     assert bodies[1] == ["plan?", "Drop table X?", "yes", "Dropped X."]
-    assert as_html(transcript).count("<pre>yes</pre>") == 2
+    data = data_of(exported_page(path))
+    assert [item[3] for item in data["earlier"][1:]] == bodies[1][1:]
+    assert [item[3] for item in data["talk"]] == bodies[0]
+    assert data["steps"][data["earlier"][0]]["text"] == "plan?"
     assert as_json(transcript).count(b'"current": false') == 4
     assert current.startswith("# plan?\n")
     assert facts(transcript)["title"] == "plan?"

@@ -2,6 +2,7 @@
 its journal can be put into other projects."""
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,47 @@ from typing import Any
 import msgspec
 
 from alhena.config.home import claim_project_temp, project_temp
-from alhena.session.records import Header, line_of, record_of, relined
+from alhena.events import (
+    ApiResponseEvent,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    ToolCallUpdateEvent,
+    UserMessageEvent,
+    timestamp,
+)
+from alhena.models.prices import Prices
+from alhena.session.recorder import Recorder
+from alhena.session.records import Header, KnownRecord, line_of, record_of, relined
 from alhena.session.store import open_store
+from alhena.telemetry.records import Redaction
+from alhena.tracing.page import as_page
+from alhena.tracing.timeline import read_timeline
+from alhena.wire.content import (
+    USER,
+    Content,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    text_content,
+)
+from alhena.wire.encoded import EncodedContent
 from tests.support.command import alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse
 
 SECRET = "AIza" + "Sy1234567890abcdefghijklmnopqrstuvw"[:35]
 USAGE = {"promptTokenCount": 1_000, "candidatesTokenCount": 100, "totalTokenCount": 1_100}
-BUSY = {"error": {"code": 503, "message": "later", "status": "UNAVAILABLE"}}
+CROWDED = {
+    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+    "reason": "MODEL_CAPACITY_EXHAUSTED",
+}
+BUSY = {
+    "error": {
+        "code": 429,
+        "message": "later",
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [CROWDED | {"domain": "cloudcode-pa.googleapis.com"}],
+    }
+}
 MODEL = "gemini-2.5-flash"
 PROMPT = "Look <b>around</b>."
 
@@ -39,7 +73,7 @@ def recorded() -> bytes:
                 call("read_file", {"absolute_path": "a.txt"}, id="r1"),
                 call("run_shell_command", {"command": "curl example.com"}, id="s1"),
             ),
-            json_reply(BUSY, 503),
+            json_reply(BUSY, 429),
             turn({"text": "Now a change."}, call("replace", edit, id="e1")),
             turn(call("delegate_to_agent", task, id="d1")),
             turn(call("list_directory", {"path": "."}, id="l1")),
@@ -81,3 +115,74 @@ def events(data: bytes, kind: str) -> list[dict[str, Any]]:
         each["event"] for each in map(msgspec.json.decode, data.splitlines()) if "event" in each
     )
     return [event for event in found if event["type"] == kind]
+
+
+def exported_page(journal: Path) -> bytes:
+    """The page of `alhena sessions export --format html`."""
+    timeline = read_timeline(journal, Prices({}))
+    return as_page(timeline, Redaction({}), view="conversation")
+
+
+def data_of(page: bytes) -> Any:
+    """The data in a page."""
+    found = re.search(rb'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return msgspec.json.decode(found[1])
+
+
+def long_journal(path: Path, calls: int, result: str = "") -> Path:
+    """A journal with so many calls, each with a result of `result` or of 300 characters."""
+    clock = iter(range(10**9))
+
+    def now() -> str:
+        return timestamp(1_769_860_800_000_000_000 + 5_000_000 * next(clock))
+
+    header = Header(at=now(), version=1, session_id=path.stem, project="/p", writer="1")
+    line, chain = line_of(header, 0)
+    lines = [line]
+
+    def append(record: KnownRecord) -> None:
+        nonlocal chain
+        line, chain = line_of(record, chain)
+        lines.append(line)
+
+    recorder = Recorder(append, now)
+    recorder.event(UserMessageEvent(prompt_id="s#1", text="Read everything."))
+    recorder.history(0, [EncodedContent(text_content(USER, "Read everything."))])
+    reason = "allowed by a rule of the default policies (reading.toml:6, rule 1)"
+    for index in range(calls):
+        call_id, args = f"c{index}", {"absolute_path": f"src/module_{index}.py"}
+        output = result or f"{index} line of text\n" * 15
+        parts = (
+            Part(
+                function_response=FunctionResponse(
+                    id=call_id, name="read_file", response={"output": output}
+                )
+            ),
+        )
+        asked = Part(function_call=FunctionCall(id=call_id, name="read_file", args=args))
+        for event in (
+            ApiResponseEvent(
+                model=MODEL, prompt_id="s#1", duration_ms=9.0, input_tokens=1_000, output_tokens=50
+            ),
+            ToolCallRequestEvent(call_id=call_id, name="read_file", args=args, prompt_id="s#1"),
+        ):
+            recorder.event(event)
+        recorder.history(2 * index + 1, [EncodedContent(Content(role="model", parts=(asked,)))])
+        for status in ("scheduled", "executing"):
+            recorder.event(ToolCallUpdateEvent(call_id=call_id, name="read_file", status=status))
+        recorder.event(
+            ToolCallResponseEvent(
+                call_id=call_id,
+                name="read_file",
+                status="success",
+                display="Read it",
+                duration_ms=4.0,
+                reason=reason,
+                rule="default (reading.toml:6, rule 1)",
+                parts=parts,
+            )
+        )
+        recorder.history(2 * index + 2, [EncodedContent(Content(role=USER, parts=parts))])
+    path.write_bytes(b"".join(lines))
+    return path

@@ -1,8 +1,11 @@
-"""The report of a run: a table, and a page that needs nothing else."""
+"""The report of a run: a table, and a page with links to those of its sessions."""
 
 import html
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -10,7 +13,14 @@ from alhena.batch.overview import counts
 from alhena.batch.progress import duration
 from alhena.batch.queue import Queue
 from alhena.batch.results import TaskResult, result_of
+from alhena.models.prices import Prices
+from alhena.session.errors import SessionError
+from alhena.telemetry.records import Redaction
+from alhena.tracing.page import as_page
+from alhena.tracing.timeline import read_timeline
 
+MAX_PAGES = 1_000
+"""Sessions that a report links to, those of failed tasks first."""
 _SHARES = ((50, "median"), (90, "90 %"), (100, "longest"))
 _STYLE = (
     "body{font:15px sans-serif;margin:2em auto;max-width:60em;padding:0 1em}"
@@ -65,12 +75,34 @@ def as_text(report: Report) -> str:
     return "".join(f"{label:{width}}  {value}\n" for label, value in rows)
 
 
-def as_html(report: Report, title: str) -> str:
-    """The report as one page without references to anything else."""
+def write_page(report: Report, run: Path, page: Path, prices: Prices, redaction: Redaction) -> None:
+    """Writes the report as a page, and beside it, in a folder of its name, one for each session of
+    which the run directory has the journal, as `alhena trace` does. Raises OSError."""
+    links: dict[str, str] = {}
+    folder = page.with_name(f"{page.stem}-sessions")
+    for each in sorted(report.results, key=lambda result: result.status != "failed"):
+        key = (each.session_id or "").rpartition("-")[0]
+        journal = run / "tasks" / key / "sessions" / f"{each.session_id}.jsonl"
+        if not key or not journal.is_file() or len(links) == MAX_PAGES:
+            continue
+        try:
+            timeline = read_timeline(journal, prices)
+        except SessionError:
+            continue  # the report says how the task ended; its session has no link
+        folder.mkdir(mode=0o700, exist_ok=True)
+        own = folder / f"{key}.html"
+        own.write_bytes(as_page(timeline, redaction, journal_size=journal.stat().st_size))
+        links[each.id] = f"{folder.name}/{own.name}"
+    page.write_text(_as_html(report, f"Run {run.name}", links), encoding="utf-8")
+
+
+def _as_html(report: Report, title: str, links: Mapping[str, str]) -> str:
+    """The report as HTML. `links` are addresses of sessions by the id of their task."""
     numbers = "".join(_row(label, value) for label, value in report.numbers)
     failures = "".join(_row(kind, n) for kind, n in report.failures)
     tasks = "".join(
-        f'<tr class="{each.status}">{_cells(each.id, each.status, each.kind or "")}'
+        f'<tr class="{each.status}"><td>{_linked(each.id, links)}</td>'
+        f"{_cells(each.status, each.kind or '')}"
         f'<td class="n">{each.duration_s:.1f}</td><td class="n">{_cost(each.cost_usd)}</td>'
         f"{_cells(each.attempts, (each.error or each.answer or '')[:300])}</tr>"
         for each in report.results
@@ -87,6 +119,11 @@ def as_html(report: Report, title: str) -> str:
 
 def _row(*values: Any) -> str:
     return f"<tr>{_cells(*values)}</tr>"
+
+
+def _linked(task_id: str, links: Mapping[str, str]) -> str:
+    name = html.escape(task_id)
+    return f'<a href="{quote(links[task_id])}">{name}</a>' if task_id in links else name
 
 
 def _cells(*values: Any) -> str:

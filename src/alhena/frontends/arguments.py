@@ -24,6 +24,7 @@ commands:
   alhena memory show|import   what GEMINI.md files say here, and what imports come to; refresh
   alhena sessions list|show   the recorded sessions of this project: export, delete, adopt;
                               checkpoints, restore
+  alhena trace [SESSION]      what happened in a session, step by step; --html FILE: as a page
   alhena auth login|status    signing in with a Google account, and who answers; logout
   alhena models list          the models that are known by name
   alhena mcp list|add|auth    MCP servers: remove, enable, disable; serve, to be one

@@ -3,12 +3,16 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alhena.config.errors import ConfigError
 from alhena.config.jsonc import JsonEditError
 from alhena.display_text import one_line
 from alhena.errors import InputError
 from alhena.hooks.user_files import change_file
+
+if TYPE_CHECKING:
+    from alhena.config.effective_settings import Place
 
 
 def change_json(
@@ -35,6 +39,25 @@ def form_of(path: str | Path | None) -> str:
     """The form that the name of a file asks for; Markdown where it asks for none."""
     suffix = "" if path is None else Path(path).suffix.lower()
     return {".json": "json", ".html": "html", ".htm": "html"}.get(suffix, "markdown")
+
+
+def session_document(journal: Path, form: str, place: "Place") -> bytes:
+    """A recorded session in this form: markdown, json or html; only html redacts secrets, by what
+    is known in `place`. Raises SessionError, ConfigError."""
+    if form == "html":
+        from alhena.models.prices import Prices
+        from alhena.telemetry.records import Redaction
+        from alhena.tracing.page import as_page
+        from alhena.tracing.timeline import read_timeline
+
+        timeline = read_timeline(journal, Prices(place.settings.model.prices))
+        return as_page(timeline, Redaction(place.environ), view="conversation")
+    from alhena.session.transcript import as_json, as_markdown, read_transcript
+
+    transcript = read_transcript(journal)
+    if form == "json":
+        return as_json(transcript)
+    return as_markdown(transcript).encode("utf-8", "replace")
 
 
 def write_document(path: str | Path, document: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A session for people to read: as Markdown, JSON or a page.
+"""A session for people to read, as Markdown, and for programs, as JSON.
 
 What is written here is read alike by every viewer: a fence has more backticks than anything in it
 and stands at the beginning of a line, a code span ends on its line (and in its cell of a table),
@@ -142,7 +142,7 @@ def _end_of_code(text: str, start: int, length: int) -> int | None:
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was said or done. `heading` says by whom, or which tool; `body` is prose, or
-    with `code` text as it is (`language` for its form)."""
+    with `code` text as it is (`language` for its form). `call_id` is that of a call or a result."""
 
     at: str
     heading: str
@@ -150,6 +150,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     code: bool = False
     language: str = ""
     role: str = "user"
+    call_id: str = ""
 
 
 class _RawContent(msgspec.Struct, frozen=True):
@@ -186,10 +187,17 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
             yield from _pieces(at, entry)
 
 
-def read_transcript(path: Path) -> Transcript:
-    """The session of a file, as far as it can be trusted. Raises SessionError."""
+def read_transcript(path: Path, beside: Callable[[bytes], None] | None = None) -> Transcript:
+    """The session of a file, as far as it can be trusted; `beside` is given each sound line too.
+    Raises SessionError."""
     replay = Replay(whole=True)
-    extent = read_session(path, replay.feed)
+
+    def take(line: bytes) -> None:
+        replay.feed(line)
+        if beside is not None:
+            beside(line)
+
+    extent = read_session(path, take)
     header = require_readable(path, replay.header)
     timed = tuple(zip(replay.times, replay.contents, strict=True))
     return Transcript(
@@ -246,57 +254,7 @@ def as_markdown(transcript: Transcript) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_html(transcript: Transcript) -> str:
-    """A page of its own, without scripts, that loads nothing."""
-    from html import escape
-
-    def told(text: str) -> str:
-        return escape(shown(text))
-
-    known = facts(transcript)
-    listed = "".join(
-        f"<dt>{name}</dt><dd>{told(str(known[name]))}</dd>" for name in _SHOWN if known[name]
-    )
-    body = "".join(_section(piece, told) for piece in transcript.pieces())
-    earlier = "".join(_section(piece, told) for piece in transcript.earlier_pieces())
-    if earlier:
-        body += f"<hr><h2>Not part of the conversation any more</h2>{earlier}"
-    title = told(transcript.title or "A session")
-    return f"{_PAGE.format(title=title)}<h1>{title}</h1><dl>{listed}</dl>{body}\n</html>\n"
-
-
-FORMS: dict[str, Callable[[Transcript], bytes]] = {
-    "markdown": lambda transcript: as_markdown(transcript).encode("utf-8", "replace"),
-    "json": as_json,
-    "html": lambda transcript: as_html(transcript).encode("utf-8", "replace"),
-}
-"""The forms of an export."""
-
 _SHOWN = ("sessionId", "project", "started", "updated", "model", "damagedBytes")
-
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font-family: sans-serif; }}
-pre {{ white-space: pre-wrap; overflow-wrap: anywhere; background: #8881; padding: .7rem; }}
-section {{ margin: 1.2rem 0; padding-left: .8rem; border-left: .25rem solid #8886; }}
-section.model {{ border-color: #47c; }}
-h3 small, dt {{ color: #888; font-weight: normal; }}
-dt {{ float: left; width: 8rem; }}
-</style>
-"""
-
-
-def _section(piece: Piece, told: Callable[[str], str]) -> str:
-    heading = f"<bdi>{told(piece.heading)}</bdi> <small>{told(piece.at)}</small>"
-    return (
-        f'<section class="{piece.role}"><h3>{heading}</h3><pre>{told(piece.body)}</pre></section>'
-    )
 
 
 def _markdown(pieces: Iterator[Piece]) -> list[str]:
@@ -322,11 +280,19 @@ def _piece(at: str, who: str, part: Part, raw: Callable[[], bytes]) -> Piece | N
     if part.function_call is not None:
         call = part.function_call
         body = _indented(msgspec.json.encode(call.args or {}))
-        return Piece(at=at, heading=f"Call of {call.name}", body=body, code=True, language="json")
+        return Piece(
+            at=at,
+            heading=f"Call of {call.name}",
+            body=body,
+            code=True,
+            language="json",
+            call_id=call.id or "",
+        )
     if part.function_response is not None:
         response = part.function_response
-        body = _result(response.response)
-        return Piece(at=at, heading=f"Result of {response.name}", body=body, code=True)
+        body = response_text(response.response)
+        heading, call_id = f"Result of {response.name}", response.id or ""
+        return Piece(at=at, heading=heading, body=body, code=True, call_id=call_id)
     if part.text:
         return Piece(at=at, heading=who, body=part.text)
     if part.inline_data is not None:
@@ -347,7 +313,8 @@ def _indented(data: bytes) -> str:
     return msgspec.json.format(data, indent=2).decode()
 
 
-def _result(response: dict[str, Any]) -> str:
+def response_text(response: dict[str, Any]) -> str:
+    """The response to a call as text: its only text, or indented JSON."""
     if len(response) == 1:
         (value,) = response.values()
         if isinstance(value, str):

@@ -285,7 +285,10 @@ def _show(words: list[str]) -> int:
 
 
 def _report(words: list[str]) -> int:
-    from alhena.batch.report import as_html, as_text, report_of
+    from alhena.batch.report import as_text, report_of, write_page
+    from alhena.frontends.current_settings import place_here
+    from alhena.models.prices import Prices
+    from alhena.telemetry.records import Redaction
 
     page = words.pop() if len(words) == 3 and words[1] == "--html" and words.pop(1) else None
     directory = _directory(words)
@@ -295,7 +298,9 @@ def _report(words: list[str]) -> int:
         write_stdout(as_text(found))
         if page is not None:
             try:
-                Path(page).write_text(as_html(found, f"Run {directory.name}"), encoding="utf-8")
+                place = place_here(told=False)
+                prices = Prices(place.settings.model.prices)
+                write_page(found, directory, Path(page), prices, Redaction(place.environ))
             except OSError as error:
                 raise InputError(
                     f"cannot write {page}: {error.strerror}.", remedy="Name another file."

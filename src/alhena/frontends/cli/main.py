@@ -31,6 +31,7 @@ COMMANDS = {
     "mcp": ("serve", "add", "remove", "list", "auth", "enable", "disable"),
     "serve": (),
     "settings": ("show", "path", "check"),
+    "trace": (),
     "trust": (),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first

@@ -41,7 +41,8 @@ session does are named at the end; no command takes them for one.
 
 show: what there is to know of a session, and what was said in it.
 
-export: the conversation as a document, on standard output or in a new FILE.
+export: the conversation as a document, on standard output or in a new FILE. html is the page of
+`alhena trace`, with secrets redacted; markdown and json have the texts as they are.
 
 delete: removes sessions with what belongs to them. One that is in use stays.
 
@@ -162,12 +163,12 @@ def _show(options: "Namespace", store: "SessionStore") -> None:
 
 
 def _export(options: "Namespace", store: "SessionStore") -> None:
-    from alhena.frontends.files import form_of, write_document
-    from alhena.session.transcript import FORMS, read_transcript
+    from alhena.frontends.current_settings import place_here
+    from alhena.frontends.files import form_of, session_document, write_document
 
-    transcript = read_transcript(Path(store.find(options.session).path))
+    journal = Path(store.find(options.session).path)
     form = options.format or form_of(options.output)
-    document = FORMS[form](transcript)
+    document = session_document(journal, form, place_here(told=False))
     if options.output is None:
         text = document.decode("utf-8")
         write_stdout(escaped(text, block=True) if is_terminal(sys.stdout) else text)

@@ -111,11 +111,11 @@ async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Lin
 
 
 def _written(journal: Path, cwd: Path, name: str) -> Path:
-    from alhena.frontends.files import form_of, write_document
-    from alhena.session.transcript import FORMS, read_transcript
+    from alhena.config.effective_settings import open_place
+    from alhena.frontends.files import form_of, session_document, write_document
 
     path = cwd / os.path.expanduser(name)
-    write_document(path, FORMS[form_of(path)](read_transcript(journal)))
+    write_document(path, session_document(journal, form_of(path), open_place(cwd, os.environ)))
     return path
 
 

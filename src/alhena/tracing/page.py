@@ -1,0 +1,148 @@
+"""A session as one page that loads nothing: its timeline and its conversation."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from alhena.session.transcript import Piece, facts
+from alhena.telemetry.records import Redaction
+from alhena.tracing.redacted import Redactor, size_in_page
+from alhena.tracing.timeline import Kind, Step, Timeline
+
+_FILES = Path(__file__).parent
+_ROOM = 190_000
+_ROOM_OF_CALL = 1_000
+_SHARE_OF_JOURNAL = 0.7
+_LEAST = 100
+"""Characters that are kept of each text, whatever the size of the page."""
+_INTERNED = ("reason", "rule")
+
+Item = int | tuple[str, str, str, str]
+"""An item of the conversation: the position of a step, or role, heading, time and text."""
+
+
+def as_page(
+    timeline: Timeline,
+    redaction: Redaction,
+    *,
+    view: Literal["timeline", "conversation"] = "timeline",
+    journal_size: int | None = None,
+) -> bytes:
+    """The page, without secrets. With `journal_size`, long texts are cut so that the page is small:
+    200 kB and at most 1 kB for each call. Without it, they are whole."""
+    talk, earlier = _items(timeline)
+    limit = None
+    if journal_size is not None:
+        texts = [*_texts(timeline.steps), *_own_texts(talk), *_own_texts(earlier)]
+        skeleton = sum(map(_skeleton, timeline.steps)) + 8 * len(talk)
+        room = _ROOM + min(_ROOM_OF_CALL * timeline.totals.calls, _SHARE_OF_JOURNAL * journal_size)
+        limit = fitting(map(size_in_page, texts), round(room) - skeleton)
+    redactor = Redactor(redaction, limit)
+    words: dict[str, int] = {}
+    steps = [redactor.step(step) for step in timeline.steps]
+    for step in steps:
+        for name in _INTERNED:
+            if name in step:
+                step[name] = words.setdefault(step[name], len(words))
+    session = {name: str(value) for name, value in facts(timeline.transcript).items()}
+    title = redactor.text(session["title"]) or "A session"
+    data = {
+        "view": view,
+        "session": {name: redactor.text(value) for name, value in session.items()},
+        "problems": timeline.problems,
+        "begin": timeline.begin,
+        "totals": timeline.totals,
+        "lanes": [redactor.text(name) for name in timeline.lanes],
+        "words": list(words),
+        "steps": steps,
+        "talk": [_clean(item, redactor) for item in talk],
+        "earlier": [_clean(item, redactor) for item in earlier],
+    }
+    return _filled(title, data)
+
+
+def fitting(sizes: Iterable[int], room: int) -> int:
+    """The length at which texts of these sizes have to be cut to fit into `room`."""
+    ordered = sorted(sizes)
+    for place, size in enumerate(ordered):
+        left = len(ordered) - place
+        if size * left > room:
+            return max(_LEAST, room // left)
+        room -= size
+    return max(ordered[-1] if ordered else 0, _LEAST)
+
+
+def _texts(steps: Iterable[Step]) -> Iterator[str]:
+    for step in steps:
+        yield from (step.text, step.result, step.diff)
+        for args in filter(None, (step.args, step.proposed_args)):
+            yield msgspec.json.encode(args).decode("utf-8")
+
+
+def _own_texts(items: Iterable[Item]) -> Iterator[str]:
+    return (item[3] for item in items if isinstance(item, tuple))
+
+
+def _skeleton(step: Step) -> int:
+    return 360 if step.kind is Kind.TOOL else 220
+
+
+def _items(timeline: Timeline) -> tuple[list[Item], list[Item]]:
+    """The conversation as it stands, and what was replaced in it."""
+    calls = {step.call_id: at for at, step in enumerate(timeline.steps) if step.call_id}
+    said = {
+        (step.kind, step.text): at
+        for at, step in enumerate(timeline.steps)
+        if step.text and step.kind in (Kind.PROMPT, Kind.MODEL)
+    }
+
+    def items(pieces: Iterator[Piece]) -> Iterator[Item]:
+        for piece in pieces:
+            asks = piece.role == "model"
+            if piece.call_id in calls:
+                if asks:
+                    yield calls[piece.call_id]
+                continue
+            at = said.get((Kind.MODEL if asks else Kind.PROMPT, piece.body))
+            own = (piece.role, piece.heading, piece.at, piece.body)
+            yield own if at is None or piece.code else at
+
+    transcript = timeline.transcript
+    return list(items(transcript.pieces())), list(items(transcript.earlier_pieces()))
+
+
+def _clean(item: Item, redactor: Redactor) -> Item:
+    if isinstance(item, int):
+        return item
+    role, heading, at, text = item
+    return role, redactor.text(heading), at, redactor.text(text)
+
+
+def _filled(title: str, data: dict[str, Any]) -> bytes:
+    """The template with these data. Neither a text nor a name can end the script they are in."""
+    template, style, script = (
+        (_FILES / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
+    values = {
+        "title": escape(title),
+        "style": style,
+        "style_hash": _hash(style),
+        "script": script,
+        "script_hash": _hash(script),
+        "data": msgspec.json.encode(data).decode("utf-8").replace("<", "\\u003c"),
+    }
+    head, *pieces = template.split("{{")
+    filled = [head]
+    for piece in pieces:
+        name, _, rest = piece.partition("}}")
+        filled += (values[name], rest)
+    return "".join(filled).encode("utf-8", "replace")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
