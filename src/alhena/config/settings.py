@@ -116,6 +116,12 @@ class SecuritySettings(Section, frozen=True, kw_only=True):
     allowed_extensions: tuple[str, ...] = ()
 
 
+class IdeSettings(Section, frozen=True, kw_only=True):
+    """`ide.*`. With `enabled` a session at the terminal connects to the editor's companion."""
+
+    enabled: bool = False
+
+
 class PrivacySettings(Section, frozen=True, kw_only=True):
     """`privacy.*`. With `usage_statistics_enabled` requests identify this installation."""
 
@@ -428,6 +434,7 @@ class Settings(Section, frozen=True, kw_only=True):
     tools: ToolSettings = ToolSettings()
     security: SecuritySettings = SecuritySettings()
     billing: BillingSettings = BillingSettings()
+    ide: IdeSettings = IdeSettings()
     privacy: PrivacySettings = PrivacySettings()
     mcp: McpSettings = McpSettings()
     mcp_servers: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])

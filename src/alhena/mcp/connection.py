@@ -15,7 +15,7 @@ AlhenaError
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
@@ -93,7 +93,8 @@ class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
 
     `loaded`: the imports a connection needs are done (they can take seconds); time from now on is
     the server's. `changed`: a list has changed. `note`: a diagnostic message. `lost`: the
-    connection has ended, with the reason. `harmless` redacts a text before it is truncated.
+    connection has ended, with the reason. `harmless` redacts a text before it is truncated. `heard`
+    gets method and parameters of every notification, also of those that MCP does not know.
     """
 
     loaded: Callable[[], None]
@@ -101,6 +102,7 @@ class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
     note: Callable[[str], None]
     lost: Callable[[str], None]
     harmless: Callable[[str], str] = str
+    heard: Callable[[str, Mapping[str, Any]], None] | None = None
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):

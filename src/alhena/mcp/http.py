@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 OPERATION_S = 30.0
 SILENCE_S = 900.0
 """Seconds without data after which a stream is closed; calls have their own timeouts."""
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _EVENTS = "text/event-stream"
 
@@ -181,7 +184,9 @@ def _client(
     timeout: httpx2.Timeout | None,
 ) -> httpx2.AsyncClient:
     hook: Callable[[httpx2.Response], object] = answers.feed
+    host = urlsplit(access.url).hostname or ""
     return httpx2.AsyncClient(
+        trust_env=host not in LOOPBACK,  # no proxy reaches this machine's own servers
         headers={**headers, "Accept-Encoding": "identity"},
         timeout=timeout or httpx2.Timeout(OPERATION_S),
         auth=access.auth,

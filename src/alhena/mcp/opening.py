@@ -77,7 +77,8 @@ def opener(around: Surroundings) -> Open:
         elif server.transport is Transport.STDIO:
             opening = _over_stdio(name, server, around, facts, events)
         else:
-            opening = _over_http(name, server, around, facts, events)
+            auth = None if around.auth is None else around.auth(name, server)
+            opening = over_http(server, auth, facts, events)
         async with opening as connection:
             yield connection
 
@@ -179,19 +180,15 @@ async def _over_stdio(
 
 
 @asynccontextmanager
-async def _over_http(
-    name: str,
-    server: McpServer,
-    around: Surroundings,
-    facts: SessionFacts,
-    events: ServerEvents,
+async def over_http(
+    server: McpServer, auth: "httpx2.Auth | None", facts: SessionFacts, events: ServerEvents
 ) -> AsyncGenerator[Connection]:
+    """Opens a connection to a URL. Raises McpError."""
     await _import_sdk()
     events.loaded()
     from alhena.mcp.http import Answers, HttpAccess, http_transport, sse_transport
     from alhena.mcp.sdk import connected
 
-    auth = None if around.auth is None else around.auth(name, server)
     access = HttpAccess(url=server.address or "", headers=server.headers, auth=auth)
     kind = server.transport
     if kind is Transport.HTTP_OR_SSE:

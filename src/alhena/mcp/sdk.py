@@ -127,6 +127,7 @@ async def connected(
             reading, writing, inline_methods=EveryMethod(), on_stream_exception=unreadable
         )
         dispatcher.ended = lambda: events.lost("the connection was closed")
+        dispatcher.heard = events.heard
         session = ClientSession(
             dispatcher=dispatcher,
             message_handler=heard,
@@ -152,6 +153,7 @@ class RawDispatcher(JSONRPCDispatcher):
     `ended` at the end of the messages."""
 
     ended: Callable[[], None]
+    heard: Callable[[str, Mapping[str, Any]], None] | None = None
 
     async def send_raw_request(
         self,
@@ -176,7 +178,13 @@ class RawDispatcher(JSONRPCDispatcher):
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Reads messages until their end."""
-        await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
+
+        async def notified(context: Any, method: str, params: Mapping[str, Any] | None) -> None:
+            if self.heard is not None:
+                self.heard(method, params or {})
+            await on_notify(context, method, params)
+
+        await super().run(on_request, notified, on_notify_intercept, task_status=task_status)
         self.ended()
 
 

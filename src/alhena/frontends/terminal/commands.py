@@ -12,6 +12,7 @@ from alhena.events import CompressedEvent
 from alhena.frontends.mentions import PromptCommands
 from alhena.frontends.terminal.approval_dialog import rule_words
 from alhena.frontends.terminal.call_result import counted, duration
+from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.session_commands import GoingBack, restore, undo
 from alhena.frontends.terminal.view import Totals
@@ -72,6 +73,11 @@ class CommandContext(GoingBack, Protocol):
     @property
     def prompts(self) -> PromptCommands:
         """The commands that stand for prompts."""
+        ...
+
+    @property
+    def ide(self) -> EditorLink:
+        """The connection to an editor."""
         ...
 
     async def clear(self) -> None:
@@ -263,6 +269,10 @@ async def _skills(context: CommandContext, rest: str) -> list[Line]:
     return lines + [line(f"! {each}", "warning") for each in skills.problems]
 
 
+async def _ide(context: CommandContext, rest: str) -> list[Line]:
+    return await context.ide.command(rest)
+
+
 async def _agents(context: CommandContext, _rest: str) -> list[Line]:
     bench = context.workbench
     lines = [line(counted(len(bench.agents), "agent"), "bold")]
@@ -301,6 +311,11 @@ COMMANDS: tuple[Command, ...] = (
         name="mcp",
         summary="MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)",
         carry=_mcp,
+    ),
+    Command(
+        name="ide",
+        summary="the editor around the terminal (`status`, `enable`, `disable`, `install`)",
+        carry=_ide,
     ),
     Command(name="agents", summary="agents that get tasks", carry=_agents),
     Command(name="extensions", summary="extensions of this session", carry=_extensions),

@@ -33,6 +33,7 @@ from alhena.frontends.current_settings import place_here, session_options
 from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
+from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.lines import Block, Line, line
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.view import (
@@ -108,6 +109,7 @@ class ShownSession:
         self._failed = False
         self._proposing = False
         self.prompts = PromptCommands(lambda: self.workbench, commands.NAMES)
+        self.ide = EditorLink(self.print)
 
     @property
     def agent(self) -> SessionRunner:
@@ -271,17 +273,20 @@ class Conversation(ShownSession):
         self._wake.set()
         self.show_status()
 
-    async def run(self, agent: SessionRunner) -> None:
-        """Works off what is submitted until `leave`. The agent is open, and is not closed here."""
+    async def run(self, agent: SessionRunner, *, ide: bool = False) -> None:
+        """Works off what is submitted until `leave`. The agent is open, and is not closed here.
+        With `ide` the editor around the terminal is connected."""
         try:
             async with self._tasks:
                 self._agent = agent
                 self._begin()
+                self.ide.begin(self.workbench.workspace, enabled=ide)
                 await self._work_off()
         except BaseExceptionGroup as group:  # of defects the first says what there is to say
             raise group.exceptions[0] from None
         finally:
             self._leaving = True
+            await self.ide.stop()
             self._farewell()
             self._screen.close()
 
@@ -335,12 +340,14 @@ class Conversation(ShownSession):
         """Begins another session."""
         await self.agent.clear()
         self._notes.clear()
+        self.ide.forget()
         self._begin()
 
     async def go_on(self, session_id: str) -> None:
         """Goes on with another session, whose conversation is shown."""
         await self.agent.clear(session_id)
         self._notes.clear()
+        self.ide.forget()
         self._begin()
         from alhena.frontends.terminal.resume_view import recalled
 
@@ -364,7 +371,7 @@ class Conversation(ShownSession):
         await self._announced.setdefault(request.correlation_id, asyncio.Event()).wait()
         shown = self.view.shown | {request.call_id}
         self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
-        return await self._consent.answer(request, self._show)
+        return await self.ide.answer(request, lambda: self._consent.answer(request, self._show))
 
     async def edit(self, contents: ProposedContents) -> str | ToolFailure:
         """Opens the person's editor on a proposed change; what they leave of it."""
@@ -426,9 +433,12 @@ class Conversation(ShownSession):
         await self._send(text, await self._referenced(text))
 
     async def _send(self, text: str, attached: tuple[Part, ...]) -> None:
-        async for event in self.agent.run(text, before=self._notes, attached=attached):
-            if isinstance(event, FinishedEvent):
-                self._notes.clear()  # the history has them now
+        opened = self.ide.note()
+        before = self._notes if opened is None else [*self._notes, opened]
+        async for event in self.agent.run(text, before=before, attached=attached):
+            if isinstance(event, FinishedEvent):  # the history has them now
+                self._notes.clear()
+                self.ide.sent()
             if not isinstance(event, UserMessageEvent):  # it stands there already
                 self._feed(event)
 
@@ -538,7 +548,7 @@ async def converse(
         if arguments.prompt_interactive:
             conversation.submit(arguments.prompt_interactive)
         attach(conversation)
-        await conversation.run(agent)
+        await conversation.run(agent, ide=place.settings.ide.enabled)
 
 
 def _agent(arguments: RunArguments, place: Place, conversation: Conversation) -> SessionRunner:
