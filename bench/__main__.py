@@ -26,6 +26,7 @@ from bench import (
     startup,
     stream,
     terminal,
+    tracing,
     turns,
 )
 
@@ -39,6 +40,7 @@ PARTS: dict[str, Run] = {
     "stream": lambda _home, _cwd: stream.run(),
     "sending": lambda _home, _cwd: sending.run(),
     "sessions": sessions.run,
+    "tracing": tracing.run,
     "calls": calls.run,
     "edit": edit.run,
     "shell": shell.run,

@@ -1,8 +1,8 @@
 """The stream of events read by every front end, the journal and telemetry.
 
 Events have plain values only, so that this module depends on no room and every event encodes to
-JSON directly (`msgspec.json.encode(event)`); `type` is the tag. Events of a subagent's tool calls
-have the id of the call that runs the subagent as `parent_call_id`.
+JSON directly (`msgspec.json.encode(event)`); `type` is the tag. Events of a subagent have the id of
+the call that runs it as `parent_call_id`.
 """
 
 import time
@@ -271,6 +271,7 @@ class ModelFallbackEvent(EventBase, frozen=True, kw_only=True, tag="model_fallba
     asked: bool = False
     retract: bool = False
     role: str = "main"
+    parent_call_id: str | None = None
 
 
 class CompressedEvent(EventBase, frozen=True, kw_only=True, tag="chat_compressed"):
@@ -284,6 +285,7 @@ class CompressedEvent(EventBase, frozen=True, kw_only=True, tag="chat_compressed
     trigger: Literal["manual", "auto"] = "auto"
     reason: str = ""
     role: str = "main"
+    parent_call_id: str | None = None
 
 
 class OutputsMaskedEvent(EventBase, frozen=True, kw_only=True, tag="tool_outputs_masked"):
@@ -294,6 +296,7 @@ class OutputsMaskedEvent(EventBase, frozen=True, kw_only=True, tag="tool_outputs
     original_tokens: int
     new_tokens: int
     role: str = "main"
+    parent_call_id: str | None = None
 
 
 class ContextWindowWillOverflowEvent(
@@ -319,6 +322,7 @@ class LoopDetectedEvent(EventBase, frozen=True, kw_only=True, tag="loop_detected
     action: Literal["corrected", "ended", "ignored"]
     prompt_id: str
     role: str = "main"
+    parent_call_id: str | None = None
 
 
 class LoopCheckEvent(EventBase, frozen=True, kw_only=True, tag="loop_check"):
@@ -352,6 +356,7 @@ class HookCallEvent(EventBase, frozen=True, kw_only=True, tag="hook_call"):
     stdout: str = ""
     stderr: str = ""
     input: dict[str, Any] = {}
+    parent_call_id: str | None = None
 
 
 class WarningEvent(EventBase, frozen=True, kw_only=True, tag="warning"):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from alhena.events import (
@@ -21,10 +22,11 @@ from alhena.events import (
 )
 from alhena.models.prices import Prices
 from alhena.session.recorder import Recorder
-from alhena.session.records import Header, KnownRecord, line_of
+from alhena.session.records import Continued, Header, KnownRecord, line_of
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page, fitting
 from alhena.tracing.timeline import Kind, Step, Timeline, read_timeline
+from alhena.wire.content import FunctionResponse, Part
 from tests.tracing.kit import data_of, long_journal
 
 pytestmark = pytest.mark.requirement("VIEW-01")
@@ -46,6 +48,10 @@ class Tape:
         self._now = START + milliseconds
         for event in events:
             self._recorder.event(event)
+
+    def record(self, milliseconds: int, record: KnownRecord) -> None:
+        self._now = START + milliseconds
+        self._append(msgspec.structs.replace(record, at=self._clock()))
 
     def read(self) -> Timeline:
         self._path.write_bytes(b"".join(self._lines))
@@ -153,6 +159,24 @@ def test_what_else_happened_is_a_note(tape: Tape):
         ("warning", "Low.", ""),
         ("compressed", "9,000 to 10 tokens", "compressed"),
     ]
+
+
+def test_a_call_that_a_hook_put_in_the_place_of_another_has_the_result(tape: Tape):
+    answer = Part(function_response=FunctionResponse(id="c", name="t", response={"output": "fine"}))
+    replacement = msgspec.structs.replace(request("c~2"), replaces="c")
+    tape.at(0, request("c"), ends("c"), replacement)
+    tape.at(1, ends("c~2", replaces="c", parts=(answer,)))
+    timeline = tape.read()
+    assert (call(timeline, "c").result, call(timeline, "c~2").result) == ("", "fine")
+    assert call(timeline, "c~2").replaces == "c"
+
+
+def test_a_question_that_a_crash_left_open_is_no_waiting(tape: Tape):
+    tape.at(0, request("c"), asks("c"))
+    tape.record(86_400_000, Continued(at="2026-02-01T12:00:00.000Z"))
+    timeline = tape.read()
+    assert (call(timeline).wait, call(timeline).status) == (0, "no result was recorded")
+    assert timeline.steps[-1].name == "resumed"
 
 
 @pytest.mark.parametrize(

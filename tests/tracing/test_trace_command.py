@@ -138,7 +138,7 @@ def test_a_damaged_session_is_shown_as_far_as_it_goes_and_says_so(project: Path)
     assert "damaged" in told["problems"][0]
 
 
-def test_a_page_is_new_private_and_loads_nothing(project: Path):
+def test_a_page_is_private_loads_nothing_and_replaces_only_another_page(project: Path):
     place(recorded(), project)
     ran = alhena("trace", "s", "--html", "page.html")
     assert (ran.code, ran.out) == (0, "Written to page.html.\n")
@@ -147,7 +147,10 @@ def test_a_page_is_new_private_and_loads_nothing(project: Path):
     text = page.read_text(encoding="utf-8")
     assert "default-src 'none'" in text
     assert not any(word in text for word in ("src=", "href=", "@import", "url("))
-    assert alhena("trace", "s", "--html", "page.html").code == 42
+    assert alhena("trace", "s", "--html", "page.html").code == 0
+    Path("mine.html").write_text("mine", encoding="utf-8")
+    assert alhena("trace", "s", "--html", "mine.html").code == 42
+    assert Path("mine.html").read_text(encoding="utf-8") == "mine"
 
 
 class Tags(HTMLParser):

@@ -60,10 +60,13 @@ def session_document(journal: Path, form: str, place: "Place") -> bytes:
     return as_markdown(transcript).encode("utf-8", "replace")
 
 
-def write_document(path: str | Path, document: bytes) -> None:
-    """Writes a new file that only its owner may read, as the session is that went into it. Raises
-    InputError, also where there is one."""
+def write_document(path: str | Path, document: bytes, *, replaces: bytes | None = None) -> None:
+    """Writes a new file that only its owner may read, as the session is that went into it. One that
+    has the mark `replaces` at its beginning gives way. Raises InputError, also where there is
+    another."""
     try:
+        if replaces is not None and _begins_with(path, replaces):
+            os.unlink(path)
         with open(path, "xb", opener=_private) as file:
             file.write(document)
     except (OSError, ValueError) as error:  # a ValueError for a name that no file can have
@@ -72,6 +75,14 @@ def write_document(path: str | Path, document: bytes) -> None:
             f"cannot write {one_line(str(path))}: {why}.",
             remedy="Name a file that is not there yet.",
         ) from error
+
+
+def _begins_with(path: str | Path, mark: bytes) -> bool:
+    """True for a regular file with the mark in its first kilobyte."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return mark in file.read(1_024)
 
 
 def _private(path: str, flags: int) -> int:

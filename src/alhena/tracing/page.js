@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const steps = data.steps;
 const ROW = 24;
-const LABEL = 352;
+const LABEL = Math.round(Math.min(352, innerWidth / 2));
 const MARGIN = 12;
 const OVERSCAN = 12;
 const PAUSE = 10000;
@@ -71,6 +71,8 @@ const removedBefore = (x) => {
   const pause = pauses.findLast((each) => each.from <= x);
   return pause ? pause.cut : 0;
 };
+
+document.documentElement.style.setProperty("--label", `${LABEL}px`);
 
 // Header
 

@@ -14,6 +14,8 @@ from alhena.telemetry.records import Redaction
 from alhena.tracing.redacted import Redactor, size_in_page
 from alhena.tracing.timeline import Kind, Step, Timeline
 
+MARK = b'<meta name="generator" content="alhena trace">'
+"""Text near the beginning of a page."""
 _FILES = Path(__file__).parent
 _ROOM = 190_000
 _ROOM_OF_CALL = 1_000
@@ -95,6 +97,7 @@ def _skeleton(step: Step) -> int:
 def _items(timeline: Timeline) -> tuple[list[Item], list[Item]]:
     """The conversation as it stands, and what was replaced in it."""
     calls = {step.call_id: at for at, step in enumerate(timeline.steps) if step.call_id}
+    replaced = {step.replaces: at for at, step in enumerate(timeline.steps) if step.replaces}
     said = {
         (step.kind, step.text): at
         for at, step in enumerate(timeline.steps)
@@ -107,6 +110,8 @@ def _items(timeline: Timeline) -> tuple[list[Item], list[Item]]:
             if piece.call_id in calls:
                 if asks:
                     yield calls[piece.call_id]
+                elif piece.call_id in replaced:
+                    yield replaced[piece.call_id]
                 continue
             at = said.get((Kind.MODEL if asks else Kind.PROMPT, piece.body))
             own = (piece.role, piece.heading, piece.at, piece.body)

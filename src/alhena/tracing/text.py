@@ -39,7 +39,7 @@ def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
     yield ""
     yield f"{'at':>10} {'took':>8}"
     for step in timeline.steps:
-        lane = f"  [{one_line(timeline.lanes[step.lane])}] " if step.lane else ""
+        lane = f"  [{one_line(clean(timeline.lanes[step.lane]))}] " if step.lane else ""
         took = duration(step.took) if step.took else ""
         yield f"{_offset(step.at):>10} {took:>8}  {lane}{_said(step, clean)}".rstrip()
 

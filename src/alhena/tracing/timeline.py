@@ -68,7 +68,8 @@ class Step(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     Of a tool call `wait` is the time until a person answered, which comes before it is executed at
     `started`; a call that was not executed took no time. `lane` is a position in `Timeline.lanes`;
     `own_lane` the one of the subagent that the call ran. `text` is what a prompt, a model or an
-    error says; `result` is what the model got.
+    error says; `result` is what the model got. `replaces`: the call that a hook replaced by this
+    one.
     """
 
     kind: Kind
@@ -82,6 +83,7 @@ class Step(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     tokens: Tokens | None = None
     cost: float | None = None
     call_id: str = ""
+    replaces: str = ""
     args: dict[str, Any] | None = None
     proposed_args: dict[str, Any] | None = None
     wait: float = 0.0
@@ -137,9 +139,10 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         found: list[str] = []
         damage = self.transcript.extent.damage
         if damage is not None:
+            what = "ends within" if damage.torn else "is damaged from"
             found.append(
-                f"the journal is damaged from line {damage.line} on: {damage.size:,} bytes cannot "
-                "be read, and what comes before them is shown."
+                f"the journal {what} line {damage.line}: {damage.size:,} bytes cannot be read, and "
+                "what comes before them is shown."
             )
         if self.unread:
             records = "1 record" if self.unread == 1 else f"{self.unread:,} records"
@@ -199,6 +202,7 @@ class _Reader:
         self._prices = prices
         self._now = 0.0
         self._calls: dict[str, Step] = {}
+        self._replacing: dict[str, Step] = {}
         self._asked: dict[str, float] = {}
         self._lanes: dict[str, int] = {}
         self._answer: Step | None = None
@@ -236,13 +240,15 @@ class _Reader:
             case Started():
                 self._execute(record.call_id)
             case Answered():
-                if (step := self._calls.get(record.call_id)) is not None:
+                step = self._calls.get(record.call_id) or self._replacing.get(record.call_id)
+                if step is not None:
                     step.result = _response(map(msgspec.json.decode, record.parts))
             case Contents():
                 self._attach(record)
             case Prompted():
                 self._add(Kind.PROMPT, name="prompt", text=record.text)
             case Continued():
+                self._asked.clear()  # nobody was asked while it was at rest
                 lost = (
                     f"; {record.dropped:,} damaged bytes were set aside" if record.dropped else ""
                 )
@@ -284,6 +290,9 @@ class _Reader:
                 step = self._add(Kind.TOOL, 0.0, event.parent_call_id, name=event.name)
                 step.call_id, step.args = event.call_id, event.args
                 self._calls[event.call_id] = step
+                if event.replaces is not None:
+                    step.replaces = event.replaces
+                    self._replacing[event.replaces] = step
             case ConfirmationRequestEvent():
                 self._asked.setdefault(event.call_id, self._now)
             case ToolCallUpdateEvent():
@@ -359,7 +368,7 @@ class _Reader:
             if asked is not None:
                 self._settle(asked)
                 asked.wait = max(0.0, round(asked.wait - event.duration_ms, 1))
-        step = self._add(Kind.HOOK, event.duration_ms, name=event.event)
+        step = self._add(Kind.HOOK, event.duration_ms, event.parent_call_id, name=event.event)
         step.text, step.status = event.name, event.outcome
         step.result = "\n".join(filter(None, (event.message, event.stdout, event.stderr)))
 
@@ -370,16 +379,17 @@ class _Reader:
             case WarningEvent():
                 self._add(Kind.NOTE, name="warning", text=event.message)
             case ModelFallbackEvent():
-                text = f"{event.model} instead of {event.instead_of}: {event.reason}"
-                self._add(Kind.NOTE, name="fallback", text=text)
+                step = self._add(Kind.NOTE, 0.0, event.parent_call_id, name="fallback")
+                step.text = f"{event.model} instead of {event.instead_of}: {event.reason}"
             case CompressedEvent() | OutputsMaskedEvent():
-                text = f"{event.original_tokens:,} to {event.new_tokens:,} tokens"
                 masked = isinstance(event, OutputsMaskedEvent)
-                step = self._add(Kind.NOTE, name="masked" if masked else "compressed", text=text)
+                name = "masked" if masked else "compressed"
+                step = self._add(Kind.NOTE, 0.0, event.parent_call_id, name=name)
+                step.text = f"{event.original_tokens:,} to {event.new_tokens:,} tokens"
                 step.status = "" if isinstance(event, OutputsMaskedEvent) else event.status
             case LoopDetectedEvent():
-                step = self._add(Kind.NOTE, name="loop", text=event.detail)
-                step.status = event.action
+                step = self._add(Kind.NOTE, 0.0, event.parent_call_id, name="loop")
+                step.text, step.status = event.detail, event.action
             case RunFinishedEvent() if event.reason != "done":
                 self._add(Kind.NOTE, name="run ended", text=event.reason)
             case _:

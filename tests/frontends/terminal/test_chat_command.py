@@ -13,6 +13,7 @@ from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import calling, finished, sitting
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
+from tests.tracing.kit import data_of
 
 
 def said(generator: ScriptedGenerator, turn: int) -> str:
@@ -144,13 +145,16 @@ async def test_a_conversation_is_shared_as_a_document(project: Path):
     async with sitting(generator, screen) as conversation:
         shown = await finished(
             conversation, screen, "a question", "/chat share said.md", "/chat share said.json",
-            "/chat share said.md", "/chat share", "/chat share a\0b.md",
+            "/chat share said.md", "/chat share", "/chat share a\0b.md", "/chat share said.html",
         )  # fmt: skip
     written = (project / "said.md").read_text(encoding="utf-8")
     assert "a question" in written
     assert "An answer." in written
     assert (project / "said.md").stat().st_mode & 0o777 == 0o600
     assert json.loads((project / "said.json").read_bytes())
+    page = data_of((project / "said.html").read_bytes())
+    said = [page["steps"][item]["text"] for item in page["talk"]]
+    assert (page["view"], said) == ("conversation", ["a question", "An answer."])
     assert shown.count("cannot write") == 2
     assert len(list(project.glob("conversation-*.md"))) == 1
 

@@ -77,22 +77,22 @@ class EventRelay:
                 )
             case ToolCallsUpdateEvent():
                 self._emit(self._of_session(event))
-            case ApiRequestEvent() | ApiResponseEvent() | ApiErrorEvent():
-                parent = self._parent_of(event.parent_call_id)
-                self._emit(msgspec.structs.replace(event, parent_call_id=parent))
-            case RetryEvent():  # what the subagent said was never shown
-                parent = self._parent_of(event.parent_call_id)
-                self._emit(msgspec.structs.replace(event, retract=False, parent_call_id=parent))
             case (
-                HookCallEvent()
+                ApiRequestEvent()
+                | ApiResponseEvent()
+                | ApiErrorEvent()
+                | HookCallEvent()
                 | LoopDetectedEvent()
-                | WarningEvent()
                 | CompressedEvent()
                 | OutputsMaskedEvent()
             ):
+                parent = self._parent_of(event.parent_call_id)
+                self._emit(msgspec.structs.replace(event, parent_call_id=parent))
+            case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown
+                parent = self._parent_of(event.parent_call_id)
+                self._emit(msgspec.structs.replace(event, retract=False, parent_call_id=parent))
+            case WarningEvent():
                 self._emit(event)
-            case ModelFallbackEvent():
-                self._emit(msgspec.structs.replace(event, retract=False))
             case ThoughtEvent():
                 if event.subject:
                     self._output(f"{event.subject}\n")

@@ -18,7 +18,8 @@ Shows a session of this project step by step: requests to the model, tool calls 
 and its rule, waiting for a person, retries, tokens and cost. Secrets are redacted.
 
 SESSION is as for `alhena sessions show`: a number, an id or the beginning of one; by default the
-latest. --html writes a page that needs no network to a new FILE; --json prints one document.
+latest. --html writes a page that needs no network to FILE, which is new or an older such page;
+--json prints one document.
 """
 
 
@@ -72,9 +73,10 @@ def _show(
     redaction = Redaction(place.environ)
     if html is not None:
         from alhena.frontends.files import write_document
-        from alhena.tracing.page import as_page
+        from alhena.tracing.page import MARK, as_page
 
-        write_document(html, as_page(timeline, redaction, journal_size=path.stat().st_size))
+        page = as_page(timeline, redaction, journal_size=path.stat().st_size)
+        write_document(html, page, replaces=MARK)
     if json:
         from alhena.tracing.redacted import as_json
 
