@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.startup import filled
 
 from tests.mcp.kit import odd, tool
 from tests.support.patience import PATIENCE_S
@@ -120,6 +121,27 @@ def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server
     assert third_party(modules) == MSGSPEC | {"h11"}
     assert modules & {"json", "difflib", "tempfile"} == set()
     assert difference("first request", modules) == {"more": [], "fewer": []}
+
+
+def test_a_home_with_agents_skills_commands_and_extensions_loads_their_readers_alone(
+    server: ScriptedServer, home: Path
+):
+    before = first_request(server)
+    filled(home, commands=1, skills=1, agents=2, extensions=1)
+    more = first_request(server) - before
+    assert {name for name in more if name.partition(".")[0] == "alhena"} == {
+        "alhena.agent.subagents.files",
+        "alhena.agent.subagents.remote",
+        "alhena.config.env_files",
+        "alhena.config.extensions",
+        "alhena.config.hijackable_environment",
+        "alhena.skills",
+        "alhena.skills.files",
+        "alhena.skills.tool",
+    }
+    assert not more & (HEAVY | {"json", "hashlib", "html", "alhena.commands.files"})
+    request = json.dumps(server.requests[-1].json)
+    assert all(each in request for each in ("agent-0", "agent-1", "context 0"))
 
 
 def test_a_turn_that_reads_a_file_loads_the_pinned_modules(server: ScriptedServer):

@@ -13,7 +13,7 @@ from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError
-from alhena.system.files import read_whole
+from alhena.system.files import read_content
 from alhena.system.workspace import is_within
 
 MAX_BYTES = 1_000_000
@@ -155,7 +155,7 @@ def _segment(text: str) -> str:
 
 def _read(file: CommandFile) -> CustomCommand:
     try:
-        data, _ = read_whole(Path(os.path.realpath(file.path)), MAX_BYTES)
+        data = read_content(file.path, MAX_BYTES, follows=file.source.follows)
         document = tomllib.loads(data.decode("utf-8-sig"))
         return _parsed(document)
     except UnicodeDecodeError as error:

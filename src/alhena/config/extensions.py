@@ -4,8 +4,6 @@ Only manifests, and the state of files (size, time), are read here; what an exte
 where things of its kind are.
 """
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -468,6 +466,8 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _files_digest(folder: Path) -> str:
+    import hashlib
+
     digest = hashlib.sha256()
     for entry in _files(folder):
         state = entry.stat(follow_symlinks=False)
@@ -477,6 +477,8 @@ def _files_digest(folder: Path) -> str:
 
 
 def _content_digest(folder: Path) -> str:
+    import hashlib
+
     digest = hashlib.sha256()
     for entry in _files(folder):
         name = os.path.relpath(entry.path, folder).encode("utf-8", "surrogateescape")
@@ -502,6 +504,10 @@ def _hooks_in(document: Any) -> Iterator[dict[str, Any]]:
 
 def _parsed(path: Path, data: bytes) -> Any:
     """The JSON document in a file. Raises ConfigError, which names the line."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        import json
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

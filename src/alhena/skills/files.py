@@ -1,6 +1,5 @@
 """Files of skills: finds them, reads names and descriptions first, instructions when asked for."""
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -10,7 +9,7 @@ import msgspec
 
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError
-from alhena.system.files import read_whole
+from alhena.system.files import read_content
 from alhena.system.workspace import is_within
 
 FILE = "SKILL.md"
@@ -39,7 +38,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
     def instructions(self) -> str:
         """The text of the file behind its front matter. Raises InputError."""
-        return _parsed(self.path)[1]
+        return _parsed(self.path, self.source)[1]
 
 
 class Skills:
@@ -84,7 +83,7 @@ class Skills:
                 self._problem(path, "is not used: it is a link out of its folder")
                 continue
             try:
-                head, _ = _parsed(path)
+                head, _ = _parsed(path, source)
                 yield _skill(head, source, path)
             except InputError as error:
                 self._problem(path, f"is not used: {error.message}")
@@ -107,10 +106,10 @@ def plain_name(text: str) -> str:
     return _UNNAMED.sub("-", text)[:MAX_NAME]
 
 
-def _parsed(path: Path) -> tuple[dict[str, str], str]:
+def _parsed(path: Path, source: str) -> tuple[dict[str, str], str]:
     """The front matter and the rest of a file. Raises InputError."""
     try:
-        data, _ = read_whole(Path(os.path.realpath(path)), MAX_BYTES)
+        data = read_content(path, MAX_BYTES, follows=source == "user")
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
@@ -156,6 +155,8 @@ def _value(first: str, more: list[str], line: int) -> str:
         raise InputError(f"a quote without end at line {line}")
     if text[0] == "'":
         return text[1:-1].replace("''", "'")
+    import json
+
     try:
         return str(json.loads(text))
     except ValueError as error:

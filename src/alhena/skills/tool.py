@@ -1,6 +1,5 @@
 """activate_skill: gives the model the instructions of a skill and opens its folder."""
 
-from html import escape
 from typing import Any
 
 from alhena.display_text import exact
@@ -73,11 +72,17 @@ class _Activation(BaseInvocation):
             self._workspace.readable += (skill.folder,)
         files = folder_structure(skill.folder, None, MAX_RESOURCES)
         return ToolResult(
-            llm_content=f'<activated_skill name="{escape(skill.name)}">\n'
+            llm_content=f'<activated_skill name="{_escaped(skill.name)}">\n'
             f"  <instructions>\n{instructions}\n  </instructions>\n\n"
             f"  <available_resources>\n{files}\n  </available_resources>\n</activated_skill>",
             display=f"Skill {skill.name} activated.",
         )
+
+
+def _escaped(text: str) -> str:
+    """The text within XML; `html.escape` would load a table of all entities."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace('"', "&quot;")
 
 
 def listed(skills: Skills) -> str:
@@ -86,9 +91,9 @@ def listed(skills: Skills) -> str:
     left = MAX_LISTED
     for skill in skills.active.values():
         entry = (
-            f"  <skill>\n    <name>{escape(skill.name)}</name>\n"
-            f"    <description>{escape(skill.description)}</description>\n"
-            f"    <location>{escape(str(skill.path))}</location>\n  </skill>"
+            f"  <skill>\n    <name>{_escaped(skill.name)}</name>\n"
+            f"    <description>{_escaped(skill.description)}</description>\n"
+            f"    <location>{_escaped(str(skill.path))}</location>\n  </skill>"
         )
         left -= len(entry)
         if left < 0:

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -142,10 +143,12 @@ def read_bytes(descriptor: int, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def read_within(path: Path, limit: int) -> tuple[os.stat_result, bytes | None]:
+def read_within(
+    path: Path, limit: int, open_: Callable[[Path], int] = open_real
+) -> tuple[os.stat_result, bytes | None]:
     """The status and bytes of the file at a real path; None for more than `limit` bytes. Raises
     FileError."""
-    descriptor = open_real(path)
+    descriptor = open_(path)
     try:
         status = os.fstat(descriptor)
         data = None if status.st_size > limit else read_bytes(descriptor, limit + 1)
@@ -162,6 +165,16 @@ def read_whole(path: Path, limit: int) -> tuple[bytes, Snapshot]:
     if data is None:
         raise too_large(path, limit)
     return data, snapshot_of(status, data)
+
+
+def read_content(path: Path, limit: int, *, follows: bool) -> bytes:
+    """Reads a file. Without `follows` links count as they are now: none may come into the path
+    meanwhile. Raises FileError."""
+    path = path if follows else Path(os.path.realpath(path))
+    _, data = read_within(path, limit, open_regular if follows else open_real)
+    if data is None:
+        raise too_large(path, limit)
+    return data
 
 
 def too_large(path: Path, limit: int) -> FileTooLargeError:

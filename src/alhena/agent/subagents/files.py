@@ -1,7 +1,6 @@
 """Definition files of agents, TOML and Markdown: finds them, checks them, and says which are not
 used and why."""
 
-import hashlib
 import os
 import re
 import tomllib
@@ -20,7 +19,7 @@ from alhena.config.home import accepted_agents_path
 from alhena.config.settings import AgentOverride
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError
-from alhena.system.files import read_whole
+from alhena.system.files import read_content
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:
@@ -49,7 +48,8 @@ class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent of a file. `unused` is the reason why it is not used, "" if it is."""
+    """An agent of a file. `unused` is the reason why it is not used, "" if it is; `digest` is that
+    of its content, "" where it needs no acceptance."""
 
     definition: AgentDefinition | RemoteAgent
     source: str
@@ -138,9 +138,9 @@ class AgentFiles:
     def _read(self, source: AgentSource) -> Iterator[FoundAgent]:
         for path in self._paths(source):
             try:
-                text, digest = content(path)
+                text, data = content(path, follows=source.follows)
                 agents, warnings = parsed(path, text)
-                found = [_found(source, path, each, digest) for each in agents]
+                found = [_found(source, path, each, data) for each in agents]
             except AlhenaError as error:
                 self._problem(path, f"is not used: {error.message}")
                 continue
@@ -173,11 +173,14 @@ class AgentFiles:
 
 
 def _found(
-    source: AgentSource, path: Path, definition: AgentDefinition | RemoteAgent, digest: str
+    source: AgentSource, path: Path, definition: AgentDefinition | RemoteAgent, data: bytes
 ) -> FoundAgent:
-    """An agent of a file with this digest; a project's starts servers only as it was accepted."""
-    unused = ""
+    """An agent of a file with this content; a project's starts servers only as it was accepted."""
+    digest = unused = ""
     if source.accepted is not None:
+        import hashlib
+
+        digest = hashlib.sha256(data).hexdigest()
         accepted = source.accepted.get(definition.name)
         if isinstance(definition, AgentDefinition) and definition.mcp_servers:
             of_file, servers = digest, definition.mcp_servers
@@ -266,7 +269,7 @@ def accepted_agents(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 def _all_accepted(path: Path) -> dict[str, dict[str, str]]:
     try:
-        data, _ = read_whole(path, MAX_BYTES)
+        data = read_content(path, MAX_BYTES, follows=False)
         return msgspec.json.decode(data, type=dict[str, dict[str, str]])
     except (AlhenaError, msgspec.DecodeError):
         return {}
@@ -400,18 +403,82 @@ def _from_markdown(text: str) -> list[tuple[dict[str, Any], list[str]]]:
     head = _HEAD.match(text)
     if head is None:
         raise InputError("it does not begin with front matter between two lines of ---")
+    document: Any = plain_front_matter(head[1])
+    if document is None:
+        document = _from_yaml(head[1])
+    several: list[Any] = cast("list[Any]", document) if isinstance(document, list) else [document]
+    body = text[head.end() :].strip()
+    return [_of_front_matter(each, body) for each in several]
+
+
+_TEXT = r"(?P<text>[A-Za-z](?:[^:#]|:(?=[^ ])|(?<! )#)*(?<! ))|'(?P<quoted>[^']*)'"
+_LINE = re.compile(
+    rf"(?P<key>[a-z_]+):(?: +(?:{_TEXT}|(?P<whole>0|[1-9]\d{{0,8}})|(?P<decimal>\d\.\d{{1,6}})"
+    r"|\[(?P<items>[^]]*)\]))? *",
+    re.ASCII,
+)
+_ITEM = re.compile(rf"(?P<indent> *)- +(?:{_TEXT}) *")
+_FLOW = re.compile(r"(?P<text>[A-Za-z][\w.-]*)|'(?P<quoted>[\w.*-]*)'", re.ASCII)
+_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
+
+
+def plain_front_matter(text: str) -> dict[str, Any] | None:
+    """YAML that has only plain texts, numbers and lists of texts; None for any other. The YAML
+    library takes longer to import than all agents to read."""
+    found: dict[str, Any] = {}
+    items: list[str] | None = None
+    indent = ""
+    for line in text.split("\n"):
+        line = line.removesuffix("\r")
+        if not line.strip(" "):
+            continue
+        if not line.isprintable():
+            return None
+        key, item = _LINE.fullmatch(line), _ITEM.fullmatch(line)
+        if item is not None:
+            value = _scalar(item)
+            if items is None or value is None or (items and item["indent"] != indent):
+                return None
+            indent = item["indent"]
+            items.append(value)
+            continue
+        if key is None or key["key"] in (*found, *_NO_TEXT) or items == []:
+            return None
+        items = None
+        if key["whole"] or key["decimal"]:
+            found[key["key"]] = int(key["whole"]) if key["whole"] else float(key["decimal"])
+        elif key["items"] is not None:
+            parts = [_FLOW.fullmatch(each.strip(" ")) for each in key["items"].split(",")]
+            values = [None if each is None else _scalar(each) for each in parts]
+            if None in values:
+                return None
+            found[key["key"]] = values
+        elif key["text"] is None and key["quoted"] is None:
+            items = found[key["key"]] = []
+        else:
+            found[key["key"]] = value = _scalar(key)
+            if value is None:
+                return None
+    return None if items == [] else found
+
+
+def _scalar(found: re.Match[str]) -> str | None:
+    """The text of a plain or quoted value; None for a plain word that is no text in YAML."""
+    if found["text"] is None:
+        return found["quoted"]
+    return None if found["text"].lower() in _NO_TEXT else found["text"]
+
+
+def _from_yaml(text: str) -> Any:
     import yaml
 
     try:
-        document: Any = yaml.load(head[1], getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  a safe loader
+        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  a safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark: Any = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" (at line {mark.line + 2})"
         problem = getattr(error, "problem", None) or "it cannot be read"
         raise InputError(f"no valid YAML: {problem}{where}") from error
-    several: list[Any] = cast("list[Any]", document) if isinstance(document, list) else [document]
-    body = text[head.end() :].strip()
-    return [_of_front_matter(each, body) for each in several]
 
 
 def _of_front_matter(document: Any, body: str) -> tuple[dict[str, Any], list[str]]:
@@ -429,11 +496,12 @@ def _of_front_matter(document: Any, body: str) -> tuple[dict[str, Any], list[str
     return {**known, "system_prompt": body}, [str(key) for key in fields if key not in known]
 
 
-def content(path: Path) -> tuple[str, str]:
-    """The text of a file, and the SHA-256 of its bytes. Raises InputError, FileError."""
-    data, _ = read_whole(Path(os.path.realpath(path)), MAX_BYTES)
+def content(path: Path, *, follows: bool = True) -> tuple[str, bytes]:
+    """The text of a file, and its bytes; `follows` as in `read_content`. Raises InputError,
+    FileError."""
+    data = read_content(path, MAX_BYTES, follows=follows)
     try:
-        return data.decode("utf-8"), hashlib.sha256(data).hexdigest()
+        return data.decode("utf-8"), data
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"not valid UTF-8 (at line {line})") from error

@@ -171,7 +171,8 @@ def open_session_hooks(
     """The hooks of a session (None when there are none), warnings, and notes. Nothing of hooks is
     imported where none can be. Raises ConfigError."""
     settings = options.settings
-    wanted = settings.hooks or options.program or options.extensions
+    of_extensions = any(os.path.lexists(each.hooks_file) for each in options.extensions)
+    wanted = settings.hooks or options.program or of_extensions
     others = (
         workspace_settings_path(options.cwd),
         system_defaults_path(options.environ),
