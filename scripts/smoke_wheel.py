@@ -43,6 +43,7 @@ def main() -> None:
         version = run(binary / "alhena", "--version", cwd=folder)
         assert version.strip(), "alhena --version printed nothing"
         run(binary / "alhena", "--help", cwd=folder)
+        assert (home / "share/man/man1/alhena.1").is_file(), "the wheel has no manual page"
         run(binary / "alhena", "tools", "list", "--json", cwd=folder)
         answer = run(binary / "alhena", "--model", "demo", "-p", "List the files.", cwd=folder)
         assert "hello.txt" in answer, answer

@@ -111,3 +111,19 @@ def test_help_is_a_word_too():
     assert alhena("help", "sessions").out == alhena("sessions", "--help").out
     assert alhena("-d", "-v").out == f"{__version__}\n"
     assert alhena("--nope", "-h").code == 2
+
+
+@for_each(
+    ("line", "near"),
+    [
+        (["--modle", "m", "hi"], "--model"),
+        (["hi", "--outputformat=json"], "--output-format"),
+        (["tools", "call", "--jsn"], "--json"),
+        (["sessions", "list", "--jsno"], "--json"),
+    ],
+)
+def test_a_misspelt_flag_is_named_with_the_one_that_is_like_it(line: list[str], near: str):
+    ran = alhena(*line)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"Did you mean {near}? See alhena" in ran.err
+    assert "Did you mean" not in alhena(line[0].replace("--modle", "hi"), "--zzz").err

@@ -32,6 +32,7 @@ commands:
   alhena trust                trusts this folder, so that its own settings and context are read
   alhena serve                the model over HTTP for clients of other dialects
   alhena wire check|convert   whether a request keeps the rules of the API; other dialects
+  alhena completion SHELL     completion of commands and flags for bash, zsh or fish
 
 Run `alhena COMMAND --help` for the arguments of a command.
 """
@@ -80,6 +81,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     record_responses: str | None = None
     resume: str | None = None
     session_id: str | None = None
+    worktree: str | None = None
     checkpointing: bool = False
     sessions: tuple[str, ...] = ()
     debug: bool = False
@@ -110,9 +112,25 @@ class Parser(argparse.ArgumentParser):
         found.words = [*(found.words or ()), *rest]
         return found
 
+    @property
+    def actions(self) -> tuple[argparse.Action, ...]:
+        """Its arguments, in order."""
+        return tuple(self._actions)
+
     def error(self, message: str) -> NoReturn:
         """Raises the error for the top level to print."""
-        raise UsageError(f"{message}.", remedy=f"See {self.prog} --help.")
+        raise UsageError(f"{message}.", remedy=f"{self._meant(message)}See {self.prog} --help.")
+
+    def _meant(self, message: str) -> str:
+        """The option that is like a misspelt one."""
+        given = message.removeprefix("unrecognized arguments: ").split(" ")[0].partition("=")[0]
+        if not given.startswith("--") or given in message[: -len(given)]:
+            return ""
+        from difflib import get_close_matches
+
+        known = [each for each in self._option_string_actions if each.startswith("--")]
+        near = get_close_matches(given, known, n=1, cutoff=0.7)
+        return f"Did you mean {near[0]}? " if near else ""
 
 
 def whole(text: str) -> int:
@@ -230,6 +248,11 @@ def run_parser() -> Parser:
         help="resume the latest session of this project, or that number or id",
     )
     add("--session-id", metavar="ID", help="begin a session with this id")
+    add(
+        *("-w", "--worktree"),
+        metavar="NAME",
+        help="work in the git worktree of this name, which is made if there is none",
+    )
     for name, kind, what in _LIMITS:
         add(f"--max-{name}", type=kind, metavar="N", help=f"end a run that uses more {what}")
     parser.set_defaults(max_turns=-1)
@@ -292,6 +315,7 @@ def parse_run(argv: list[str]) -> RunArguments:
         record_responses=found.record_responses,
         resume=found.resume if found.resume is None else found.resume.strip() or "latest",
         session_id=found.session_id if found.session_id is None else found.session_id.strip(),
+        worktree=found.worktree,
         checkpointing=found.checkpointing,
         sessions=_sessions(found.delete_session, listing=found.list_sessions),
         debug=found.debug,

@@ -1,6 +1,7 @@
 """Dispatch of the command line, and the top-level boundary where errors become lines and exit
 codes."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -33,6 +34,7 @@ COMMANDS = {
     "settings": ("show", "path", "check"),
     "trace": (),
     "trust": (),
+    "completion": ("bash", "zsh", "fish"),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first
 word that several others follow begins a prompt: `alhena policy changes since May?`."""
@@ -101,6 +103,10 @@ def _prompt(argv: list[str]) -> int:
 
         return sessions.run(list(arguments.sessions))
     _warn_in_words()
+    if arguments.worktree is not None:
+        from alhena.frontends.worktree import enter_worktree
+
+        enter_worktree(arguments.worktree, os.environ)
     if arguments.acp:
         from alhena.frontends.acp.server import run_acp
 
@@ -150,8 +156,6 @@ def _unwritable(error: OutputError, *, debug: bool) -> int:
 
     Of a reader that went away (`| head`) nothing is said.
     """
-    import os
-
     if sys.stdout is not None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, 1)
