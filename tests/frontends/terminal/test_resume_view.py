@@ -24,7 +24,7 @@ from alhena.wire.content import (
     text_content,
 )
 from tests.frontends.terminal.kit import text_of
-from tests.frontends.terminal.session import PLACEHOLDER, at, calling, leave
+from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, calling, leave
 from tests.support.command import alhena
 from tests.support.server import ScriptedServer, sse, text
 
@@ -149,6 +149,34 @@ def test_a_session_that_is_taken_up_again_is_shown(server: ScriptedServer, proje
         assert told.index("It has some") < told.index("Resumed session ")
         terminal.until(PLACEHOLDER)
         leave(terminal)
+
+
+def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
+    server: ScriptedServer, project: Path
+):
+    server.reply(
+        calling("run_shell_command", {"command": "echo so; exit 3"}),
+        calling("write_file", {"file_path": "a.txt", "content": "new\n"}),
+        calling("read_file", {"file_path": "gone.txt"}),
+        sse(text("Done.")),
+    )
+    with at(server, "--yolo") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("do it" + ENTER)
+        terminal.until("3 calls")
+        leave(terminal)
+    with at(server, "--resume") as resumed:
+        resumed.until("Resumed session ")
+        resumed.until(PLACEHOLDER)
+        leave(resumed)
+    first, second = (
+        each.screen.text.partition("> do it\n")[2].partition("Done.")[0]
+        for each in (terminal, resumed)
+    )
+    assert first == second
+    assert first.startswith("\n✗ Shell echo so; exit 3")
+    assert "\n  so\n  exit code 3\n✓ WriteFile a.txt  +1 -0 " in first
+    assert "+ new\n✗ ReadFile gone.txt" in first
 
 
 def test_a_journal_is_read_without_what_the_environment_said(

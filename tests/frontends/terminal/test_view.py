@@ -68,7 +68,7 @@ def test_a_whole_prompt_reads_like_a_conversation():
 
 |Now|
 
-✓ Shell make test  1.2 s
+✗ Shell make test  1.2 s
   1 failed
   exit code 2
 
@@ -218,7 +218,7 @@ def test_failures_denials_and_cancellations_look_different():
 ✗ b  not allowed  1.2 s
   why not
 ■ c  1.2 s
-  [Operation Cancelled] Reason: User said no
+  Cancelled
   of 90,000 characters the model gets the two ends; all of it: /tmp/x.txt\
 """)
 

@@ -6,9 +6,11 @@ from typing import Any, cast
 from alhena.display_text import exact, one_line, without_controls
 from alhena.events import ToolCallResponseEvent
 from alhena.frontends.terminal.lines import TAB, Line, line
+from alhena.scheduler.confirmation import NOT_ALLOWED
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = ("Index: ", "=====")
+_WORDS = re.compile(r"[A-Z][a-z]*|[a-z]+")
 
 
 def diff_lines(diff: str) -> list[Line]:
@@ -52,7 +54,7 @@ _TASKS = {
 
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
     """A finished call: status, title, description and duration."""
-    style, mark = _MARKS.get(event.status, ("", "·"))
+    style, mark = _MARKS.get("error" if _exit_code(event) else event.status, ("", "·"))
     description = described(title, description)
     denied = "  not allowed" if event.denied else ""
     return (
@@ -64,8 +66,17 @@ def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
 
 
 def described(title: str, description: str) -> str:
-    """A description that does not begin with the name it stands behind."""
-    return description.removeprefix(f"{title} ")
+    """A description without the words at its beginning that the title has already: of `WriteFile`,
+    `Writing to a.txt` is `to a.txt`."""
+    words, said = description.split(" "), _WORDS.findall(title)
+    while len(words) > 1 and said and _is_word_of(words[0], said[0]):
+        del words[0], said[0]
+    return " ".join(words)
+
+
+def _is_word_of(word: str, said: str) -> bool:
+    stem = said.casefold().removesuffix("e")
+    return word[:1].isupper() and word.rstrip(":").casefold() in (stem, f"{stem}e", f"{stem}ing")
 
 
 def duration(milliseconds: float) -> str:
@@ -95,6 +106,8 @@ def ended_lines(
         told = display if isinstance(display, str) else ""
         # Of a tool that may not be called the model hears no more than that there is none.
         text = told if event.denied and told else event.error or told
+        if event.status == "cancelled":
+            text = _cancelled(event.error or "")
         lines = _first(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
         if isinstance(display, dict) and display.get("type") == "terminal_output":
             lines += _last(str(display.get("text", "")), rows)
@@ -102,6 +115,20 @@ def ended_lines(
     if isinstance(display, dict):
         return _object(display, rows, seen=seen)
     return _first(_unmarked(display or ""), TEXT_ROWS, "dim")
+
+
+def _cancelled(error: str) -> str:
+    """The word for a cancelled call, with the reason that a person gave."""
+    _, refused, reason = error.partition(NOT_ALLOWED)
+    reason = reason.removeprefix(". Feedback:").strip()
+    return f"Cancelled: {reason}" if refused and reason else "Cancelled"
+
+
+def _exit_code(event: ToolCallResponseEvent) -> int:
+    display = event.display
+    if not isinstance(display, dict) or display.get("type") != "terminal_output":
+        return 0
+    return int(display.get("exit_code") or 0)
 
 
 def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:

@@ -2,18 +2,28 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
+from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.frontends.terminal.call_result import counted
 from alhena.frontends.terminal.conversation import ToolTitles
 from alhena.frontends.terminal.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.markdown_pieces import at_margin, split
-from alhena.frontends.terminal.view import Step, View, gap, printed, prompt_lines
+from alhena.frontends.terminal.view import (
+    Step,
+    View,
+    call_blocks,
+    gap,
+    printed,
+    prompt_lines,
+)
 from alhena.session.journal import read_session
 from alhena.session.records import Prompted, record_of
 from alhena.session.replay import Replay
@@ -29,13 +39,26 @@ MAX_CONTENTS = 1_000
 MAX_ARGUMENTS = 300
 
 _PROMPT = b'{"type":"prompt",'
+_EVENT = b'{"type":"event",'
+_KINDS = (b'"event":{"type":"tool_call_response"', b'"event":{"type":"tool_call_update"')
+_KIND_WITHIN = 120
+
+
+class EndedCall(msgspec.Struct, frozen=True):
+    """A call as it was shown, and those made within it."""
+
+    event: ToolCallResponseEvent
+    description: str
+    nested: "tuple[EndedCall, ...]"
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """Messages of a resumed session; `prompts` are the person's texts among them."""
+    """Messages of a resumed session; `prompts` are the person's texts among them, `calls` the ended
+    calls by the number of the message that answers them, and their id."""
 
     contents: tuple[Content, ...]
     prompts: frozenset[str]
+    calls: Mapping[tuple[int, str], EndedCall] = {}
 
 
 async def recalled(agent: SessionRunner, view: View) -> Step:
@@ -50,17 +73,65 @@ async def recalled(agent: SessionRunner, view: View) -> Step:
 def read_earlier(path: Path) -> Earlier:
     """The conversation that a journal leads to, without what the environment said. Takes its time.
     Raises SessionError."""
-    replay, prompts = Replay(), set[str]()
+    replay, prompts, calls = Replay(), set[str](), _Calls()
 
     def take(row: bytes) -> None:
-        if row.startswith(_PROMPT) and isinstance(said := record_of(row), Prompted):
+        if row.startswith(_EVENT):
+            calls.take(row)
+        elif row.startswith(_PROMPT) and isinstance(said := record_of(row), Prompted):
             prompts.add(said.text)
         replay.feed(row)
 
     read_session(path, take)
     opening = 0 if replay.header is None else replay.header.opening
-    contents = (entry.content for entry in replay.contents[opening:])
-    return Earlier(tuple(contents), frozenset(prompts))
+    contents = tuple(entry.content for entry in replay.contents[opening:])
+    return Earlier(contents, frozenset(prompts), calls.of(contents))
+
+
+class _Calls:
+    """Collects ended calls from the events of a journal."""
+
+    def __init__(self) -> None:
+        self._descriptions: dict[str, str] = {}
+        self._nested: defaultdict[str, list[EndedCall]] = defaultdict(list)
+        self._ended: defaultdict[str, list[EndedCall]] = defaultdict(list)
+
+    def take(self, row: bytes) -> None:
+        """Takes the line of an event."""
+        if not any(row.find(kind, 0, _KIND_WITHIN) > 0 for kind in _KINDS):
+            return
+        try:
+            event = _rows().decode(row).event
+        except msgspec.ValidationError:
+            return  # of another version: the call is shown by its arguments
+        if isinstance(event, ToolCallUpdateEvent):
+            self._descriptions[event.call_id] = event.description
+            return
+        nested = tuple(self._nested.pop(event.call_id, ()))
+        ended = EndedCall(event, self._descriptions.pop(event.call_id, ""), nested)
+        if event.parent_call_id is None:
+            self._ended[event.call_id].append(ended)
+        else:
+            self._nested[event.parent_call_id].append(ended)
+
+    def of(self, contents: Sequence[Content]) -> dict[tuple[int, str], EndedCall]:
+        """The calls that messages answer. Ids may recur: the last message has the last call."""
+        found: dict[tuple[int, str], EndedCall] = {}
+        for index in range(len(contents) - 1, -1, -1):
+            for part in contents[index].parts:
+                name = part.function_response and part.function_response.id
+                if name and self._ended[name]:
+                    found[index, name] = self._ended[name].pop()
+        return found
+
+
+class _Row(msgspec.Struct):
+    event: ToolCallResponseEvent | ToolCallUpdateEvent
+
+
+@cache
+def _rows() -> msgspec.json.Decoder[_Row]:
+    return msgspec.json.Decoder(_Row)
 
 
 def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
@@ -77,7 +148,7 @@ def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
         told = f"… {counted(first - start - 1, 'message')}: alhena sessions show {session_id}"
         view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))
     calls: dict[str | None, Mapping[str, object]] = {}
-    for content in earlier.contents[first:]:
+    for index, content in enumerate(earlier.contents[first:], first):
         calls |= {
             part.function_call.id: part.function_call.args or {}
             for part in content.parts
@@ -87,8 +158,16 @@ def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
             view, blocks = _onto(blocks, _answer(view, content))
         else:
             view, blocks = _onto(blocks, _said(view, content, earlier.prompts))
-            lines = list(_results(content, calls, view.titles))
-            view, blocks = _onto(blocks, printed(view, "calls", lines, clip=True))
+            for part in content.parts:
+                response = part.function_response
+                if response is None:
+                    continue
+                ended = earlier.calls.get((index, response.id or ""))
+                if ended is not None:
+                    view, blocks = _onto(blocks, _ended(view, ended))
+                else:
+                    row = _call_line(response, calls.get(response.id, {}), view.titles)
+                    view, blocks = _onto(blocks, printed(view, "calls", [row], clip=True))
     return view, tuple(blocks)
 
 
@@ -160,13 +239,12 @@ def _said(view: View, content: Content, prompts: frozenset[str]) -> Step:
     return printed(view, "user", lines, fold=True)
 
 
-def _results(
-    content: Content, calls: Mapping[str | None, Mapping[str, object]], titles: Mapping[str, str]
-) -> Iterator[Line]:
-    for part in content.parts:
-        if part.function_response is not None:
-            response = part.function_response
-            yield _call_line(response, calls.get(response.id, {}), titles)
+def _ended(view: View, ended: EndedCall) -> Step:
+    blocks: list[Block] = []
+    for each in ended.nested:
+        view, blocks = _onto(blocks, call_blocks(view, each.event, each.description, nested=True))
+    view, blocks = _onto(blocks, call_blocks(view, ended.event, ended.description))
+    return view, tuple(blocks)
 
 
 def _call_line(

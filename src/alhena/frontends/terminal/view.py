@@ -378,9 +378,16 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
     )
     rest = tuple(each for each in view.calls if each.call_id != event.call_id)
     view = replace(view, calls=rest, totals=totals)
+    return call_blocks(view, event, call.description, nested=call.nested)
+
+
+def call_blocks(
+    view: View, event: ToolCallResponseEvent, description: str, *, nested: bool = False
+) -> Step:
+    """An ended call as it stands in the scrollback."""
     title = view.titles.get(event.name, event.name)
-    head = header(event, title, one_line(call.description, 300))
-    if call.nested:  # the call that runs the subagent shows what came of it
+    head = header(event, title, one_line(description, 300))
+    if nested:  # the call that runs the subagent shows what came of it
         return printed(view, "calls", [(("", "  "), *head)], clip=True)
     view, heading = printed(view, "calls", [head], clip=True)
     view, body = printed(
