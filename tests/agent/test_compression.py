@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.agent.limits.errors import BusyError
+from alhena.agent.runner import compress
 from alhena.chat.prompt import ACKNOWLEDGEMENT
 from alhena.chat.summary import SUMMARY_LEAD, TAKEN_NOTE
 from alhena.config.settings import Settings, settings_of
@@ -176,7 +177,7 @@ async def test_a_check_that_comes_to_no_whole_summary_leaves_the_first_one(check
     async with agent(generator) as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        event = await running.compress()
+        event = await compress(running)
         assert event.status == "compressed"
         assert event.trigger == "manual"
         await running.ask("third")
@@ -193,13 +194,13 @@ async def test_one_exchange_is_enough_for_a_person_and_hooks_hear_of_what_is_com
         [text("hello")], [text(SNAPSHOT)], [text(SNAPSHOT)], [text("again")]
     )
     async with agent(generator, hooks=hooks) as running:
-        assert (await running.compress()).status == "noop"
+        assert (await compress(running)).status == "noop"
         assert not (project / "heard.txt").exists()
         await running.ask("hi " + LONG)
-        event = await running.compress()
+        event = await compress(running)
         assert event.status == "compressed"
         assert event.new_tokens < event.original_tokens
-        assert (await running.compress()).status == "noop"
+        assert (await compress(running)).status == "noop"
         await running.ask("more")
     assert (project / "heard.txt").read_text(encoding="utf-8") == "heard\n"
     sent = generator.seen(-1)
@@ -216,9 +217,9 @@ async def test_a_record_and_what_was_said_since_are_compressed_again_when_a_pers
     )
     async with agent(generator) as running:
         await running.ask("hi " + LONG)
-        assert (await running.compress()).status == "compressed"
+        assert (await compress(running)).status == "compressed"
         await running.ask("second " + LONG)
-        assert (await running.compress()).status == "compressed"
+        assert (await compress(running)).status == "compressed"
         lead = running.history[2].parts[0].text or ""
     assert "hens" in lead
     assert "foxes" not in lead
@@ -230,7 +231,7 @@ async def test_nothing_is_compressed_while_a_run_is_at_work():
         run = running.run("hi")
         await anext(run)
         with pytest.raises(BusyError):
-            await running.compress()
+            await compress(running)
         await run.aclose()
 
 
@@ -318,7 +319,7 @@ async def test_a_compressed_session_goes_on_where_it_was(project: Path):
     async with agent(generator) as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        assert (await running.compress()).status == "compressed"
+        assert (await compress(running)).status == "compressed"
         history = running.history
     later = ScriptedGenerator([text("three")])
     async with agent(later, resume="latest") as running:

@@ -10,6 +10,7 @@ import pytest
 
 from alhena.agent.compression import compression_model, in_words
 from alhena.agent.model_access import PLAIN
+from alhena.agent.runner import compress
 from alhena.config.home import project_temp
 from alhena.config.settings import ModelConfigSettings
 from alhena.errors import InterruptedRunError
@@ -68,7 +69,7 @@ async def test_what_memory_files_say_is_told_again_when_it_was_in_what_is_gone(p
     async with agent(generator, skip_trust=True) as running:
         await running.ask("read a/x.txt " + LONG)
         await running.ask("second")
-        assert (await running.compress()).status == "compressed"
+        assert (await compress(running)).status == "compressed"
         assert "snake_case" not in str(running.history)
         await running.ask("read it again")
         assert "Only snake_case here." in str(generator.seen(-1)[-1])
@@ -121,7 +122,7 @@ async def test_an_interrupted_compression_leaves_the_conversation_as_it_was():
         await running.ask("first " + LONG)
         await running.ask("second")
         before = running.history
-        compressing = asyncio.ensure_future(running.compress())
+        compressing = asyncio.ensure_future(compress(running))
         await generator.asked.wait()
         assert running.interrupt()
         with pytest.raises(InterruptedRunError):
@@ -156,7 +157,7 @@ async def test_a_crash_while_a_compression_is_recorded_leaves_the_old_or_the_new
         await running.ask("first " + LONG)
         await running.ask("second")
         before = running.history
-        assert (await running.compress()).status == "compressed"
+        assert (await compress(running)).status == "compressed"
         after = running.history
         session_id = running.session_id
     path = project_temp(os.environ, project) / "sessions" / f"{session_id}.jsonl"

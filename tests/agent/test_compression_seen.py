@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena import tool
+from alhena.agent.runner import compress
 from alhena.config.settings import settings_of
 from alhena.events import ApiRequestEvent, ApiResponseEvent, CompressedEvent, Event
 from tests.agent.kit import agent, conforming, events_of
@@ -29,7 +30,7 @@ async def test_whoever_compresses_hears_of_the_requests_and_they_are_paid_for():
         await running.ask("second")
         spending = running.workbench.spending
         before = spending.cost()
-        event = await running.compress(heard.append)
+        event = await compress(running, heard.append)
         after = spending.cost()
     assert event in heard
     assert [item.role for item in heard if isinstance(item, ApiRequestEvent)] == [
@@ -52,10 +53,10 @@ async def test_a_summary_alone_is_not_summarised_again():
     async with agent(generator) as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        found: list[CompressedEvent] = [await running.compress() for _ in range(4)]
+        found: list[CompressedEvent] = [await compress(running) for _ in range(4)]
         requests = len(generator.requests)
         history = running.history
-        assert (await running.compress()).status == "noop"
+        assert (await compress(running)).status == "noop"
         assert running.history == history
     assert found[0].status == "compressed"
     assert [event.status for event in found[2:]] == ["noop"] * 2
@@ -79,7 +80,7 @@ async def test_the_summary_is_asked_for_with_the_whole_configuration_of_its_mode
     async with agent(generator, settings=given) as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        assert (await running.compress()).status == "compressed"
+        assert (await compress(running)).status == "compressed"
     for request in generator.requests[2:]:
         assert request.model == "gemini-2.5-flash"
         assert request.config.safety_settings is not None
@@ -103,7 +104,7 @@ async def test_an_override_for_the_summarising_model_holds_for_the_summary():
     async with agent(generator, settings=given) as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        await running.compress()
+        await compress(running)
     limits = [
         request.config.generation_config and request.config.generation_config.max_output_tokens
         for request in generator.requests

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.runner import compress
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import ContextWindowWillOverflowEvent
 from alhena.session.records import Header
@@ -139,7 +140,7 @@ async def test_what_a_subagent_or_a_summary_was_counted_as_says_nothing_of_the_s
     async with agent(generator) as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        assert (await running.compress()).status == "compressed"
+        assert (await compress(running)).status == "compressed"
         session_id = running.session_id
     later = ScriptedGenerator(used(2_000, "three"))
     async with agent(later, resume=session_id) as running:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.agent.compression import question_limit
+from alhena.agent.runner import compress
 from alhena.chat.compression import TooLarge, too_large
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import CompressedEvent
@@ -107,7 +108,7 @@ async def test_a_request_for_a_summary_that_is_refused_is_made_with_less_in_it()
     async with agent(generator) as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        event = await running.compress()
+        event = await compress(running)
     assert event.status == "compressed"
     assert LONG in str(generator.seen(2))
     assert LONG not in str(generator.seen(3))

@@ -159,8 +159,19 @@ async def drive_call(
             channel.close()
 
 
+async def drive_start(channel: EventChannel, session: Session) -> None:
+    """Fires the SessionStart hooks and closes the event stream."""
+    try:
+        if session.prompt_hooks is not None:
+            await session.prompt_hooks.start()
+    except asyncio.CancelledError:
+        raise InterruptedRunError("the SessionStart hooks were interrupted.") from None
+    finally:
+        channel.close()
+
+
 async def drive_compression(
-    channel: EventChannel, take: Callable[[CompressedEvent], None], session: Session
+    take: Callable[[CompressedEvent], None], channel: EventChannel, session: Session
 ) -> None:
     """Compresses the conversation and closes the event stream."""
     try:

@@ -8,7 +8,12 @@ from weakref import ref
 
 import msgspec
 
-from alhena.agent.driving import Prompt, drive_call, drive_compression, drive_prompt
+from alhena.agent.driving import (
+    Prompt,
+    drive_call,
+    drive_compression,
+    drive_prompt,
+)
 from alhena.agent.limits.errors import BusyError
 from alhena.agent.opening import open_session
 from alhena.agent.options import SessionOptions
@@ -159,18 +164,12 @@ class SessionRunner:
                 answer = event.text
         return answer
 
-    async def compress(self, hear: Callable[[Event], object] | None = None) -> CompressedEvent:
-        """Puts a summary in the place of all but the end of the conversation, if it is shorter so;
-        the event says what became of that. `hear` is given each event on the way, those of the
-        requests for the summary among them. Raises BusyError while a run is at work,
-        InterruptedRunError when it is interrupted, JournalError."""
-        done: list[CompressedEvent] = []
-        async for event in EventStream(
-            partial(self._start, partial(drive_compression, self._channel, done.append))
-        ):
-            if hear is not None:
-                hear(event)
-        return done[0]
+    def aside(
+        self, drive: "Callable[[EventChannel, Session], Coroutine[Any, Any, None]]"
+    ) -> EventStream:
+        """Does something beside prompts and calls, event by event. Raises BusyError while a run is
+        at work, InterruptedRunError when it is interrupted."""
+        return EventStream(partial(self._start, partial(drive, self._channel)))
 
     def interrupt(self) -> bool:
         """Ends the run in good order: tools are stopped, every call gets its response. Of a session
@@ -283,6 +282,19 @@ class SessionRunner:
                 "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
             )
         return self._session
+
+
+async def compress(
+    agent: SessionRunner, hear: Callable[[Event], object] | None = None
+) -> CompressedEvent:
+    """Replaces all but the end of the conversation by a summary, if that is shorter; returns the
+    event that describes the result. `hear` is given each event on the way. Raises BusyError while a
+    run is at work, InterruptedRunError when it is interrupted, JournalError."""
+    done: list[CompressedEvent] = []
+    async for event in agent.aside(partial(drive_compression, done.append)):
+        if hear is not None:
+            hear(event)
+    return done[0]
 
 
 def _same(options: SessionOptions) -> SessionOptions:

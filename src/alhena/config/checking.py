@@ -137,6 +137,18 @@ def odd_keys(document: dict[str, Any]) -> list[OddKey]:
     ]
 
 
+def idle_keys(document: dict[str, Any], above: str = "") -> Iterator[str]:
+    """The keys of the reference that have no effect here."""
+    known = known_keys()
+    for name, value in document.items():
+        key = f"{above}{name}"
+        if key in REFERENCE_KEYS and key not in known:
+            if key != "$schema":
+                yield key
+        elif isinstance(value, dict) and key not in known:
+            yield from idle_keys(cast("dict[str, Any]", value), f"{key}.")
+
+
 def _unknown(
     document: dict[str, Any], path: tuple[str, ...], every: frozenset[str], sections: set[str]
 ) -> Iterator[tuple[str, ...]]:

@@ -74,6 +74,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return SecretVariables(self).named(path, value)
 
     @property
+    def idle(self) -> tuple[str, ...]:
+        """The keys of the reference in the settings files that have no effect here."""
+        return tuple(dict.fromkeys(key for layer in self.layers for key in layer.idle))
+
+    @property
     def undecided(self) -> bool:
         """True when the person should decide about trust, because files are ignored until then."""
         return bool(self.unread) and not self.trust.known
@@ -129,6 +134,11 @@ def open_place(
     warnings = [warning for layer in layers for warning in layer.warnings]
     warnings += _held_back(pending)
     notes = [note for layer in layers for note in layer.notes]
+    notes += [
+        f"{layer.path}: settings without effect in this version: {', '.join(layer.idle)}."
+        for layer in layers
+        if layer.idle
+    ]
     found = tuple(each for each in (project, users) if each is not None)
     for each in found:
         warnings += each.warnings

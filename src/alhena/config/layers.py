@@ -62,6 +62,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     moved: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
 
     @property
     def written(self) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
         pairs = [f"{old} for {new}" for new, old in moved.items()]
         notes = (f"{file.path}: has older names of keys: {_list(pairs)}.",)
     told = (*_repeated(file, value), *_oddities(layer))
-    return msgspec.structs.replace(layer, warnings=told, notes=notes)
+    return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=_idle(layer))
 
 
 def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
@@ -265,6 +266,14 @@ def _oddities(layer: Layer) -> Iterator[str]:
                 f"{layer.path}: {_named(layer, tuple(key.split('.')))} is not supported in this "
                 "version, and restricts nothing."
             )
+
+
+def _idle(layer: Layer) -> tuple[str, ...]:
+    if not _has_others(layer.document, ""):
+        return ()
+    from alhena.config.checking import idle_keys
+
+    return tuple(idle_keys(layer.document))
 
 
 def _has_others(document: dict[str, Any], above: str) -> bool:

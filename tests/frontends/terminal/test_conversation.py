@@ -1,6 +1,7 @@
 """A person and an agent over a screen in memory: what is sent, asked, queued and stopped."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
 from alhena.errors import ServerFaultError
 from alhena.frontends.terminal.conversation import Conversation
+from alhena.frontends.terminal.session_commands import Folder
 from tests.agent.kit import conforming
 from tests.frontends.terminal.kit import ListScreen
 from tests.support.agents import scripted_agent
@@ -47,7 +50,8 @@ async def sitting(
     policy: tuple[str, ...] = (),
     **settings: Any,
 ) -> AsyncGenerator[Conversation]:
-    conversation = Conversation(screen, lambda: 0.0)
+    folder = Folder(lambda: open_place(Path.cwd(), os.environ))
+    conversation = Conversation(screen, lambda: 0.0, folder)
     options = {"generator": generator, "settings": Settings(), "ask": conversation.ask}
     made = dict(**(options | {"edit": conversation.edit} | settings))
     async with scripted_agent(approve=conversation.approve, policy=policy, **made) as agent:

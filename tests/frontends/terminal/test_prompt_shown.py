@@ -1,15 +1,18 @@
 """A submitted prompt is shown at once, and so are its errors."""
 
 import asyncio
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
 from alhena.frontends.mentions import missing_words
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.lines import Block, Lines
+from alhena.frontends.terminal.session_commands import Folder
 from alhena.frontends.terminal.view import View
 from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_conversation import finished, sitting
@@ -49,7 +52,8 @@ class BrokenScreen(ListScreen):
 
 async def test_a_command_that_fails_by_a_defect_ends_the_session_with_it():
     screen = BrokenScreen()
-    conversation = Conversation(screen, lambda: 0.0)
+    folder = Folder(lambda: open_place(Path.cwd(), os.environ))
+    conversation = Conversation(screen, lambda: 0.0, folder)
     settings = {"generator": ScriptedGenerator(), "settings": Settings()}
     async with scripted_agent(approve=conversation.approve, **settings) as agent:
         asyncio.get_running_loop().call_soon(conversation.submit, "/help")

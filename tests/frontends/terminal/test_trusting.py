@@ -304,3 +304,32 @@ def test_at_a_terminal_a_server_is_started_after_a_yes(
         terminal.send("/mcp" + ENTER)
         terminal.until("s (stdio)")
         leave(terminal)
+
+
+@pytest.mark.requirement("TERM-01")
+def test_after_not_now_commands_say_what_is_not_read_and_trust_changes_it(
+    server: ScriptedServer, home: Path, project: Path
+) -> None:
+    write(project / "GEMINI.md", "Prefer tabs.")
+    workspace(project, {"hooks": {"BeforeAgent": [{"hooks": [{"command": "true"}]}]}})
+    with at(server) as terminal:
+        terminal.until("> 3/o Not now")
+        answer(terminal, "3" + ENTER)
+        terminal.until("/help lists")
+        for number, command in enumerate(("/mcp", "/hooks", "/memory"), 1):
+            terminal.send(command + ENTER)
+            name = "GEMINI.md" if command == "/memory" else ".gemini/settings.json"
+            terminal.until(f"! Not read, because this folder is not trusted: {name}")
+            terminal.until("! Not read", times=number)
+        terminal.send("/trust" + ENTER)
+        terminal.until("Trust this folder?")
+        answer(terminal, "1" + ENTER)
+        terminal.until("The session has begun again with it.")
+        terminal.send("/memory" + ENTER)
+        terminal.until("Prefer tabs.")
+        terminal.send("/permissions trust" + ENTER)
+        terminal.until("This folder is trusted")
+        leave(terminal)
+    assert list(json.loads(home.joinpath(*LIST).read_text(encoding="utf-8")).values()) == [
+        "TRUST_FOLDER"
+    ]

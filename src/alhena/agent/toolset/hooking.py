@@ -45,6 +45,7 @@ class PromptHooks:
         self._source: Literal["startup", "resume", "clear"] = source
         self.opening = opening
         self._started = False
+        self._context: str | None = None
         self._ending: asyncio.Future[None] | None = None
 
     async def carry(
@@ -70,6 +71,16 @@ class PromptHooks:
             blocked += 1
             announce(again)
             parts = (Part(text=again),)
+
+    async def start(self) -> None:
+        """Fires the SessionStart hooks, once; the context they add goes with the next prompt."""
+        if self._started:
+            return
+        self._started = True
+        said = await self._hooks.fire(
+            HookEvent.SESSION_START, inputs.session_start(self._source), match=self._source
+        )
+        self._context = said.additional_context
 
     async def end(
         self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]
@@ -101,14 +112,9 @@ class PromptHooks:
 
     async def _begin(self, prompt: str, chat: Chat) -> tuple[Part, ...]:
         """The parts that the prompt is sent as."""
-        text = prompt
-        if not self._started:
-            self._started = True
-            said = await self._hooks.fire(
-                HookEvent.SESSION_START, inputs.session_start(self._source), match=self._source
-            )
-            if said.additional_context is not None:
-                text = f"{hook_context(said.additional_context)}\n\n{prompt}"
+        await self.start()
+        context, self._context = self._context, None
+        text = prompt if context is None else f"{hook_context(context)}\n\n{prompt}"
         said = await self._hooks.fire(HookEvent.BEFORE_AGENT, inputs.before_agent(prompt))
         parts = (Part(text=text),)
         if said.additional_context is not None:

@@ -160,6 +160,10 @@ class ServerControl:
         """Connects to all anew, and reads what they have."""
         await self._patiently(self._servers.restart())
 
+    async def settled(self) -> None:
+        """Waits for connections under way, as long as the first prompt does."""
+        await self._patiently(self._servers.settled())
+
     def give_up(self) -> bool:
         """Stops what is waited for here; whether there was anything."""
         given_up = [task.cancel() for task in self._doing]

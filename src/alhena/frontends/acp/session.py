@@ -1,6 +1,7 @@
 """One session of a client: its prompts, questions, modes and model."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.agent.options import SessionOptions
-from alhena.agent.runner import SessionRunner
+from alhena.agent.runner import SessionRunner, compress
 from alhena.commands.files import Source
+from alhena.config.effective_settings import open_place
 from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.events import Event, RunFinishedEvent
 from alhena.frontends.acp.connection import (
@@ -425,10 +427,14 @@ class _Context:
     """The session as commands see it."""
 
     def __init__(self, session: EditorSession) -> None:
+        from alhena.frontends.terminal.session_commands import Folder
+
         self.workbench = session.runner.workbench
         self.prompts = session.commands
         self.identity = (session.session_id, session.runner.model)
-        self.compress = session.runner.compress
+        self.compress = lambda: compress(session.runner)
+        workspace = self.workbench.workspace
+        self.folder = Folder(lambda: open_place(workspace.cwd, os.environ))
 
 
 def _chosen(result: object) -> str | None:

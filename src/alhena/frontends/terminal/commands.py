@@ -14,7 +14,13 @@ from alhena.frontends.terminal.approval_dialog import rule_words
 from alhena.frontends.terminal.call_result import counted, duration
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.lines import Line, line
-from alhena.frontends.terminal.session_commands import GoingBack, restore, undo
+from alhena.frontends.terminal.session_commands import (
+    FolderContext,
+    GoingBack,
+    restore,
+    undo,
+    unread_lines,
+)
 from alhena.frontends.terminal.view import Totals
 from alhena.policy.model import PolicyRule
 
@@ -42,7 +48,7 @@ LINE_KEYS = (
 """The keys of a terminal that only reads lines."""
 
 
-class CommandContext(GoingBack, Protocol):
+class CommandContext(GoingBack, FolderContext, Protocol):
     """The session as commands see it."""
 
     @property
@@ -176,15 +182,16 @@ async def _policies(context: CommandContext, _rest: str) -> list[Line]:
 
 async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
     hooks = context.workbench.hooks
+    unread = unread_lines(context.folder.place)
     if hooks is None:
-        return [line("No hooks are configured.")]
+        return [line("No hooks are configured."), *unread]
     lines = [line("Hooks", "bold")]
     for group in hooks.groups:
         for hook in group.hooks:
             matcher = f" ({group.matcher})" if group.matcher else ""
             lines.append(_row(f"{group.event}{matcher}", f"{one_line(hook.label, 120)}"))
             lines.append(line(f"      {hook.source}: {one_line(hook.command, 200)}", "dim"))
-    return lines
+    return lines + unread
 
 
 async def _memory(context: CommandContext, rest: str) -> list[Line]:
@@ -200,11 +207,13 @@ async def _memory(context: CommandContext, rest: str) -> list[Line]:
     lines = [line(escaped(each)) for each in content.split("\n")] if what == "show" else []
     if what in ("refresh", "reload"):
         lines = [line(f"Reloaded: {len(content):,} characters.", "dim")]
+    place = context.folder.place
+    unread = unread_lines(place, *place.settings.context.file_names)
     if not memory.files:
-        return [line("No memory files found.")]
+        return [line("No memory files found."), *unread]
     tree = printed(((item.kind, item.tree) for item in memory.files), top)
     lines += [line(escaped(each)) for each in tree.split("\n")]
-    return lines + [line(one_line(each), "warning") for each in memory.warnings]
+    return [*lines, *(line(one_line(each), "warning") for each in memory.warnings), *unread]
 
 
 async def _stats(context: CommandContext, _rest: str) -> list[Line]:
@@ -287,6 +296,12 @@ async def _extensions(context: CommandContext, _rest: str) -> list[Line]:
     return [*lines, *(_row(name, text) for name, text in rows)]
 
 
+async def _trust(context: CommandContext, rest: str) -> list[Line]:
+    if rest.strip() not in ("", "trust"):
+        return [line("It is /trust.", "error")]
+    return await context.ask_trust()
+
+
 async def _quit(context: CommandContext, _rest: str) -> list[Line]:
     context.leave()
     return []
@@ -357,6 +372,13 @@ COMMANDS: tuple[Command, ...] = (
         carry=undo,
         at_once=False,
     ),
+    Command(
+        name="trust",
+        aliases=("permissions",),
+        summary="trust this folder, or not",
+        carry=_trust,
+        at_once=False,
+    ),
     Command(name="quit", aliases=("exit",), summary="leave", carry=_quit),
 )
 
@@ -416,7 +438,6 @@ INSTEAD = {
     "editor": "Set VISUAL or EDITOR to choose your editor.",
     "init": "Ask for a GEMINI.md of this project; /memory shows what it says.",
     "model": "Start with `alhena --model NAME`; `alhena models list` lists them.",
-    "permissions": "`alhena trust` trusts this folder; /policies shows what is allowed.",
     "plan": "Shift-Tab goes to plan mode.",
     "privacy": "`alhena settings show privacy` shows what is set.",
     "resume": "Leave, then `alhena --resume`; `alhena sessions list` lists the sessions.",

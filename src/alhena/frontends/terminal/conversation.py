@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.agent.driving import drive_start
 from alhena.agent.opening import private_files
+from alhena.agent.options import SessionOptions
 from alhena.agent.run import EventStream
-from alhena.agent.runner import SessionRunner
+from alhena.agent.runner import SessionRunner, compress
 from alhena.agent.toolset.workbench import Workbench
 from alhena.commands.files import sources_of
 from alhena.config.effective_settings import Place
@@ -36,6 +38,7 @@ from alhena.frontends.terminal.approval_dialog import Consent
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.lines import Block, Line, line
 from alhena.frontends.terminal.screen import Screen, Status
+from alhena.frontends.terminal.session_commands import Folder
 from alhena.frontends.terminal.view import (
     Totals,
     View,
@@ -91,7 +94,7 @@ Clock = Callable[[], float]
 class ShownSession:
     """A session with what the screen shows of it. `clock` gives seconds."""
 
-    def __init__(self, screen: Screen, clock: Clock) -> None:
+    def __init__(self, screen: Screen, clock: Clock, folder: Folder) -> None:
         self.view = View()
         self.keys = screen.keys
         self._screen = screen
@@ -108,6 +111,7 @@ class ShownSession:
         self._consent = Consent(screen)
         self._failed = False
         self._proposing = False
+        self.folder = folder
         self.prompts = PromptCommands(lambda: self.workbench, commands.NAMES)
         self.ide = EditorLink(self.print)
 
@@ -301,6 +305,7 @@ class Conversation(ShownSession):
         self.print(lines, "end")
 
     async def _work_off(self) -> None:
+        await self._start_hooks()
         while not self._leaving:
             if not self._queue:
                 self._wake.clear()
@@ -342,6 +347,31 @@ class Conversation(ShownSession):
         self._notes.clear()
         self.ide.forget()
         self._begin()
+        await self._start_hooks()
+
+    async def ask_trust(self) -> list[Line]:
+        """Asks whether the folder is trusted; an answer takes effect at once where nothing was said
+        yet."""
+        from alhena.frontends.terminal.trust_dialog import ask_trust
+
+        place = self.folder.place
+        if place.trust.trusted:
+            return [line(f"This folder is trusted ({place.trust.reason}).")]
+        if not await ask_trust(place, self._screen.choose, self.print):
+            return [line("Nothing is changed.")]
+        self.prompts.load(sources_of(self.folder.reread()))
+        if self.totals.requests:
+            return [line("The next session takes it into account: /clear begins one.")]
+        await self.clear()
+        return [line("The session has begun again with it.", "dim")]
+
+    async def _start_hooks(self) -> None:
+        try:
+            if not self._leaving:
+                await self._follow(self.agent.aside(drive_start))
+        except AlhenaError as error:
+            if not self._leaving:
+                self._warn(str(error))
 
     async def go_on(self, session_id: str) -> None:
         """Goes on with another session, whose conversation is shown."""
@@ -358,8 +388,8 @@ class Conversation(ShownSession):
         """Compresses the conversation, which the screen shows as work."""
         self.view = msgspec.structs.replace(self.view, busy_since=self._clock())
         self._show(())
-        return await self.agent.compress(
-            lambda event: isinstance(event, CompressedEvent) or self._feed(event)
+        return await compress(
+            self.agent, lambda event: isinstance(event, CompressedEvent) or self._feed(event)
         )
 
     async def approve(self, request: ConfirmationRequest) -> Verdict:
@@ -517,26 +547,30 @@ async def converse(
     """Works off what a person sends until the person leaves. `attach` is given the conversation as
     soon as it takes input. Raises ConfigError, CredentialsError and what else keeps a session from
     beginning."""
-    conversation = Conversation(screen, time.monotonic)
-    place = _place(arguments)
+    folder = Folder(lambda: _place(arguments))
+    conversation = Conversation(screen, time.monotonic, folder)
+    place = folder.place
     if place.undecided:
         from alhena.frontends.terminal.trust_dialog import ask_trust
 
         if await ask_trust(place, screen.choose, conversation.print):
-            place = _place(arguments)
+            place = folder.reread()
     if place.pending:
         from alhena.frontends.terminal.trust_dialog import ask_changed
 
         if await ask_changed(place, screen.choose, conversation.print):
-            place = _place(arguments)
+            place = folder.reread()
     if _lacks_access(arguments, place):
         from alhena.frontends.terminal.access_dialog import ask_access
 
         arguments = await ask_access(arguments, place, screen, conversation.print)
-        place = _place(arguments)
-    async with _agent(arguments, place, conversation) as agent:
+        place = folder.reread()
+    async with _agent(arguments, conversation) as agent:
         greeting = f"alhena {__version__}  /help lists commands and keys"
         conversation.print([line(greeting, "dim")])
+        if place.idle:
+            told = f"! Settings without effect in this version: {', '.join(place.idle)}"
+            conversation.print([line(told, "warning")])
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
         if agent.workbench.resumed:
@@ -551,10 +585,10 @@ async def converse(
         await conversation.run(agent, ide=place.settings.ide.enabled)
 
 
-def _agent(arguments: RunArguments, place: Place, conversation: Conversation) -> SessionRunner:
-    asked = session_options(arguments, place)
-    return SessionRunner(
-        msgspec.structs.replace(
+def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
+    def options() -> SessionOptions:
+        asked = session_options(arguments, conversation.folder.place)
+        return msgspec.structs.replace(
             asked,
             approve=conversation.approve,
             ask=conversation.ask,
@@ -562,4 +596,5 @@ def _agent(arguments: RunArguments, place: Place, conversation: Conversation) ->
             wait_for_servers=False,
             facts={**asked.facts, "output_format": "text"},
         )
-    )
+
+    return SessionRunner(options)

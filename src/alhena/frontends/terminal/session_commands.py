@@ -17,6 +17,7 @@ from alhena.frontends.terminal.lines import Line, line
 if TYPE_CHECKING:
     from alhena.agent.restoring import AgentCheckpoints, Restored, SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
+    from alhena.config.effective_settings import Place
     from alhena.mcp.servers import ServerReport
 
 USAGE = (
@@ -128,11 +129,43 @@ _USAGE = (
     "/mcp enable NAME or /mcp disable NAME [--session]."
 )
 _STYLES = {"connected": "ok", "needs_auth": "warning", "disconnected": "error"}
+SETTINGS = ".gemini/settings.json"
 MAX_NOTES = 5
 """Most recent log messages of a server that are shown."""
 
 
-class ServerContext(Protocol):
+class Folder:
+    """The settings of a session's folder; `opened` reads them."""
+
+    def __init__(self, opened: "Callable[[], Place]") -> None:
+        self._opened = opened
+        self._place: Place | None = None
+
+    @property
+    def place(self) -> "Place":
+        """The settings as they were read last."""
+        return self._place or self.reread()
+
+    def reread(self) -> "Place":
+        """Reads the settings again."""
+        self._place = self._opened()
+        return self._place
+
+
+class FolderContext(Protocol):
+    """The session as commands about its folder see it."""
+
+    @property
+    def folder(self) -> Folder:
+        """The settings of the session's folder."""
+        ...
+
+    async def ask_trust(self) -> list[Line]:
+        """Asks whether the folder is trusted."""
+        ...
+
+
+class ServerContext(FolderContext, Protocol):
     """The session as /mcp sees it."""
 
     @property
@@ -145,17 +178,32 @@ class ServerContext(Protocol):
         ...
 
 
+def unread_lines(place: "Place", *names: str) -> list[Line]:
+    """Names the files (of these `names`) that are not read since the folder is not trusted."""
+    unread = [each for each in place.unread if each in (names or (SETTINGS,))]
+    if not unread:
+        return []
+    told = (
+        f"! Not read, because this folder is not trusted: {', '.join(unread)}. To trust it: /trust"
+    )
+    return [line(told, "warning")]
+
+
 async def mcp(context: ServerContext, rest: str) -> list[Line]:
     """Carries out `/mcp REST`."""
     control = context.workbench.server_control
     if control is None:
-        return [line("No MCP servers are configured. To add one: alhena mcp add --help")]
+        none = line("No MCP servers are configured. To add one: alhena mcp add --help")
+        return [none, *unread_lines(context.folder.place)]
     what, *words = rest.split() or ["list"]
     session = "--session" in words
     names = [word for word in words if word != "--session"]
     match what, names:
         case (("list" | "desc" | "schema"), []):
-            return _listed_command(control, what)
+            if any(each.state == "connecting" for each in control.reports):
+                context.print([line("Waiting for MCP servers to connect…", "dim")])
+                await control.settled()
+            return [*_listed_command(control, what), *unread_lines(context.folder.place)]
         case (("refresh" | "reload"), []):
             context.print([line("Reconnecting to all MCP servers…", "dim")])
             await control.refresh()

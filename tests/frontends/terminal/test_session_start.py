@@ -1,0 +1,87 @@
+"""The start of a session: hooks, settings without effect, servers that still connect."""
+
+import json
+import os
+from pathlib import Path
+
+from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, leave
+from tests.mcp.kit import odd, tool
+from tests.support.command import alhena
+from tests.support.server import ScriptedServer, sse, text
+
+
+def settings(home: Path, **given: object) -> None:
+    (home / ".gemini").mkdir(exist_ok=True)
+    (home / ".gemini" / "settings.json").write_text(json.dumps(given), encoding="utf-8")
+
+
+def hook(command: str) -> list[object]:
+    return [{"hooks": [{"type": "command", "command": command}]}]
+
+
+def test_session_start_hooks_fire_at_the_start_and_their_message_is_shown(
+    server: ScriptedServer, home: Path, project: Path
+):
+    said = {
+        "systemMessage": "Welcome back.",
+        "hookSpecificOutput": {"additionalContext": "It is Monday."},
+    }
+    command = f"echo >> starts; echo {json.dumps(json.dumps(said))}"
+    settings(home, hooks={"SessionStart": hook(command)})
+    server.reply(sse(text("Hello.")))
+    with at(server) as terminal:
+        terminal.until("Welcome back.")
+        terminal.send("hi" + ENTER)
+        terminal.until("Hello.")
+        assert (project / "starts").read_text(encoding="utf-8") == "\n"
+        terminal.send("/clear" + ENTER)
+        terminal.until("Welcome back.", times=2)
+        leave(terminal)
+    assert "It is Monday." in server.requests[0].body.decode()
+    assert (project / "starts").read_text(encoding="utf-8") == "\n\n"
+
+
+def test_an_after_agent_hook_that_sends_the_run_round_again_is_told(
+    server: ScriptedServer, home: Path, project: Path
+):
+    command = "if test -e asked; then exit 0; fi; touch asked; echo 'Run the tests.' >&2; exit 2"
+    settings(home, hooks={"AfterAgent": hook(command)})
+    server.reply(sse(text("Done.")), sse(text("They pass.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("work" + ENTER)
+        shown = terminal.until("They pass.")
+        leave(terminal)
+    assert shown.index("Done.") < shown.index("AfterAgent hook") < shown.index("They pass.")
+    assert "Run the tests." in " ".join(shown.split())
+
+
+def test_settings_of_the_reference_without_effect_are_named(
+    server: ScriptedServer, home: Path, project: Path
+):
+    settings(home, ui={"showMemoryUsage": True, "nokey": 1}, general={"maxAttempts": 3})
+    with at(server) as terminal:
+        terminal.until("! Settings without effect in this version: ui.showMemoryUsage")
+        leave(terminal)
+    checked = alhena("settings", "check")
+    assert "settings without effect in this version: ui.showMemoryUsage." in checked.out
+    assert "maxAttempts" not in checked.out
+
+
+def test_the_list_of_servers_waits_for_those_that_still_connect(
+    server: ScriptedServer, home: Path, project: Path
+):
+    os.mkfifo(project / "go")
+    slow = odd(project, {"tools": [tool("look")]})
+    command = (
+        f"read line < {project / 'go'}; exec {slow['command']} {' '.join(map(repr, slow['args']))}"
+    )
+    entry = {**slow, "command": "sh", "args": ["-c", command]}
+    settings(home, mcpServers={"late": entry})
+    with at(server) as terminal:
+        terminal.until("/help lists")
+        terminal.send("/mcp" + ENTER)
+        terminal.until("Waiting for MCP servers to connect")
+        (project / "go").write_text("go\n", encoding="utf-8")
+        terminal.until("late (stdio) connected: 1 tool")
+        leave(terminal)
