@@ -43,9 +43,15 @@ class Prices:
                     remedy="Give US dollars for a million tokens, 0 or more.",
                 )
         self._own = own
+        self._found: dict[str, PriceSettings | None] = {}
 
     def of(self, model: str) -> PriceSettings | None:
         """The price of a model; None if unknown."""
+        if model not in self._found:
+            self._found[model] = self._search(model)
+        return self._found[model]
+
+    def _search(self, model: str) -> PriceSettings | None:
         names = (model, resolved_name(model).rpartition("/")[2])
         for table in (self._own, price_table().models):
             for name in names:

@@ -174,11 +174,13 @@ def pretty(value: Any) -> str:
 
 
 class Redaction:
-    """Redacts the credentials of this session and texts that look like credentials."""
+    """Redacts the credentials of this session, of at most `longest` characters, and texts that look
+    like credentials."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         # Longest first: one credential may be part of another.
         self._own = sorted(credentials(environ), key=len, reverse=True)
+        self.longest = len(self._own[0]) if self._own else 0
 
     def text(self, text: str) -> str:
         """`text` without credentials, with `?` for characters that UTF-8 cannot encode."""

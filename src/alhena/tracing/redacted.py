@@ -11,7 +11,8 @@ from alhena.telemetry.records import Redaction
 from alhena.tracing.timeline import Step, Timeline
 
 _AHEAD = 1_024
-"""Characters read beyond those that are kept: a secret must not be cut before it is found."""
+"""Characters read at least beyond those that are kept: a secret must not be cut before it is
+found."""
 _DEEPEST = 32
 
 
@@ -22,6 +23,7 @@ class Redactor:
     def __init__(self, redaction: Redaction, limit: int | None = None) -> None:
         self._redaction = redaction
         self._limit = limit
+        self._ahead_by = max(_AHEAD, redaction.longest)
 
     def text(self, text: str) -> str:
         """The text as a page shows it."""
@@ -51,7 +53,7 @@ class Redactor:
         if self._limit is None:
             return value
         if isinstance(value, str):
-            return value[: self._limit + _AHEAD]
+            return value[: self._limit + self._ahead_by]
         if depth and isinstance(value, dict):
             known = cast("dict[str, Any]", value)
             return {key: self._ahead(each, depth - 1) for key, each in known.items()}

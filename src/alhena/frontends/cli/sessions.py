@@ -163,12 +163,13 @@ def _show(options: "Namespace", store: "SessionStore") -> None:
 
 
 def _export(options: "Namespace", store: "SessionStore") -> None:
-    from alhena.frontends.current_settings import place_here
+    from alhena.config.effective_settings import open_place
     from alhena.frontends.files import form_of, session_document, write_document
 
     journal = Path(store.find(options.session).path)
     form = options.format or form_of(options.output)
-    document = session_document(journal, form, place_here(told=False))
+    place = open_place(current_directory(), os.environ)
+    document = session_document(journal, form, place)
     if options.output is None:
         text = document.decode("utf-8")
         write_stdout(escaped(text, block=True) if is_terminal(sys.stdout) else text)

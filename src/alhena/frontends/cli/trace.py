@@ -1,11 +1,13 @@
 """alhena trace: what happened in a session, as a timeline or as a page."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.errors import AlhenaError
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.session.errors import NoSessionError, SessionError
+from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
     from alhena.config.effective_settings import Place
@@ -34,8 +36,8 @@ def run(argv: list[str]) -> int:
     if "-h" in argv or "--help" in argv:
         write_stdout(USAGE)
         return 0
+    from alhena.config.effective_settings import open_place
     from alhena.frontends.arguments import Parser
-    from alhena.frontends.current_settings import place_here
 
     parser = Parser(prog="alhena trace", add_help=False, allow_abbrev=False)
     parser.add_argument("session", metavar="SESSION", nargs="?", default="latest")
@@ -43,7 +45,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("-d", "--debug", action="store_true")
     options = parser.parse_args(argv)
-    place = place_here()
+    place = open_place(current_directory(), os.environ)
     try:
         path, timeline = _read(options.session, place)
     except NoSessionError:
