@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,82 +24,18 @@ from acp.schema import (
     McpServerStdio,
     ReadTextFileResponse,
     ReleaseTerminalResponse,
-    RequestPermissionResponse,
     ResourceContentBlock,
     TerminalOutputResponse,
     WaitForTerminalExitResponse,
 )
 
 from tests.support.command import ALHENA, keyed
+from tests.support.editor import Editor, choosing, connected, prompted
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 CALL = "write_file"
 ROOT = Path(__file__).parent.parent.parent
-
-
-class Editor:
-    """A client that keeps what it is shown, and answers questions by `answer`."""
-
-    def __init__(self, answer: Callable[[Any, Any], Any] | None = None) -> None:
-        self.updates: list[dict[str, Any]] = []
-        self.asked = asyncio.Event()
-        self.options: list[dict[str, Any]] = []
-        self._answer = answer
-
-    async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
-        shown = update.model_dump(mode="json", by_alias=True, exclude_none=True)
-        self.updates.append({"session": session_id, **shown})
-
-    async def request_permission(
-        self, session_id: str, tool_call: Any, options: Any, **_more: Any
-    ) -> RequestPermissionResponse:
-        del session_id, tool_call
-        self.options = [each.model_dump(mode="json", by_alias=True) for each in options]
-        self.asked.set()
-        if self._answer is None:
-            await asyncio.Event().wait()
-            raise AssertionError
-        return RequestPermissionResponse(outcome=self._answer(None, options))
-
-    def on_connect(self, conn: Any) -> None:
-        del conn
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [each for each in self.updates if each["sessionUpdate"] == kind]
-
-    def said(self) -> str:
-        return "".join(each["content"]["text"] for each in self.of("agent_message_chunk"))
-
-    def states(self) -> list[str]:
-        calls = [each for each in self.updates if each["sessionUpdate"].startswith("tool_call")]
-        return [each["status"] for each in calls]
-
-
-def choosing(kind: str) -> Callable[[Any, Any], Any]:
-    def choose(_call: Any, options: Any) -> Any:
-        (first, *_) = [each for each in options if each.kind == kind]
-        return AllowedOutcome(outcome="selected", option_id=first.option_id)
-
-    return choose
-
-
-@asynccontextmanager
-async def connected(
-    editor: Editor, server: ScriptedServer, *arguments: str, able: Any = None
-) -> AsyncIterator[Any]:
-    environ = {**os.environ, **keyed(server)}
-    async with spawn_agent_process(
-        cast("Any", editor), ALHENA, "--acp", *arguments, env=environ, use_unstable_protocol=True
-    ) as (conn, _process):
-        begun = await conn.initialize(protocol_version=1, client_capabilities=able)
-        assert begun.protocol_version == 1
-        yield conn
-
-
-async def prompted(conn: Any, session: str, *blocks: Any) -> str:
-    asking = conn.prompt(session_id=session, prompt=list(blocks))
-    return (await asyncio.wait_for(asking, PATIENCE_S)).stop_reason
 
 
 def wrote(path: Path) -> Any:
@@ -556,3 +492,61 @@ async def test_commands_run_in_a_terminal_of_the_client_which_is_released(
         last = json.dumps(scripted.requests[-1].json["contents"][-1])
         assert "from the editor" in last
         assert "Exit Code: 3" in last
+
+
+def shown_texts(editor: Editor) -> list[str]:
+    contents = [each.get("content") or () for each in editor.of("tool_call_update")]
+    return [each["content"]["text"] for content in contents for each in content]
+
+
+async def test_output_of_a_command_is_shown_while_it_runs(project: Path, scripted: ScriptedServer):
+    waits = "echo first; while [ ! -e go ]; do sleep 0.02; done; echo last"
+    command = {"command": waits}
+    scripted.reply(sse(chunk(call("run_shell_command", command), finish="STOP")))
+    scripted.reply(sse(text("done")))
+    editor = Editor()
+    async with connected(editor, scripted, "--yolo") as conn:
+        own = (await conn.new_session(cwd=str(project), mcp_servers=[])).session_id
+        running = asyncio.create_task(prompted(conn, own, text_block("go")))
+        while not any("first" in each for each in shown_texts(editor)):
+            await asyncio.sleep(0.01)
+        assert "completed" not in editor.states()
+        (project / "go").touch()
+        assert await running == "end_turn"
+    assert editor.states()[-1] == "completed"
+    assert shown_texts(editor)[-1] == "```console\nfirst\nlast\n```"
+
+
+async def test_a_damaged_session_is_loaded_as_far_as_it_goes_and_an_unreadable_one_is_refused(
+    project: Path, scripted: ScriptedServer
+):
+    scripted.reply(*(sse(text(each)) for each in ("first", "second", "third")))
+    async with connected(Editor(), scripted) as conn:
+        own = (await conn.new_session(cwd=str(project), mcp_servers=[])).session_id
+        for each in ("hello", "more"):
+            await prompted(conn, own, text_block(each))
+    (path,) = (Path(os.environ["HOME"]) / ".gemini").rglob(f"{own}.jsonl")
+    whole = path.read_bytes()
+    head, rest = whole.split(b"\n", 1)
+    newer = head.replace(b'"version":1', b'"version":99').rpartition(b',"crc"')[0]
+    newer += b',"crc":"%08x"}' % zlib.crc32(newer)
+    editor = Editor()
+    async with connected(editor, scripted) as conn:
+        where = {"session_id": own, "cwd": str(project), "mcp_servers": []}
+        for begun, words in ((newer, "later version"), (b"garbage", "damaged")):
+            path.write_bytes(begun + b"\n" + rest)
+            for method in (conn.load_session, conn.resume_session, conn.fork_session):
+                with pytest.raises(RequestError, match=words) as refused:
+                    await method(**where)
+                assert refused.value.code == -32002
+        path.write_bytes(whole[:-30])
+        fork = await conn.fork_session(**where)
+        await prompted(conn, fork.session_id, text_block("/help"))
+        assert "damaged" in editor.of("agent_thought_chunk")[0]["content"]["text"]
+        editor.updates.clear()
+        await conn.load_session(**where)
+        shown = [each["content"]["text"] for each in editor.updates if "content" in each]
+        assert shown == ["hello", "first", "more", "second"]
+        await prompted(conn, own, text_block("go on"))
+    assert "damaged" in editor.of("agent_thought_chunk")[0]["content"]["text"]
+    assert "third" in editor.said()

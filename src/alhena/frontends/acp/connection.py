@@ -106,6 +106,11 @@ class Connection:
         number = next(self._numbers)
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
+    @property
+    def behind(self) -> bool:
+        """True while the client has much left to read."""
+        return not self._drained.is_set()
+
     async def drained(self) -> None:
         """Returns at once, or when the client has read most of what it was sent."""
         await self._drained.wait()

@@ -241,12 +241,19 @@ class EditorServer:
 
     async def _fork(self, params: dict[str, Any]) -> Reply:
         found = self._sessions.get(params["sessionId"])
+        lost = 0
         if found is not None:
             history = found.runner.history
         else:
-            history = await self._recorded(params["sessionId"], params["cwd"], whole=True)
+            history, lost = await self._recorded(params["sessionId"], params["cwd"], whole=True)
         session = await self._open(params, history=history)
-        return Reply({"sessionId": session.session_id, **session.state}, session.announce)
+
+        def announce() -> None:
+            session.announce()
+            if lost:
+                session.warn(f"the record is damaged: its last {lost} bytes are not in this fork")
+
+        return Reply({"sessionId": session.session_id, **session.state}, announce)
 
     async def _list(self, params: dict[str, Any]) -> Reply:
         from alhena.session.store import project_store
@@ -305,26 +312,29 @@ class EditorServer:
         if not session.resumed:
             return None
         cwd = str(session.runner.workbench.workspace.cwd)
-        return await self._recorded(session.session_id, cwd)
+        return (await self._recorded(session.session_id, cwd))[0]
 
     async def _recorded(
         self, session_id: str, cwd: str, *, whole: bool = False
-    ) -> "tuple[Content, ...]":
-        """The conversation of a session on disk. Raises RpcError."""
+    ) -> "tuple[tuple[Content, ...], int]":
+        """The readable part of a conversation on disk, and how many bytes of its end are not.
+        Raises RpcError."""
         from alhena.session.errors import SessionError
         from alhena.session.journal import read_session
         from alhena.session.replay import Replay
-        from alhena.session.store import project_store
+        from alhena.session.store import project_store, require_readable
 
         place = self._place(cwd)
         replay = Replay()
         path = _path(project_store(place.environ, place.cwd), session_id)
         try:
-            await asyncio.to_thread(read_session, path, replay.feed)
+            extent = await asyncio.to_thread(read_session, path, replay.feed)
+            header = require_readable(path, replay.header)
         except SessionError as error:
-            raise RpcError(NOT_FOUND, str(error)) from error
-        opening = 0 if whole or replay.header is None else replay.header.opening
-        return tuple(entry.content for entry in replay.contents[opening:])
+            raise RpcError(NOT_FOUND, str(error), {"kind": error.kind}) from error
+        contents = replay.contents[0 if whole else header.opening :]
+        lost = 0 if extent.damage is None else extent.damage.size
+        return tuple(entry.content for entry in contents), lost
 
     def _place(self, cwd: str) -> "Place":
         if not os.path.isabs(cwd) or not os.path.isdir(cwd):
@@ -350,6 +360,7 @@ class EditorServer:
         from alhena.frontends.acp.session import EditorSession
         from alhena.frontends.current_settings import session_options
         from alhena.models.errors import CredentialsError
+        from alhena.session.errors import SessionError
 
         place = self._place(params["cwd"])
         try:
@@ -367,6 +378,8 @@ class EditorServer:
             await session.open()
         except CredentialsError as error:
             raise RpcError(NO_CREDENTIALS, str(error), {"kind": error.kind}) from error
+        except SessionError as error:
+            raise RpcError(NOT_FOUND, str(error), {"kind": error.kind}) from error
         except AlhenaError as error:
             raise RpcError(INTERNAL, str(error), {"kind": error.kind}) from error
         self._sessions[session.session_id] = session

@@ -14,7 +14,7 @@ from alhena.agent.runner import SessionRunner, compress
 from alhena.commands.files import Source
 from alhena.config.effective_settings import open_place
 from alhena.errors import AlhenaError, InputError, ModelError
-from alhena.events import Event, RunFinishedEvent
+from alhena.events import Event, RunFinishedEvent, ToolOutputEvent
 from alhena.frontends.acp.connection import (
     INTERNAL,
     INVALID_PARAMS,
@@ -23,15 +23,14 @@ from alhena.frontends.acp.connection import (
     RpcError,
 )
 from alhena.frontends.acp.prompts import said
-from alhena.frontends.acp.updates import CallUpdates, chunk, options
+from alhena.frontends.acp.questions import Questions
+from alhena.frontends.acp.updates import CallUpdates, chunk
 from alhena.frontends.mentions import PromptCommands, attachment, command_word
 from alhena.models.catalogue import MODELS
 from alhena.models.errors import CredentialsError
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.system.errors import ProcessStartError, WriteFailureError
 from alhena.system.processes import Command, Ending
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ COMMANDS = {
     "skills": "skills of this session",
     "compress": "replace the conversation so far with a summary",
 }
+OUTPUT_S = 0.2
+"""Seconds between two updates with the live output of calls."""
 ANSWER_S = 60.0
 """Seconds that the client gets to read or write a file."""
 _ENDS = {
@@ -77,15 +78,18 @@ class EditorSession:
         connection: Connection,
         client: Mapping[str, Any],
     ) -> None:
-        self._given = msgspec.structs.replace(given, approve=self.approve, interactive=True)
+        self.questions = Questions(self, connection, client)
+        self._given = msgspec.structs.replace(
+            given, approve=self.questions.approve, ask=self.questions.put, interactive=True
+        )
         self._connection = connection
         self._sources = sources
         self._lock = asyncio.Lock()
-        self._questions: set[asyncio.Future[Any]] = set()
-        self._cancelled = self._busy = False
+        self.cancelled = self._busy = False
         self._prompted = self.resumed = given.resume is not None
         self._switching = False
         self._terminals = client.get("terminal") is True
+        self._showing: asyncio.TimerHandle | None = None
         self._files = ClientFiles(self, client)
         self.runner = SessionRunner(self._given)
         self.commands = PromptCommands(lambda: self.runner.workbench, COMMANDS)
@@ -107,6 +111,8 @@ class EditorSession:
     async def close(self) -> None:
         """Stops what runs and closes the session."""
         self.cancel()
+        if self._showing is not None:
+            self._showing.cancel()
         await self.runner.__aexit__(None, None, None)
 
     @property
@@ -170,24 +176,23 @@ class EditorSession:
         """Ends the prompt in good order; questions about it are withdrawn."""
         if not self._busy:
             return
-        self._cancelled = True
+        self.cancelled = True
         self.runner.interrupt()
-        for question in tuple(self._questions):
-            question.cancel()
+        self.questions.withdraw()
 
     async def prompt(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
         """Carries a prompt to its end. Raises RpcError."""
         given = said(blocks, self.runner.workbench.workspace.cwd)
         self.cancel()
         async with self._lock:
-            self._busy, self._cancelled = True, False
+            self._busy, self.cancelled = True, False
             try:
                 reason = await self._carry(given.text, given.attached, given.linked)
             finally:
                 for update in self.calls.abandoned():
                     self.update(update)
                 self._busy = False
-        return {"stopReason": "cancelled" if self._cancelled else reason}
+        return {"stopReason": "cancelled" if self.cancelled else reason}
 
     def switch_mode(self, mode_id: str) -> None:
         """Changes the approval mode. Raises RpcError."""
@@ -231,43 +236,6 @@ class EditorSession:
         self.runner = SessionRunner(self._given)
         await self.open()
 
-    async def ask(self, method: str, params: dict[str, Any]) -> Any:
-        """Asks the client for something of this session, until the prompt is cancelled. Raises
-        RpcError and CancelledError."""
-        asking = asyncio.ensure_future(
-            self._connection.ask(method, {"sessionId": self.session_id, **params})
-        )
-        self._questions.add(asking)
-        try:
-            return await asking
-        finally:
-            self._questions.discard(asking)
-            asking.cancel()
-
-    async def approve(self, request: ConfirmationRequest) -> Answer:
-        """Asks the client about a call. All but one of the offered answers refuse it."""
-        if self._cancelled:
-            return Answer.no(stop=True)
-        call, offered = self.calls.asked(request), options(request)
-        params = {"toolCall": call, "options": offered}
-        self.update({"sessionUpdate": "tool_call_update", **call})
-        question = asyncio.create_task(self.ask("session/request_permission", params))
-        try:
-            await asyncio.wait({question})
-        finally:
-            question.cancel()
-        if question.cancelled() or self._cancelled:
-            return Answer.no(stop=True)
-        if question.exception() is not None:
-            return Answer.no("The client could not ask the user.")
-        chosen = _chosen(question.result())
-        if chosen is None:
-            return Answer.no(stop=True)
-        known = [each["optionId"] for each in offered]
-        if chosen not in known or chosen == Outcome.CANCEL:
-            return Answer.no("The user rejected this call.")
-        return Answer(Outcome(chosen))
-
     def _mode_changed(self) -> None:
         if not self._switching:
             mode = self.runner.workbench.modes.mode
@@ -280,7 +248,7 @@ class EditorSession:
                 self.update(chunk("agent_message_chunk", answer))
                 return "end_turn"
             if called is not None and called[0] in self.commands:
-                text, more = await self.commands.filled(*called, self._call, self._warn)
+                text, more = await self.commands.filled(*called, self._call, self.warn)
                 attached = (*more, *attached)
             if linked:
                 done = await self._call("read_many_files", {"paths": list(linked)})
@@ -288,7 +256,7 @@ class EditorSession:
                     attached += attachment(done.response.response_parts)
             return await self._run(text, attached)
         except AlhenaError as error:
-            if self._cancelled:
+            if self.cancelled:
                 return "cancelled"
             if (ended := _ENDS.get(error.kind)) is not None:
                 self.update(chunk("agent_thought_chunk", f"{error}\n"))
@@ -297,12 +265,12 @@ class EditorSession:
 
     async def _run(self, text: str, attached: tuple[Part, ...]) -> str:
         end: RunFinishedEvent | None = None
-        if self._cancelled:
+        if self.cancelled:
             return "cancelled"
         self._prompted = True
         run = self.runner.run(text, attached=attached, listen=lambda _session: self._hear)
         async for event in run:
-            if self._cancelled:
+            if self.cancelled:
                 self.runner.interrupt()
             if isinstance(event, RunFinishedEvent):
                 end = event
@@ -316,6 +284,19 @@ class EditorSession:
     def _hear(self, event: Event) -> None:
         for update in self.calls.of(event):
             self.update(update)
+        if isinstance(event, ToolOutputEvent) and self._showing is None:
+            self._show_output()
+
+    def _show_output(self) -> None:
+        """Shows what running calls have written, at most once in `OUTPUT_S`."""
+        self._showing = None
+        if not self.calls.written:
+            return
+        if not self._connection.behind:
+            for update in self.calls.output():
+                self.update(update)
+        loop = asyncio.get_running_loop()
+        self._showing = loop.call_later(OUTPUT_S, self._show_output)
 
     async def _command(self, name: str, rest: str) -> str | None:
         """The answer to a command that needs no model; None for any other."""
@@ -336,7 +317,8 @@ class EditorSession:
             pass
         return run.completed
 
-    def _warn(self, text: str) -> None:
+    def warn(self, text: str) -> None:
+        """Shows a warning."""
         self.update(chunk("agent_thought_chunk", f"Warning: {text}\n"))
 
 
@@ -368,7 +350,9 @@ class ClientFiles:
 
     def _ask(self, method: str, params: dict[str, Any]) -> Any:
         """The client's answer, or the error instead of one."""
-        asking = asyncio.run_coroutine_threadsafe(self._session.ask(method, params), self._loop)
+        asking = asyncio.run_coroutine_threadsafe(
+            self._session.questions.ask(method, params), self._loop
+        )
         try:
             return asking.result(ANSWER_S)
         except (AlhenaError, CancelledError, TimeoutError) as error:
@@ -386,7 +370,7 @@ class ClientTerminal:
     async def run(self, command: Command, feed: Callable[[bytes], object], call_id: str) -> Ending:
         """Runs a command to its end, passing on its output; kills it when cancelled. Raises
         ProcessStartError."""
-        ask = self._session.ask
+        ask = self._session.questions.ask
         program, *args = command.argv
         of_session = {"sessionId": self._session.session_id}
         wanted = {"command": program, "args": args, "cwd": command.cwd}
@@ -435,15 +419,6 @@ class _Context:
         self.compress = lambda: compress(session.runner)
         workspace = self.workbench.workspace
         self.folder = Folder(lambda: open_place(workspace.cwd, os.environ))
-
-
-def _chosen(result: object) -> str | None:
-    """The option in an answer; None for one that is withdrawn or makes no sense."""
-    match result:
-        case {"outcome": {"outcome": "selected", "optionId": str(option)}}:
-            return option
-        case _:
-            return None
 
 
 def _failed(error: AlhenaError) -> RpcError:

@@ -1,10 +1,11 @@
 """Events as updates for a client: messages, thoughts, tool calls, the plan."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, assert_never
 
-from alhena.display_text import exact, one_line
+from alhena.display_text import exact, one_line, without_controls
 from alhena.events import (
     ContentEvent,
     Event,
@@ -15,6 +16,7 @@ from alhena.events import (
     ToolCallRequestEvent,
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
+    ToolOutputEvent,
     WarningEvent,
 )
 from alhena.scheduler.confirmation import ConfirmationRequest
@@ -25,6 +27,7 @@ from alhena.tools.confirmation import (
     ExitPlanModeConfirmation,
     InfoConfirmation,
     McpConfirmation,
+    Question,
 )
 from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
 from alhena.tools.registry import ToolRegistry
@@ -34,6 +37,8 @@ Update = dict[str, Any]
 
 MAX_TEXT = 100_000
 """Characters of a result that are shown."""
+MAX_LIVE = 8_000
+"""Characters of the output of a running command that are shown: its end."""
 _KINDS = frozenset(
     {"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"}
 )
@@ -59,6 +64,14 @@ def _content(text: str) -> list[dict[str, Any]]:
     return [{"type": "content", "content": text_block(text)}]
 
 
+def _console(text: str) -> list[dict[str, Any]]:
+    """Output of a command, which is not Markdown: clients show texts as such."""
+    longest = max((len(each) for each in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    end = "" if text.endswith("\n") else "\n"
+    return _content(f"{fence}console\n{text}{end}{fence}") if text.strip() else []
+
+
 def _diff(path: str, old: str | None, new: str) -> dict[str, Any]:
     return {"type": "diff", "path": path, "oldText": old, "newText": new}
 
@@ -72,6 +85,10 @@ class CallUpdates:
         self._cwd = cwd
         self._used: set[str] = set()
         self._open: dict[str, str] = {}
+        self._ends: dict[str, str] = {}
+        self._questions = 0
+        self.written: set[str] = set()
+        """Calls whose output is still to be shown."""
 
     def of(self, event: Event) -> Iterator[Update]:
         """The updates that show an event."""
@@ -92,15 +109,47 @@ class CallUpdates:
                 yield self._begun(event.call_id, event.name, event.args)
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
                 yield from self._running(event)
+            case ToolOutputEvent() if event.call_id in self._open:
+                before = self._ends.get(event.call_id, "")
+                self._ends[event.call_id] = (before + without_controls(event.text))[-MAX_LIVE:]
+                self.written.add(event.call_id)
             case ToolCallResponseEvent():
                 yield from self._ended(event)
             case _:
                 pass
 
+    def output(self) -> Iterator[Update]:
+        """New output of running calls; only the end of a long one."""
+        for call_id in self.written:
+            shown = _console(self._ends[call_id])
+            if shown:
+                yield self._update(self._open[call_id], "in_progress", shown)
+        self.written.clear()
+
+    def question(self, question: Question) -> Update:
+        """A question as a call of its own."""
+        self._questions += 1
+        return {
+            "toolCallId": self._new_id(f"question-{self._questions}", "question"),
+            "title": one_line(question.question, 400),
+            "kind": "think",
+            "status": "pending",
+            "content": _content(exact(question.question)),
+        }
+
+    def answered(self, own: str, answer: str | None) -> Update:
+        """The end of a question; None for one that was dismissed."""
+        for call_id in [key for key, value in self._open.items() if value == own]:
+            self._close(call_id)
+        status = "failed" if answer is None else "completed"
+        return self._update(own, status, _content(answer or "Dismissed."))
+
     def abandoned(self) -> Iterator[Update]:
         """Final updates of calls that never got their result."""
         for call_id in tuple(self._open):
-            yield self._update(self._open.pop(call_id), "failed", _content("Cancelled."))
+            own = self._close(call_id)
+            if own is not None:
+                yield self._update(own, "failed", _content("Cancelled."))
 
     def in_terminal(self, call_id: str, terminal: str) -> Update | None:
         """Shows that a call runs in a terminal of the client."""
@@ -135,7 +184,7 @@ class CallUpdates:
             yield self._begun(call.id or call.name, call.name, call.args or {})
         elif part.function_response is not None:
             response = part.function_response
-            own = self._open.pop(response.id or response.name, None)
+            own = self._close(response.id or response.name)
             if own is not None:
                 values = response.response
                 failed = "error" in values
@@ -167,7 +216,7 @@ class CallUpdates:
             yield update
 
     def _ended(self, event: ToolCallResponseEvent) -> Iterator[Update]:
-        own = self._open.pop(event.call_id, None)
+        own = self._close(event.call_id)
         if own is None:
             return
         display = event.display
@@ -186,6 +235,12 @@ class CallUpdates:
             "status": status,
         }
         return update if content is None else update | {"content": content}
+
+    def _close(self, call_id: str) -> str | None:
+        """Ends a call; its id for the client, None for one that is not open."""
+        self.written.discard(call_id)
+        self._ends.pop(call_id, None)
+        return self._open.pop(call_id, None)
 
     def _new_id(self, call_id: str, name: str) -> str:
         own, number = f"{name}__{call_id}", 1
@@ -229,8 +284,8 @@ def _result(display: str | dict[str, Any] | None) -> list[dict[str, Any]]:
             return [_diff(display["filePath"], old, display["newContent"])]
         case {"type": "terminal_output"}:
             code = display.get("exit_code")
-            tail = f"\n(exit code {code})" if code else ""
-            return _content(f"{display.get('text', '')}{tail}")
+            shown = _console(str(display.get("text", "")))
+            return shown + _content(f"(exit code {code})" if code else "")
         case str():
             return _content(display)
         case _:
