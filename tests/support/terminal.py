@@ -52,6 +52,28 @@ class Screen:
             elif not token[0].startswith("\x1b"):
                 self._put(token[0])
 
+    def reflow(self, columns: int) -> None:
+        """Breaks rows that are too long for a new width, as most terminals do."""
+        lines: list[list[str]] = []
+        for number, line in enumerate(self.lines):
+            if number == self.row:
+                self.row, self.column = (
+                    len(lines) + self.column // columns,
+                    self.column % columns,
+                )
+                lines += [line[at : at + columns] for at in range(0, len(line) or 1, columns)]
+                lines += [[] for _ in range(self.row + 1 - len(lines))]
+                lines += self._broken(self.lines[number + 1 :], columns)
+                break
+            lines += self._broken([line], columns)
+        self.lines = lines
+
+    @staticmethod
+    def _broken(lines: list[list[str]], columns: int) -> list[list[str]]:
+        return [
+            line[at : at + columns] for line in lines for at in range(0, len(line) or 1, columns)
+        ]
+
     def _put(self, char: str) -> None:
         if char == "\r":
             self.column = 0
@@ -170,7 +192,9 @@ class Terminal:
         self.process.wait()
         return self.process.exitstatus
 
-    def resize(self, columns: int, rows: int) -> None:
+    def resize(self, columns: int, rows: int, *, reflow: bool = False) -> None:
+        if reflow:
+            self.screen.reflow(columns)
         self.screen.columns, self.screen.rows = columns, rows
         self.process.setwinsize(rows, columns)
 

@@ -67,6 +67,12 @@ def test_what_is_no_mark_stands_as_it_was_written(text: str):
         ("[![b](http://i)](http://h)", ["b (http://i) (http://h)"]),
         ("[**b** `c`](http://h)", ["b c (http://h)"]),
         ("1. one\n1. two\n5) five\n-", [" 1. one", " 1. two", "", " 5) five", "", " •"]),
+        ("a\n\n---\n\nb", ["a", "", "─" * 80, "", "b"]),
+        (
+            "- [ ] **one** [x]\n- [x] two\n- [X]\n1. [ ] three",
+            [" ☐ one [x]", " ☑ two", " • [X]", "", " 1. [ ] three"],
+        ),
+        ("- 👩\u200d👩\u200d👧\n- 🏳️\u200d🌈", [" • 👩\u200d👩\u200d👧", " • 🏳️\u200d🌈"]),
         ("10. ten\n11.\n    - sub\n      more", [" 10. ten", " 11.  • sub", "        more"]),
         ("```foo.py\nx\n```", ["foo.py", "", " x"]),
         ("```python title=x\nx\n```", ["python title=x", "", " x"]),

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,7 @@ from alhena.frontends.terminal.lines import Lines, Markdown, line, plain
 from alhena.frontends.terminal.menu import Menu, Option
 from alhena.frontends.terminal.screen import Status
 from alhena.frontends.terminal.view import View
+from tests.support.terminal import Screen
 
 
 class Somebody:
@@ -75,9 +77,12 @@ class Shown:
     def __init__(self, keys: PipeInput) -> None:
         self.keys = keys
         self.written = Written()
-        size = Size(rows=20, columns=60)
+        self.size = Size(rows=20, columns=60)
         output = Vt100_Output(
-            self.written, lambda: size, default_color_depth=ColorDepth.DEPTH_1_BIT, enable_cpr=False
+            self.written,
+            lambda: self.size,
+            default_color_depth=ColorDepth.DEPTH_1_BIT,
+            enable_cpr=False,
         )
         self.screen = TerminalScreen(
             keys, output, history=InMemoryHistory(), completer=DummyCompleter()
@@ -88,6 +93,13 @@ class Shown:
         while text not in self.written.getvalue():
             self.written.more.clear()
             await self.written.more.wait()
+
+    def taken(self) -> str:
+        """What was written since the last time."""
+        text = self.written.getvalue()
+        self.written.seek(0)
+        self.written.truncate()
+        return text
 
     async def closed(self) -> str:
         """Everything that was written, once the screen has been closed."""
@@ -116,6 +128,25 @@ async def test_blocks_are_written_in_the_order_they_came_whatever_they_take():
         text = await made.closed()
     places = [text.index(each) for each in ("first", "word", "third", "fourth")]
     assert places == sorted(places)
+
+
+async def test_a_terminal_that_reflows_keeps_no_copies_when_it_is_resized_while_an_answer_streams():
+    terminal = Screen(60, 20)
+    long = "words that go on and on for more than a row of a narrow terminal"
+    view = View(open_text=f"- one {long}\n- two", answering=True, busy_since=0.0)
+    async with shown() as made:
+        made.keys.send_text("half a line of a draft that is rather long, too")
+        made.screen.update(view, [Lines((line("Before."),))])
+        await made.until("• two")
+        for columns in (50, 34, 60, 41):
+            terminal.feed(made.taken())
+            terminal.reflow(columns)
+            terminal.columns, made.size = columns, Size(rows=20, columns=columns)
+            signal.raise_signal(signal.SIGWINCH)
+            await made.until("• two")
+        terminal.feed(made.taken())
+    for each in ("Answering", "• one", "• two", "half a", "Before."):
+        assert terminal.text.count(each) == 1, terminal.text
 
 
 async def test_what_is_sent_before_there_is_a_person_waits_for_one():

@@ -354,6 +354,30 @@ def test_the_prompt_follows_the_size_of_the_terminal(server: ScriptedServer):
         leave_at_once(terminal)
 
 
+def test_a_list_and_a_table_are_drawn_as_they_grow(server: ScriptedServer):
+    holds = [threading.Event(), threading.Event()]
+    table = "| name | size |\n|---|---|\n| **first** | 1 |\n| sec"
+    server.reply(
+        sse(text("1. one\n2. **two**\n- [x] done", None), text("."), hold=holds[0]),
+        sse(text(table, None), text("ond | 2 |"), hold=holds[1]),
+    )
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("list" + ENTER)
+        terminal.until("\n 2. two\n")
+        terminal.until(" ☑ done\n")
+        holds[0].set()
+        terminal.until("1 turn")
+        terminal.send("table" + ENTER)
+        terminal.until("\n name   size\n ────")
+        terminal.until("\n first  1\n sec")
+        holds[1].set()
+        terminal.until("1 turn", times=2)
+        shown = terminal.until("\n second  2\n")
+        leave(terminal)
+    assert "**" not in shown
+
+
 def test_no_colour_is_used_where_none_is_wanted(server: ScriptedServer):
     colours = re.compile(r"\x1b\[(?:\d+;)*(?:[349][0-8])(?:;\d+)*m")
     for environ in ({}, {"NO_COLOR": "1"}):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Any
@@ -62,8 +62,10 @@ from alhena.frontends.terminal.lines import (
     line,
     wrapped,
 )
+from alhena.frontends.terminal.live_markdown import LiveMarkdown
 from alhena.frontends.terminal.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.printing import Fragments, Printer, fragments, style, warm_up
+from alhena.frontends.terminal.resizing import ReflowingApplication
 from alhena.frontends.terminal.screen import Status
 from alhena.frontends.terminal.view import Call, View
 
@@ -167,9 +169,17 @@ CAUSE_ROWS = 2
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-def live(view: View, columns: int, rows: int, now: float, *, asking: bool = False) -> list[Line]:
-    """The live region in at most `rows` lines of `columns`: the unfinished end of the answer,
-    running calls and the model's activity."""
+def live(
+    view: View,
+    columns: int,
+    rows: int,
+    now: float,
+    *,
+    asking: bool = False,
+    drawn: Sequence[Line] | None = None,
+) -> list[Line]:
+    """The live region in at most `rows` lines of `columns`: the unfinished end of the answer (as it
+    was `drawn`), running calls and the model's activity."""
     if view.busy_since is None and not view.calls:
         return []
     lines: list[Line] = []
@@ -179,7 +189,7 @@ def live(view: View, columns: int, rows: int, now: float, *, asking: bool = Fals
     if not lines and not asking and view.busy_since is not None:
         lines += _thinking(view, columns, now)
     room = max(rows - len(lines), 1)
-    text = [
+    text = drawn or [
         (("", piece),)
         for each in view.open_text.split("\n")[-room:]
         for piece in wrapped(each.expandtabs(4), max(columns, 1))
@@ -272,6 +282,7 @@ class TerminalScreen:
         self._loop = asyncio.get_running_loop()
         self._output = output
         self._printer = Printer(output)
+        self._markdown = LiveMarkdown(lambda: self._draw_in(0), colour=self._printer.colour)
         self._view = View()
         self._status = Status()
         self._queue: deque[Pending] = deque()
@@ -294,7 +305,7 @@ class TerminalScreen:
             (self._entry.buffer, self._written),
             (menu_keys(self._panel), answer_keys(self._panel)),
         )
-        self._app: Application[None] = Application(
+        self._app = ReflowingApplication(
             layout=self._places.layout,
             style=style(),
             include_default_pygments_style=False,
@@ -333,6 +344,7 @@ class TerminalScreen:
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         finally:
             self._loop.set_exception_handler(before)
+            self._markdown.close()
             printing.cancel()
             await asyncio.wait({printing})
         if not printing.cancelled():
@@ -470,6 +482,7 @@ class TerminalScreen:
     def _before_render(self, app: Application[Any]) -> None:
         """Writes what is ready above the prompt, which is drawn anew right after that. What is too
         much for one drawing is left to the next, unless this is the last one."""
+        self._app.erase_reflowed()
         if any(blocks for _, blocks in self._ready):
             app.renderer.erase(leave_alternate_screen=False)
         room = MAX_ROWS
@@ -506,7 +519,9 @@ class TerminalScreen:
         if self._panel.menu is not None:
             below = len(menu_lines(self._panel.menu, size.columns)[0]) - 1
         rows = max(size.rows - BESIDE - below, 0 if asking else 1)
-        return fragments(live(self._view, size.columns, rows, self._loop.time(), asking=asking))
+        drawn = self._markdown.rows(self._view.open_text, size.columns)
+        now = self._loop.time()
+        return fragments(live(self._view, size.columns, rows, now, asking=asking, drawn=drawn))
 
     def _menu(self) -> Fragments:
         menu = self._panel.menu

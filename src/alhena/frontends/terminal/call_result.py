@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from alhena.display_text import exact, one_line, without_controls
 from alhena.events import ToolCallResponseEvent
-from alhena.frontends.terminal.lines import TAB, Line, line
+from alhena.frontends.terminal.lines import TAB, Line, line, spoken
 from alhena.scheduler.confirmation import NOT_ALLOWED
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -160,7 +160,7 @@ def _terminal(display: dict[str, Any], rows: int) -> list[Line]:
 
 def _task(todo: dict[str, str]) -> Line:
     style, mark = _TASKS.get(todo.get("status", ""), ("", "[ ]"))
-    text = one_line(todo.get("description", ""), COLUMNS)
+    text = spoken(" ".join(todo.get("description", "").split())[:COLUMNS])
     return (INDENT, (style, f"{mark} {text}"))
 
 

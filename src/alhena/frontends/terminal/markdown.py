@@ -24,6 +24,7 @@ from rich.markdown import (
     BlockQuote,
     CodeBlock,
     Heading,
+    HorizontalRule,
     ListElement,
     ListItem,
     Markdown,
@@ -31,6 +32,7 @@ from rich.markdown import (
     TableElement,
 )
 from rich.measure import Measurement
+from rich.rule import Rule
 from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
@@ -53,16 +55,30 @@ MAX_MARKER = 12
 
 _UNUSED = ("html_inline", "html_block", "autolink", "entity", "reference")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_BOX = re.compile(r"\[([ xX])\] ")
 _NUMBER = re.compile(r"\s*\d{1,9}")
 
 
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a text. Links are spans with the tag `a`, with an `address` behind them."""
     parsed = _parser().parse(text)
-    for token in parsed:
+    for index, token in enumerate(parsed):
         if token.type == "inline":
+            if index > 1 and parsed[index - 2].type == "list_item_open":
+                _read_box(parsed[index - 2], token)
             token.children = list(_with_addresses(token.children or ()))
     return parsed
+
+
+def _read_box(item: Token, inline: Token) -> None:
+    """Takes the box of a task, `[ ]` or `[x]`, for the bullet of its item."""
+    first = inline.children[0] if inline.children else None
+    box = None if first is None or item.info else _BOX.match(first.content)
+    if first is None or box is None or first.type != "text":
+        return
+    item.info, item.markup = ("☐" if box[1] == " " else "☑"), ""
+    first.info = box[1].strip()
+    first.content = first.content[box.end() :]
 
 
 @cache
@@ -295,8 +311,16 @@ class MarkedList(ListElement):
         style = console.get_style(f"markdown.item.{'number' if ordered else 'bullet'}")
         rest = Segment(" " * (columns + 2), style)
         for item, mark in zip(self.items, marks, strict=True):
-            first = Segment(f" {mark if ordered else '•':>{columns}} ", style)
+            first = Segment(f" {mark or '•':>{columns}} ", style)
             yield from _indented(console, options, item.elements, (first, rest))
+
+
+class WholeRule(HorizontalRule):
+    """A rule from margin to margin."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Rule(style=console.get_style("markdown.hr"), characters="─")
+        yield Text()
 
 
 class FoldedTable(TableElement):
@@ -337,6 +361,7 @@ class Document(Markdown):
         "code_block": LabelledCode,
         "fence": LabelledCode,
         "heading_open": MarginHeading,
+        "hr": WholeRule,
         "list_item_open": NumberedItem,
         "ordered_list_open": MarkedList,
         "table_open": FoldedTable,

@@ -26,6 +26,8 @@ STYLES = {
 """Style -> colours by the sixteen names that every terminal's own theme defines."""
 
 
+_NAMED = STYLES.keys() - {""}
+
 Fragments = StyleAndTextTuples
 
 
@@ -35,12 +37,13 @@ def style() -> BaseStyle:
 
 
 def fragments(lines: Iterable[Line]) -> Fragments:
-    """Lines as prompt_toolkit's formatted text, with line breaks between them."""
+    """Lines as prompt_toolkit's formatted text, with line breaks between them. A style that is no
+    name is one of prompt_toolkit's own."""
     found: Fragments = []
     for index, each in enumerate(lines):
         if index:
             found.append(("", "\n"))
-        found += ((f"class:{name}" if name else "", text) for name, text in each)
+        found += ((f"class:{name}" if name in _NAMED else name, text) for name, text in each)
     return found
 
 
@@ -50,7 +53,7 @@ class Printer:
     def __init__(self, output: Output) -> None:
         self._output = output
         self._style = style()
-        self._colour = output.get_default_color_depth() is not ColorDepth.DEPTH_1_BIT
+        self.colour = output.get_default_color_depth() is not ColorDepth.DEPTH_1_BIT
 
     def write(self, block: Block) -> None:
         """Writes a block that was `prepared`, line end included."""
@@ -77,7 +80,7 @@ class Printer:
         from alhena.frontends.terminal.markdown import rendered
 
         columns = self._output.get_size().columns
-        return Markdown(rendered(block.text, columns, colour=self._colour))
+        return Markdown(rendered(block.text, columns, colour=self.colour))
 
 
 def warm_up() -> None:
