@@ -6,7 +6,6 @@ from typing import Any, cast
 from alhena.display_text import exact, one_line, without_controls
 from alhena.events import ToolCallResponseEvent
 from alhena.frontends.terminal.lines import TAB, Line, line, spoken
-from alhena.scheduler.confirmation import NOT_ALLOWED
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = ("Index: ", "=====")
@@ -119,6 +118,8 @@ def ended_lines(
 
 def _cancelled(error: str) -> str:
     """The word for a cancelled call, with the reason that a person gave."""
+    from alhena.scheduler.confirmation import NOT_ALLOWED
+
     _, refused, reason = error.partition(NOT_ALLOWED)
     reason = reason.removeprefix(". Feedback:").strip()
     return f"Cancelled: {reason}" if refused and reason else "Cancelled"
