@@ -90,7 +90,7 @@ def test_a_question_from_the_command_says_that_nobody_is_there(mode: str) -> Non
     assert ran.code == 54
     assert ran.json["error"]["type"] == "policy_violation"
     told = ran.json["responseParts"][0]["functionResponse"]["response"]["error"]
-    assert "Nobody is there to ask. Decide what is reasonable" in told
+    assert "No person is available to ask. Decide what is reasonable" in told
 
 
 def test_no_policy_brings_somebody_to_ask(project: Path) -> None:
@@ -100,4 +100,4 @@ def test_no_policy_brings_somebody_to_ask(project: Path) -> None:
         *("tools", "call", "ask_user", json.dumps(QUESTIONS)), "--json", "--policy", "p.toml"
     )
     assert (ran.code, ran.json["error"]["type"]) == (54, "execution_failed")
-    assert ran.json["error"]["message"].startswith("Nobody is there to ask.")
+    assert ran.json["error"]["message"].startswith("No person is available to ask.")

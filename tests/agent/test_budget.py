@@ -141,7 +141,7 @@ async def test_every_attempt_is_a_request_and_one_that_breaks_off_is_paid(projec
     assert len(inner.requests) == 2
 
 
-@pytest.mark.parametrize("answers", [["Go on", "Go on", "Stop"], [None], ["Stop"]])
+@pytest.mark.parametrize("answers", [["Continue", "Continue", "Stop"], [None], ["Stop"]])
 async def test_a_person_may_go_on_for_as_much_again(project: Path, answers: list[str | None]):
     asked: list[Question] = []
 
@@ -164,7 +164,7 @@ async def test_the_turn_limits_ask_too(project: Path):
 
     async def ask(questions: tuple[Question, ...]) -> Answers | None:
         asked.extend(questions)
-        return {0: "Go on"}
+        return {0: "Continue"}
 
     session = settings_of({"model": {"maxSessionTurns": 4}}, "test")
     generator = ScriptedGenerator(*(look(n) for n in range(5)), said("done"))

@@ -24,7 +24,7 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
 
 PYTHON = {"command": sys.executable, "args": ["srv.py"]}
-CHANGED = "held back: it is not as it was accepted; changed: the file {}; alhena trust"
+CHANGED = "held back: it has changed since it was accepted; changed: the file {}; alhena trust"
 
 
 def server(project: Path, word: str) -> None:
@@ -128,7 +128,7 @@ async def test_what_stands_in_the_settings_since_is_nothing_to_a_session_that_ha
         await refresh(running)
         state, why = how(running)
     assert state is ServerState.DISCONNECTED
-    assert why.startswith("held back: nobody has accepted it yet")
+    assert why.startswith("held back: it is not accepted yet")
     assert begun(folder) == "good good good"
 
 
@@ -146,7 +146,7 @@ async def test_a_call_does_not_bring_back_a_server_that_is_another(folder: Path)
         said = running.workbench.warnings
     fallen, refused = answers(events)
     assert fallen.status == refused.status == "error"
-    assert "held back: it is not as it was accepted" in str(refused.parts)
+    assert "held back: it has changed since it was accepted" in str(refused.parts)
     assert len([each for each in said if "MCP server 's': held back" in each]) == 1
     assert begun(folder) == "good"
 
@@ -243,5 +243,5 @@ async def test_nothing_is_listed_that_could_not_be_called(discovered: Path) -> N
         events, _ = await events_of(running, "go")
     (started,) = (each for each in events if isinstance(each, RunStartedEvent))
     (notice,) = started.notices
-    assert notice.startswith("held back of this workspace, not started: tools.callCommand (it is")
+    assert notice.startswith("held back of this workspace, not started: tools.callCommand (it has")
     assert not (discovered / "listed").exists()

@@ -126,7 +126,7 @@ async def test_guesses_at_an_edit_that_all_fail_alike_are_stopped(project: Path)
     assert found(events) == [("repeated_tool_error", "corrected"), ("repeated_tool_error", "ended")]
 
 
-@pytest.mark.parametrize("answer", ["Go on", "Stop", None])
+@pytest.mark.parametrize("answer", ["Continue", "Stop", None])
 async def test_a_person_decides_whether_a_loop_goes_on(project: Path, answer: str | None):
     asked: list[Question] = []
 
@@ -139,7 +139,7 @@ async def test_a_person_decides_whether_a_loop_goes_on(project: Path, answer: st
         events, error = await events_of(running, "go")
     assert len(asked) == 1
     assert "`list_directory` was called again and again" in asked[0].question
-    if answer == "Go on":
+    if answer == "Continue":
         assert error is None
         assert found(events)[-1][1] == "ignored"
         assert len(generator.requests) == 31

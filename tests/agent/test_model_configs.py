@@ -164,16 +164,16 @@ async def test_a_person_is_told_which_keys_have_no_effect_and_the_prompt_is_answ
     place = "modelConfigs.customAliases.mine.modelConfig.generateContentConfig"
     end = "correct or remove it in settings.json."
     assert _told(found) == [
-        "modelConfigs.customAliases.mine.extend: not known (did you mean extends?), and of no effect; "
+        "modelConfigs.customAliases.mine.extend: not known (did you mean extends?), and without effect; "
         + end,
-        f"{place}.top_k: not known (did you mean topK?), and of no effect; {end}",
+        f"{place}.top_k: not known (did you mean topK?), and without effect; {end}",
         (
             f"{place}.tools: not sent: a conversation declares its own tools; "
             "remove it from settings.json."
         ),
         (
             f"{place}.thinkingConfig.thinkingBudgets: not known (did you mean thinkingBudget?), "
-            f"and of no effect; {end}"
+            f"and without effect; {end}"
         ),
         (
             "modelConfigs.overrides[0].modelConfig.model: not used: a further attempt asks the same "
@@ -199,7 +199,7 @@ def test_of_many_odd_keys_some_are_named_and_the_rest_counted() -> None:
     ).model_configs
     told = oddities(configs)
     assert len(told) == MAX_TOLD + 1
-    assert told[-1] == "modelConfigs: 3 more things are of no effect."
+    assert told[-1] == "modelConfigs: 3 more things have no effect."
 
 
 @pytest.mark.parametrize("entry", [7, None, [], {"modelConfig": 7}, {"modelConfig": {}}])

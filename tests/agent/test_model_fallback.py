@@ -147,7 +147,7 @@ async def test_without_anybody_to_ask_no_other_model_answers():
 @pytest.mark.parametrize(
     ("answer", "models"),
     [
-        ("Go on with gemini-2.5-flash", ["gemini-2.5-pro", "gemini-2.5-flash"]),
+        ("Continue with gemini-2.5-flash", ["gemini-2.5-pro", "gemini-2.5-flash"]),
         ("Stop", ["gemini-2.5-pro"]),
         ("something else", ["gemini-2.5-pro"]),
         (None, ["gemini-2.5-pro"]),
@@ -165,7 +165,7 @@ async def test_a_person_decides_where_there_is_one(answer: str | None, models: l
 
 
 async def test_never_means_never():
-    person = Answering("Go on with gemini-2.5-flash")
+    person = Answering("Continue with gemini-2.5-flash")
     script = ScriptedGenerator([DAILY])
     async with running(script, mode="never", ask=person) as agent:
         _, error = await events_of(agent, "go")
@@ -229,7 +229,7 @@ def test_who_leaves_the_choice_to_us_leaves_the_change_to_us(model: str, given: 
 
 
 async def test_who_agreed_for_a_model_is_not_asked_for_it_again():
-    person = Answering("Go on with flash")
+    person = Answering("Continue with flash")
     consent = Consent(person)
     both = await asyncio.gather(*(consent.given("pro", "flash", "why.") for _ in range(2)))
     assert both == [True, True]

@@ -49,7 +49,7 @@ def stops_once(ready: asyncio.Event) -> Ask:
     """A person who wants a run to go on until it is `ready` to be ended."""
 
     async def ask(_questions: tuple[Question, ...]) -> Answers | None:
-        return {0: "Stop" if ready.is_set() else "Go on"}
+        return {0: "Stop" if ready.is_set() else "Continue"}
 
     return ask
 
@@ -134,7 +134,7 @@ async def test_a_wait_that_fits_is_waited(project: Path):
     assert len(waits) == 1
 
 
-@pytest.mark.parametrize("answers", [["Stop"], ["Go on", "Stop"], [None]])
+@pytest.mark.parametrize("answers", [["Stop"], ["Continue", "Stop"], [None]])
 async def test_somebody_is_asked_while_the_answer_goes_on(project: Path, answers: list[str | None]):
     asked: list[Question] = []
 

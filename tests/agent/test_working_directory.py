@@ -59,7 +59,7 @@ async def test_a_server_of_a_workspace_that_nobody_accepted_is_not_started(
         servers = agent.workbench.servers
         assert servers is not None
         (report,) = servers.reports()
-        assert report.why.startswith("nobody has accepted it yet; alhena trust")
+        assert report.why.startswith("it is not accepted yet; alhena trust")
     assert not (project / "started").exists()
 
 

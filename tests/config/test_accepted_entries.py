@@ -47,7 +47,7 @@ def test_a_member_with_the_name_of_another_does_not_stand_for_it(
         assert f"{table}.{name}" in held.changed
     workspace(project, {"mcpServers": {"s": {**GOOD, f"{table}.{name}": "good"}}})
     why = pending(here(project))["mcpServers.s"]
-    assert why == f'it is not as it was accepted; changed: "{table}.{name}"'
+    assert why == f'it has changed since it was accepted; changed: "{table}.{name}"'
 
 
 def test_a_member_with_the_name_of_a_file_does_not_stand_for_it(project: Path) -> None:
@@ -70,7 +70,7 @@ def test_an_entry_counts_as_a_whole_too(project: Path) -> None:
     accepted(project)
     workspace(project, {"mcpServers": {"s": {"command": "node", "env": {}}}})
     assert pending(here(project)) == {
-        "mcpServers.s": "it is not as it was accepted; changed: how it is written"
+        "mcpServers.s": "it has changed since it was accepted; changed: how it is written"
     }
 
 
@@ -79,7 +79,7 @@ def test_what_an_earlier_form_of_the_file_has_is_asked_about_once_more(project: 
     (entry,) = here(project).pending
     old = {str(project): {entry.key: {"parts": {"command": "0"}, "text": entry.text}}}
     write(trusted_commands_path(os.environ), old)
-    assert pending(here(project)) == {"mcpServers.s": "nobody has accepted it yet"}
+    assert pending(here(project)) == {"mcpServers.s": "it is not accepted yet"}
     accepted(project)
 
 

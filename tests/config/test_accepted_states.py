@@ -73,10 +73,12 @@ def test_a_file_that_is_there_and_no_longer_named_is_not_said_to_have_changed(
     accepted(project)
     says(project, "run.js")
     left = "no longer watched: conf.json"
-    assert pending(here(project)) == {KEY: f"it is not as it was accepted; changed: args; {left}"}
+    assert pending(here(project)) == {
+        KEY: f"it has changed since it was accepted; changed: args; {left}"
+    }
     (project / "conf.json").unlink()
     assert pending(here(project)) == {
-        KEY: "it is not as it was accepted; changed: args, the file conf.json"
+        KEY: "it has changed since it was accepted; changed: args, the file conf.json"
     }
 
 

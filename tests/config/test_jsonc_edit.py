@@ -55,8 +55,8 @@ def test_an_empty_document_gets_it_too(text: str):
     ("text", "why"),
     [
         ("{", "is no valid JSON"),
-        ("[]", "holds something else than an object as the document"),
-        ('{"hooksConfig": 1}', "holds something else than an object as hooksConfig"),
+        ("[]", "contains something else than an object as the document"),
+        ('{"hooksConfig": 1}', "contains something else than an object as hooksConfig"),
         (
             '{"hooksConfig": {"disabled": ["a" /* why */]}}',
             "has a comment in hooksConfig.disabled, which would be lost",

@@ -77,7 +77,7 @@ def test_a_server_is_held_back_when_its_file_changes_or_begins_to_exist(
     accepted(files)
     write(files / "srv.py", "another")
     assert pending(here(files)) == {
-        "mcpServers.s": "it is not as it was accepted; changed: the file srv.py"
+        "mcpServers.s": "it has changed since it was accepted; changed: the file srv.py"
     }
     accepted(files)
     write(files / "late.py", "new")

@@ -102,7 +102,9 @@ def test_a_server_that_is_to_be_started_again_is_compared_likewise(project: Path
     place = here(project)
     assert place.acceptance is not None
     write(project / "memory.json", "{2}")
-    assert place.acceptance.server("s").startswith("held back: it is not as it was accepted")
+    assert place.acceptance.server("s").startswith(
+        "held back: it has changed since it was accepted"
+    )
     called(project)
     write(project / "memory.json", "{3}")
     assert place.acceptance.server("s") == ""

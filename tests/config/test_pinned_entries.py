@@ -33,14 +33,14 @@ def started(place: Place) -> list[str]:
 def test_what_nobody_has_accepted_is_held_back_and_the_rest_counts(project: Path) -> None:
     workspace(project, {"mcpServers": {"s": SERVER}, "tools": {"exclude": ["glob"]}})
     place = here(project)
-    assert pending(place) == {"mcpServers.s": "nobody has accepted it yet"}
+    assert pending(place) == {"mcpServers.s": "it is not accepted yet"}
     assert place.settings.mcp_servers == {}
     assert place.settings.tools.exclude == ("glob",)
-    assert "MCP server s (nobody has accepted it yet)" in place.warnings[-1]
+    assert "MCP server s (it is not accepted yet)" in place.warnings[-1]
     assert place.warnings[-1].endswith("shows what it is now; alhena trust accepts it.")
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     assert configured.servers == {}
-    assert configured.disabled["s"].startswith("nobody has accepted it yet; alhena trust")
+    assert configured.disabled["s"].startswith("it is not accepted yet; alhena trust")
 
 
 def test_what_was_accepted_is_there_for_good(home: Path, project: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_change_is_held_back_and_says_what_is_another(
     place = here(project)
     assert started(place) == ["t"]
     assert pending(place) == {
-        "mcpServers.s": f"it is not as it was accepted; changed: {part}",
+        "mcpServers.s": f"it has changed since it was accepted; changed: {part}",
     }
     workspace(project, {"mcpServers": {"s": SERVER}})
     assert started(here(project)) == ["s"]
@@ -115,7 +115,7 @@ def test_a_file_of_the_folder_that_a_command_names_is_part_of_it(
     accepted(project)
     (project / file).write_text("print(2)", encoding="utf-8")
     assert pending(here(project)) == {
-        "mcpServers.s": f"it is not as it was accepted; changed: the file {file}"
+        "mcpServers.s": f"it has changed since it was accepted; changed: the file {file}"
     }
     (project / file).unlink()
     assert "mcpServers.s" in pending(here(project))
@@ -194,11 +194,11 @@ def test_commands_of_a_workspace_are_bound_likewise(
     project: Path, key: str, settings: Callable[[str], Any]
 ) -> None:
     workspace(project, settings("bin/list"))
-    assert pending(here(project)) == {key: "nobody has accepted it yet"}
+    assert pending(here(project)) == {key: "it is not accepted yet"}
     accepted(project)
     workspace(project, settings("bin/list | sh"))
     place = here(project)
-    assert pending(place) == {key: "it is not as it was accepted; changed: the command"}
+    assert pending(place) == {key: "it has changed since it was accepted; changed: the command"}
     tools, mcp = place.settings.tools, place.settings.mcp
     assert (tools.discovery_command, tools.call_command, mcp.server_command) == (None, None, None)
     write(project / "bin" / "list", "x")
@@ -246,7 +246,7 @@ def test_a_folder_in_one_that_is_trusted_is_bound_by_itself(home: Path, project:
     accepted(project)
     inner = project / "clone"
     workspace(inner, {"mcpServers": {"s": SERVER}})
-    assert pending(here(inner)) == {"mcpServers.s": "nobody has accepted it yet"}
+    assert pending(here(inner)) == {"mcpServers.s": "it is not accepted yet"}
 
 
 def test_servers_of_the_user_are_not_asked_about(home: Path, project: Path) -> None:

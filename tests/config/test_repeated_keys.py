@@ -1,4 +1,4 @@
-"""A key that stands twice in a file of settings: the last one counts, and that is told."""
+"""A key that appears twice in a file of settings: the last one counts, and that is told."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_a_key_that_stands_twice_is_a_warning_with_both_lines(
     assert place.settings.tools.exclude == ()
     (warning,) = place.warnings
     assert warning == (
-        f"{file}:5: tools.exclude stands there more than once: line 5 counts, and not line 3. "
+        f"{file}:5: tools.exclude appears there more than once: line 5 counts, and not line 3. "
         "Remove what is too much."
     )
 
@@ -32,7 +32,7 @@ def test_a_server_that_stands_twice_is_a_warning(home: Path, project: Path) -> N
     )
     (warning,) = opened(project).warnings
     assert warning == (
-        f"{file}:4: mcpServers.s stands there more than once: line 4 counts, and not lines 2, 3. "
+        f"{file}:4: mcpServers.s appears there more than once: line 4 counts, and not lines 2, 3. "
         "Remove what is too much."
     )
 
@@ -40,18 +40,18 @@ def test_a_server_that_stands_twice_is_a_warning(home: Path, project: Path) -> N
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"ui": 1, "ui": 2}', "1: ui stands there more than once: the last one on line 1 counts"),
+        ('{"ui": 1, "ui": 2}', "1: ui appears there more than once: the last one on line 1 counts"),
         (
             '{"ui": 1,\n"ui": 2, "ui": 3}',
-            "2: ui stands there more than once: the last one on line 2 counts",
+            "2: ui appears there more than once: the last one on line 2 counts",
         ),
         (
             '{"ui": 1, "ui": 2,\n"ui": 3}',
-            "2: ui stands there more than once: line 2 counts, and not line 1",
+            "2: ui appears there more than once: line 2 counts, and not line 1",
         ),
         (
             "{" + ",".join(f'\n"ui": {n}' for n in range(99)) + "}",
-            f"100: ui stands there more than once: line 100 counts, and not lines {MANY}, …",
+            f"100: ui appears there more than once: line 100 counts, and not lines {MANY}, …",
         ),
     ],
     ids=["one line", "the last two", "the first two", "many lines"],

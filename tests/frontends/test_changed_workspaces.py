@@ -34,7 +34,7 @@ def test_a_server_that_came_with_a_pull_is_not_started_and_an_unattended_run_say
     assert (ran.code, ran.out) == (0, "done\n")
     assert not mark.exists()
     assert (
-        "held back of this workspace, not started: MCP server good (it is not as it was accepted; "
+        "held back of this workspace, not started: MCP server good (it has changed since it was accepted; "
         "changed: args; no longer watched: odd.script.json). alhena trust --status shows what it is now; "
         "alhena trust accepts it."
     ) in ran.err
@@ -49,7 +49,7 @@ def test_trusting_again_shows_the_difference_and_accepts_it(home: Path, project:
     status = alhena("trust", "--status")
     assert "These servers and commands are held back (alhena trust accepts them):" in status.out
     assert alhena("trust", "--status", "--json").json["pending"] == {
-        "mcpServers.s": "it is not as it was accepted; changed: args"
+        "mcpServers.s": "it has changed since it was accepted; changed: args"
     }
     again = alhena("trust")
     assert '\n      -    "a.js"\n' in again.out
@@ -66,7 +66,7 @@ def test_a_folder_that_was_trusted_before_anything_was_bound_is_asked_about(
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
     listed = alhena("tools", "list")
     assert listed.code == 0
-    assert "tools.discoveryCommand (nobody has accepted it yet)" in listed.err
+    assert "tools.discoveryCommand (it is not accepted yet)" in listed.err
     assert "bin/list" in alhena("trust").out
     assert list(recorded(home)[str(project)]) == ["tools.discoveryCommand"]
 
@@ -76,12 +76,12 @@ def test_a_server_that_is_held_back_is_listed_with_the_reason(home: Path, projec
     workspace(project, {"mcpServers": {"s": {"command": "x"}}, "mcp": {"serverCommand": "y"}})
     (first, second) = alhena("mcp", "list", "--json").json
     assert (first["name"], first["state"], second["name"]) == ("s", "disabled", "mcp")
-    assert "nobody has accepted it yet; alhena trust" in first["why"]
+    assert "it is not accepted yet; alhena trust" in first["why"]
     failed = alhena("mcp", "auth", "s")
     assert failed.code == 42
-    assert "nobody has accepted it yet" in failed.err
+    assert "it is not accepted yet" in failed.err
     turned = alhena("mcp", "enable", "s")
-    assert "It is held back all the same: nobody has accepted it yet" in turned.out
+    assert "It is held back all the same: it is not accepted yet" in turned.out
     alhena("trust", "--never")
     assert alhena("mcp", "list").out.startswith("No MCP servers")
 
@@ -125,7 +125,7 @@ def test_a_change_in_a_text_too_long_to_compare_is_shown_with_all_of_it(
     alhena("trust")
     workspace(project, {"mcpServers": {"s": {"command": "sh", "args": [*args, "second"]}}})
     shown = alhena("trust", "--status").out
-    assert "MCP server s: it is not as it was accepted; changed: args" in shown
+    assert "MCP server s: it has changed since it was accepted; changed: args" in shown
     assert "x" * 30_000 in shown
     assert '"second"' in shown
 

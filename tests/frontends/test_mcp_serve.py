@@ -54,7 +54,7 @@ async def test_a_client_lists_the_tools_and_calls_them(project: Path, mode: str)
     async with connected(mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert {"read_file", "glob", "search_file_content"} <= set(tools)
-        # nobody can be asked, so what could only be denied is not there
+        # there is no person to ask, so what could only be denied is not there
         assert not {"write_file", "ask_user", "enter_plan_mode"} & set(tools)
         assert tools["read_file"].input_schema["required"] == ["absolute_path"]
         annotations = tools["read_file"].annotations

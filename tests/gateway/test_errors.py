@@ -43,7 +43,7 @@ BAD = [
     (GOOGLE, rb'{"a":"\ud83d\ude00\\ud800"', "truncated"),
     (ANTHROPIC, b"[]", "must be an object"),
     (ANTHROPIC, b"", "not valid JSON"),
-    (ANTHROPIC, asking(), "holds no message"),
+    (ANTHROPIC, asking(), "contains no message"),
     (ANTHROPIC, asking(USER, {"role": "system", "content": "x"}), "messages[1].role"),
     (ANTHROPIC, asking(CALLING), "messages[0].role"),
     (ANTHROPIC, asking(USER, RESULT), '"a"'),
@@ -189,7 +189,7 @@ async def test_clients_do_not_read_addresses_and_files_of_the_gateway_and_the_lo
     errors = [
         NetworkError("http://10.0.0.9:81 cannot be reached: refused."),
         ServerFaultError("https://inner.example:81 failed (HTTP 500: see docs)", status=500),
-        RecordingError("/home/me/answers.jsonl holds no more answers."),
+        RecordingError("/home/me/answers.jsonl contains no more answers."),
         CredentialsError("/home/me/key.json cannot be read."),
         StreamCutError("the answer of http://10.0.0.9:81 ended before its end."),
     ]

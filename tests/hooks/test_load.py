@@ -97,7 +97,7 @@ def test_a_systems_hooks_block_when_they_fail_unless_they_say_otherwise():
         ({"hooks": {"BeforeTool": [1]}}, "f.json: hooks.BeforeTool[0] is no object."),
         ({"hooks": {"BeforeTool": [{}]}}, "f.json: hooks.BeforeTool[0].hooks is missing"),
         (one(command=""), "f.json: hooks.BeforeTool[0].hooks[0].command is missing, empty"),
-        (one(command="a\0"), "f.json: hooks.BeforeTool[0].hooks[0].command holds a NUL"),
+        (one(command="a\0"), "f.json: hooks.BeforeTool[0].hooks[0].command contains a NUL"),
         (one(timeout="5"), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
         (one(timeout=0), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
         (one(timeout=float("nan")), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number"),

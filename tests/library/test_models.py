@@ -143,7 +143,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Gemini("openai:x"), ConfigError, "OpenAICompatible and Anthropic"),
     (lambda: Gemini("m"), CredentialsError, "Pass api_key, or set GEMINI_API_KEY"),
     (lambda: Gemini("m", api_key=b"k"), TypeError, "api_key has to be text"),  # pyright: ignore[reportArgumentType]
-    (lambda: Gemini("m", api_key="a b"), ConfigError, "api_key holds blanks"),
+    (lambda: Gemini("m", api_key="a b"), ConfigError, "api_key contains blanks"),
     (lambda: Gemini("m", api_key=KEY, base_url="ftp://x"), ConfigError, "base_url is no usable"),
     (lambda: Gemini("m", api_key=KEY, base_url=""), ConfigError, "base_url is empty"),
     (lambda: Vertex("m"), CredentialsError, "Pass project and location, or api_key"),

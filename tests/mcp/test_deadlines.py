@@ -29,7 +29,7 @@ LONGER = 0.2
 
 
 class Empty:
-    """A connection with nothing behind it."""
+    """A connection with nothing after it."""
 
     instructions = ""
     subjects: frozenset[Subject] = frozenset()

@@ -69,7 +69,7 @@ LISTS = {
     "ten megabytes of words": Listed(),
     "another list each time": Listed(),
     "schema that takes for ever": Listed(),
-    "list of no shape": Listed(("a page of its tools holds no list of them",), {}),
+    "list of no shape": Listed(("a page of its tools contains no list of them",), {}),
     "list of no tools": Listed(("the tools 'entry 1', .* and 5 more are left out: it has no",), {}),
     "ten thousand tools": Listed((r"it has more tools than are taken \(5000\)",), 5_000),
     "names alike": Listed(

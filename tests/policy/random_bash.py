@@ -255,7 +255,7 @@ class RandomBash:
         ).format(inner)
 
     def _document(self, words: list[str], depth: int) -> str:
-        """A command with a here document; what follows stands behind its last line."""
+        """A command with a here document; what follows comes after its last line."""
         mark = self._of(("E", "'E'", "EOF", '"E"', "\\E"))
         body = self._of(
             (

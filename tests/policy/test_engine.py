@@ -147,7 +147,7 @@ def test_with_nobody_to_ask_asking_is_denying() -> None:
         assert ask(asking, tool, args).outcome is ASK
         decision = ask(asking, tool, args, interactive=False)
         assert decision.outcome is DENY
-        assert "nobody can be asked" in decision.reason
+        assert "there is no person to ask" in decision.reason
     assert ask(asking, SHELL, {"command": "git a"}, interactive=False).outcome is ALLOW
 
 
@@ -210,7 +210,7 @@ def test_an_explanation_tells_what_a_pattern_matched_beside_the_command() -> Non
         ({}, "the call names no command"),
         ({"command": ["rm", "x"]}, "the command is not a text"),
         ({"command": None}, "the command is not a text"),
-        ({"command": "rm\0x"}, "it holds a NUL character"),
+        ({"command": "rm\0x"}, "it contains a NUL character"),
     ],
 )
 def test_a_call_without_a_command_is_asked_about_and_says_so(

@@ -99,7 +99,7 @@ def test_where_nobody_can_be_asked_a_filters_question_is_a_refusal() -> None:
     alone = PolicyContext(interactive=False)
     decision = tightened(ALLOW, GLOB, rule("ask_user", toolName="glob"), context=alone)
     assert decision.outcome is DENY
-    assert "nobody can be asked" in decision.reason
+    assert "there is no person to ask" in decision.reason
     assert tightened(ALLOW, GLOB, rule("deny", toolName="x"), context=alone).outcome is ALLOW
 
 

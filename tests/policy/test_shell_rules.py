@@ -155,7 +155,7 @@ def test_no_operator_behind_an_allowed_prefix_is_ever_allowed(tail: str) -> None
             "> f writes, and the rule does not say allowRedirection",
         ),
         ("git status | sh", "sh", "no rule matches"),
-        ("A=1 git status", "A=1 git status", "A=1 stands before it, which the rule does not name"),
+        ("A=1 git status", "A=1 git status", "A=1 comes before it, which the rule does not name"),
         ("git status; x=1", "x=1", "no rule matches"),
         ("env git status", "env git status", "run by another program"),
         ("git -c alias.x=!y x", "git -c alias.x=!y x", "-c"),

@@ -83,7 +83,7 @@ async def test_where_nobody_listens_a_request_is_refused_at_once():
     bus = MessageBus()
     answer = await bus.request(confirmation(bus), None)
     assert (answer.confirmed, answer.requires_user_confirmation) == (False, True)
-    assert answer.reason == "nobody listens"
+    assert answer.reason == "nothing listens"
     asked = await bus.request(AskUserRequest(correlation_id=bus.new_id(), questions=()), None)
     assert asked.cancelled
 
@@ -94,7 +94,7 @@ async def test_a_request_without_an_answer_is_refused_when_its_time_is_over():
     bus.subscribe(ToolConfirmationRequest, lambda message: None)
     answer = await bus.request(confirmation(bus), 0)
     assert not answer.confirmed
-    assert answer.reason == "nobody answered within 0 seconds"
+    assert answer.reason == "no answer within 0 seconds"
 
 
 async def test_a_front_end_that_dies_while_it_is_asked_is_no_approval():

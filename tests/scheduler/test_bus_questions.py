@@ -133,4 +133,4 @@ async def test_of_two_answers_at_the_same_moment_the_first_counts_and_the_other_
 async def test_a_question_nobody_answers_in_time_is_no_approval():
     stage = Stage(SmallTool("look"), decide=deciding(look=ASK), timeout_s=0.0)
     (done,) = await stage.run("look")
-    assert "nobody answered within 0 seconds" in told(done)["error"]
+    assert "no answer within 0 seconds" in told(done)["error"]

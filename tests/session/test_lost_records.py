@@ -21,7 +21,7 @@ from tests.support.server import ScriptedServer, sse, text
 
 
 def damaged(path: Path, what: bytes = b'"type":"started"') -> tuple[bytes, bytes]:
-    """Has a bit of the last record of a kind turn; what can be trusted, and what is behind it."""
+    """Has a bit of the last record of a kind turn; what can be trusted, and what is after it."""
     whole = path.read_bytes()
     at = whole.rindex(what)
     path.write_bytes(whole[:at] + b"#" + whole[at + 1 :])

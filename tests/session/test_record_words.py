@@ -81,7 +81,7 @@ def test_a_disk_that_fills_up_is_said_once_and_in_words(
     said = json.loads(ran.err)["error"]["message"] if form == "json" else ran.err.rstrip("\n")
     assert "\n" not in said
     (item,) = open_store(project_temp(os.environ, project)).summaries()
-    end = f"(EFBIG). What was recorded before stands. When that is mended: alhena --resume {item.session_id}."
+    end = f"(EFBIG). What was recorded before is kept. When that is mended: alhena --resume {item.session_id}."
     assert said.endswith(end)
 
 

@@ -278,7 +278,7 @@ def test_a_session_begins_with_the_id_that_was_given_and_no_other_takes_it(
     assert (begun.code, begun.json["session_id"]) == (0, "nightly_17")
     again = alhena("-p", "hi", "--session-id", " nightly_17 ", **keyed(server))
     assert (again.code, again.out) == (42, "")
-    assert "there is a session nightly_17 already. Go on with it by --resume" in again.err
+    assert "there is a session nightly_17 already. Continue with it by --resume" in again.err
     resumed = alhena("-p", "more", "--resume", "nightly_17", **keyed(server))
     assert (resumed.code, resumed.out) == (0, "two\n")
     assert "hi" in str(server.requests[1].json["contents"])

@@ -167,7 +167,7 @@ def test_a_file_with_several_names_shows_the_new_content_under_all_of_them(
 @pytest.mark.parametrize("size", [10, 900, 5000])
 def test_a_full_disk_leaves_the_old_content_under_all_names(project: Path, size: int) -> None:
     path, other, before = linked_file(project, b"o" * size)
-    with file_size_limit(1000), pytest.raises(DiskFullError, match="the old content stands"):
+    with file_size_limit(1000), pytest.raises(DiskFullError, match="the old content was kept"):
         replace_file(path, b"x" * 6000, expected=before, limit=LIMIT)
     assert path.read_bytes() == other.read_bytes() == b"o" * size
     assert sorted(os.listdir(project)) == ["a.txt", "sub"]

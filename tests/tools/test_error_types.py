@@ -243,7 +243,7 @@ def test_on_a_disk_that_is_full_the_old_content_stands(project: Path) -> None:
     for ((type_, message),) in told:
         assert type_ == "no_space_left"
         assert message.startswith("No space left to write file: ")
-        assert "(ENOSPC); the old content stands. Free some space" in message
+        assert "(ENOSPC); the old content was kept. Free some space" in message
     assert (names, linked, content) == (["a.txt", "b.txt", "c.txt"], True, "old")
 
 

@@ -47,13 +47,13 @@ async def test_a_carriage_return_can_be_taken_away_where_it_is_a_character(proje
 @pytest.mark.parametrize(
     ("expected", "told"),
     [
-        (2, ("Expected 2 occurrences but found 1 for old_string in file: ROOT/a.txt. It stands at "
+        (2, ("Expected 2 occurrences but found 1 for old_string in file: ROOT/a.txt. It appears at "
          "line 2. Set expected_replacements to 1 if that is all")),
-        (1, ("Expected 1 occurrence but found 3 for old_string in file: ROOT/a.txt. They stand at "
+        (1, ("Expected 1 occurrence but found 3 for old_string in file: ROOT/a.txt. They appear at "
          "lines 1, 2, 3. Give more of the surrounding lines")),
-        (4, ("Expected 4 occurrences but found 3 for old_string in file: ROOT/a.txt. They stand at "
+        (4, ("Expected 4 occurrences but found 3 for old_string in file: ROOT/a.txt. They appear at "
          "lines 1, 2, 3. Set expected_replacements to 3 if that is all")),
-        (5, ("Expected 5 occurrences but found 3 for old_string in file: ROOT/a.txt. They stand at "
+        (5, ("Expected 5 occurrences but found 3 for old_string in file: ROOT/a.txt. They appear at "
          "line 1. Set expected_replacements to 3 if that is all")),
     ],
 )  # fmt: skip

@@ -253,7 +253,9 @@ def test_hostile_arguments_never_crash(hostile, node):
 def test_a_lone_surrogate_is_named_where_the_parameters_are_wrong_anyway():
     failure = validate({"properties": {"x": {"type": "integer"}}}, {"x": "\ud800"})
     assert failure is not None
-    assert failure.message == "params must be plain JSON: a string holds half of a surrogate pair"
+    assert (
+        failure.message == "params must be plain JSON: a string contains half of a surrogate pair"
+    )
 
 
 def test_what_no_json_can_carry_is_refused_even_where_the_schema_says_nothing():

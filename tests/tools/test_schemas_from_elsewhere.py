@@ -46,7 +46,7 @@ def test_the_model_is_told_an_adapted_schema_and_the_tool_keeps_its_own() -> Non
     assert declaration.parameters_json_schema == {
         "type": "object",
         "properties": {
-            "next": {"type": "object", "description": "(# again, in itself; not described anew)"}
+            "next": {"type": "object", "description": "(# again, in itself; not described again)"}
         },
     }
     assert tool.parameter_schema is RECURSIVE

@@ -353,5 +353,5 @@ def test_many_values_one_after_another_are_encoded_as_each_alone(texts: list[str
 def test_a_value_that_holds_itself_is_told_among_many_too():
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(EncodeError, match="holds itself"):
+    with pytest.raises(EncodeError, match="contains itself"):
         many_encoder()(endless)

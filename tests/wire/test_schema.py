@@ -194,7 +194,7 @@ def test_recursion_is_cut_where_it_returns() -> None:
     assert not refers_to_itself(local)
     assert local["properties"]["children"]["items"] == {
         "type": "object",
-        "description": "(# again, in itself; not described anew)",
+        "description": "(# again, in itself; not described again)",
     }
     mutual = of(a={"$ref": "#/$defs/a"})
     mutual["$defs"] = {"a": of(b={"$ref": "#/$defs/b"}), "b": of(a={"$ref": "#/$defs/a"})}
@@ -202,7 +202,7 @@ def test_recursion_is_cut_where_it_returns() -> None:
     inner = local_schema(mutual)["properties"]["a"]["properties"]["b"]["properties"]["a"]
     assert inner == {
         "type": "object",
-        "description": "(#/$defs/a again, in itself; not described anew)",
+        "description": "(#/$defs/a again, in itself; not described again)",
     }
     assert not refers_to_itself(
         of(a={"$ref": "#/$defs/s"}, b={"$ref": "#/$defs/s"}) | {"$defs": {"s": {"type": "string"}}}

@@ -322,7 +322,7 @@ class Checkpoints:
             "the checkpoints of this project are in use: waiting for whoever is at work on them"
         )
         if self._loop is not None and not self._held:
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            with suppress(RuntimeError):  # the loop is closed: nothing listens any more
                 self._loop.call_soon_threadsafe(self._emit, WarningEvent(message=message))
 
     def _ended(self, first: str, named: tuple[Path, ...], stop: threading.Event) -> None:

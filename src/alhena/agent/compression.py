@@ -27,7 +27,7 @@ SCOPE = "chat-compression"
 """Scope name of summary requests in overrides of `modelConfigs`."""
 ALIAS = "chat-compression-"
 """The beginning of the aliases of `modelConfigs` that say how a model is asked for a summary; with
-`default` behind it, of any model."""
+`default` after it, of any model."""
 
 
 def open_room(

@@ -196,9 +196,9 @@ class Consent:
 
         if self._ask is None:
             return False
-        go_on = f"Go on with {other}"
+        go_on = f"Continue with {other}"
         question = Question(
-            question=f"{model} cannot answer: {reason} Go on with {other} instead?",
+            question=f"{model} cannot answer: {reason} Continue with {other} instead?",
             header="Model",
             type="choice",
             options=(

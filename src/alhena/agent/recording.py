@@ -386,7 +386,7 @@ def begin(
 
 
 async def close_recording(recording: Recording) -> None:
-    """Closes it. What could not be written, and nobody listens to any more, is a RuntimeWarning."""
+    """Closes it. A record that could not be written is a RuntimeWarning."""
     closing = asyncio.ensure_future(recording.aclose())
     await settled(closing)
     problem = closing.exception()
@@ -395,9 +395,9 @@ async def close_recording(recording: Recording) -> None:
 
 
 GONE = (
-    "[What was said and done behind this point is gone: the record of this session was damaged. "
-    "Tools may have been called there, and what they did stands. Check before you repeat anything "
-    "that changes something.]"
+    "[What was said and done after this point is gone: the record of this session was damaged. "
+    "Tools may have been called there, and what they did is still in effect. Check before you "
+    "repeat anything that changes something.]"
 )
 
 

@@ -71,7 +71,7 @@ def composed_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFa
 
 
 def system_instruction(prompt: str, memory: str = "", servers: str = "") -> Content:
-    """The system instruction: a prompt, behind it what the user wants every session to know, and
+    """The system instruction: a prompt, after it what the user wants every session to know, and
     last what servers of tools have to say of them, framed."""
     text = prompt.strip()
     if memory:
@@ -117,7 +117,7 @@ def environment_context(facts: EnvironmentFacts) -> tuple[Content, Content]:
 
 
 def with_full_context(context: Content, text: str) -> Content:
-    """The first content of a session with the text of the workspace's files behind it."""
+    """The first content of a session with the text of the workspace's files after it."""
     return msgspec.structs.replace(context, parts=(*context.parts, Part(text=text)))
 
 
@@ -197,7 +197,7 @@ def _filled(text: str, names: frozenset[str], values: Mapping[str, str]) -> str:
 
 
 def _drop_heading(lines: list[str]) -> None:
-    """Takes a heading away that nothing but blank lines stands behind."""
+    """Takes a heading away that nothing but blank lines comes after."""
     last = len(lines) - 1
     while last >= 0 and not lines[last]:
         last -= 1

@@ -54,8 +54,8 @@ def model_content(parts: Iterable[Part], *, sign_calls: bool) -> Content | None:
 
 
 def _one_field(part: Part) -> Part:
-    """`part` with its empty text left out when it holds something else as well (C3): proxies send
-    such parts."""
+    """`part` without its empty text when it contains something else as well (C3): proxies send such
+    parts."""
     if part.text == "" and sum(getattr(part, field) is not None for field in DATA_FIELDS) > 1:
         return msgspec.structs.replace(part, text=None)
     return part

@@ -90,7 +90,7 @@ def texts_with_nul(
         SettingsProblem(
             file=file,
             key=".".join(path),
-            message="it holds a NUL character",
+            message="it contains a NUL character",
             remedy=_remedy(path, ""),
             line=line_of(path),
         )

@@ -197,7 +197,7 @@ def _opened(text: str) -> tuple[str, int, Any]:
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise JsonEditError("holds something else than an object")
+        raise JsonEditError("contains something else than an object")
     return cast("dict[str, Any]", value)
 
 
@@ -225,7 +225,7 @@ def _set(text: str, clean: str, start: int, path: tuple[str, ...], value: Any) -
     for depth, key in enumerate(path):
         if clean[start] != "{":
             where = ".".join(path[:depth]) or "the document"
-            raise JsonEditError(f"holds something else than an object as {where}")
+            raise JsonEditError(f"contains something else than an object as {where}")
         found = [span for name, span in _members_edit(clean, start) if name == key]
         if not found:
             return _inserted(text, clean, start, path[depth:], value)

@@ -203,7 +203,7 @@ def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
 
     for path, lines in repeated_keys(settings_text(file.path, file.data))[:MAX_NAMED]:
         yield (
-            f"{file.path}:{lines[-1]}: {'.'.join(path)[:MAX_KEY]} stands there more than once: "
+            f"{file.path}:{lines[-1]}: {'.'.join(path)[:MAX_KEY]} appears there more than once: "
             f"{_counting(lines)}. Remove what is too much."
         )
 

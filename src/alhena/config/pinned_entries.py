@@ -251,7 +251,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
         if self.unknown:
             return f"it cannot be told whether it was accepted: {self.unknown}"
         if self.before is None:
-            return "nobody has accepted it yet"
+            return "it is not accepted yet"
         told = (("changed", self.changed), ("no longer watched", self.unwatched))
         differs = "; ".join(f"{how}: {_first_of(names)}" for how, names in told if names)
         if self.among > 1:
@@ -259,7 +259,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
                 f"it is as in none of the {self.among} states in which it was accepted; against "
                 f"the nearest {differs}"
             )
-        return f"it is not as it was accepted; {differs}"
+        return f"it has changed since it was accepted; {differs}"
 
     @property
     def kept(self) -> State:

@@ -135,7 +135,7 @@ def accept_shown(before: Place, waits: Waits, lines: int | None = None) -> Place
 
 def accept(place: Place, entries: Collection[Bound]) -> Path | None:
     """Writes down that a person has accepted these entries of a folder as they are given. A file
-    that holds something else is put aside first; its new path then. Raises ConfigError."""
+    that contains something else is put aside first; its new path then. Raises ConfigError."""
     if not entries:
         return None
     from alhena.config.layers import LayerKind
@@ -178,8 +178,8 @@ def call_data(place: Place, path: str) -> tuple[Bound, ...]:
 
 def forget_accepted(environ: Mapping[str, str], revoked: Callable[[str, str], bool]) -> None:
     """Forgets all states of the entries that are `revoked`, who is given a folder as the file names
-    it and the key of an entry. A file that holds something else is put aside: nothing of it counts.
-    Raises ConfigError."""
+    it and the key of an entry. A file that contains something else is put aside and ignored. Raises
+    ConfigError."""
     from alhena.hooks.user_files import change_file, set_aside_damaged
 
     path = trusted_commands_path(environ)

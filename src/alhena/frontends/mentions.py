@@ -55,7 +55,7 @@ def missing_words(paths: Sequence[str]) -> str:
 
 
 def quoted_path(path: str) -> str:
-    """A path as it is written behind an @."""
+    """A path as it is written after an @."""
     return re.sub(r"""([\s,;!?()\[\]{}"\\])""", r"\\\1", path)
 
 
@@ -109,7 +109,7 @@ async def referenced(
 
 
 def resources_among(bench: "Workbench", words: Sequence[str]) -> tuple[str, ...]:
-    """Those of the words behind an @ that mean resources of servers."""
+    """Those of the words after an @ that mean resources of servers."""
     if bench.servers is None:
         return ()
     from alhena.mcp.resources import find

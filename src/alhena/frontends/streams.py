@@ -79,11 +79,11 @@ def says_yes(question: str) -> bool:
 
 def agrees(question: str, unchanged: str, *, consent: bool) -> bool:
     """True when a person agrees, or has by `--consent`; `unchanged` says what a no has left. Raises
-    UsageError when nobody can be asked."""
+    UsageError when there is no person to ask."""
     if consent:
         return True
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        raise UsageError(f"nobody can be asked: {unchanged}.", remedy="Use --consent.")
+        raise UsageError(f"there is no person to ask: {unchanged}.", remedy="Use --consent.")
     if says_yes(question):
         return True
     write_stdout(f"{unchanged.capitalize()}.\n")

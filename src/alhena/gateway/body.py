@@ -183,7 +183,7 @@ def _marks(text: bytes) -> int:
 
 
 def _too_many() -> Exception:
-    return refused(FaultKind.TOO_LARGE, "the body holds too many values.")
+    return refused(FaultKind.TOO_LARGE, "the body contains too many values.")
 
 
 def read_json(body: bytes) -> Any:

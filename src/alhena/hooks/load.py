@@ -284,7 +284,7 @@ def _command(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _FieldError("command", "is missing, empty or no text", "Say what to run.")
     if "\0" in value:
-        raise _FieldError("command", "holds a NUL character")
+        raise _FieldError("command", "contains a NUL character")
     return value
 
 

@@ -49,7 +49,7 @@ def parse_endpoint(text: str, source: str) -> Endpoint:
     url = text.strip()
     remedy = f"Set {source} to an address such as https://host.example/prefix, or unset it."
     if any(char <= " " or char == "\x7f" for char in url) or "\\" in url:
-        raise ConfigError(f"{source} holds spaces or control characters.", remedy=remedy)
+        raise ConfigError(f"{source} contains spaces or control characters.", remedy=remedy)
     try:
         parts = urlsplit(url)
         port = parts.port

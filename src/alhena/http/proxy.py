@@ -171,7 +171,7 @@ class ProxiedTransport(Transport):
             reason = head.reason.decode("latin-1")
             raise self._refused(f"{head.status_code} {reason}", head.status_code)
         if asked.surplus:
-            raise self._refused("it sent something behind its answer", None)
+            raise self._refused("it sent something after its answer", None)
 
     async def _by_socks(self, channel: Channel) -> None:
         proxy, endpoint, limit = self._proxy, self._endpoint, self._timeouts.connect
@@ -269,7 +269,7 @@ async def open_tunnel(
         (size,) = await replies.read(1)
     await replies.read(size + 2)
     if replies.rest:
-        raise RefusedError("it sent something behind its answer")
+        raise RefusedError("it sent something after its answer")
 
 
 class _Replies:

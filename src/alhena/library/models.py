@@ -226,7 +226,7 @@ def _key(api_key: Any) -> str | None:
     key = _text("api_key", api_key)
     if key is not None and not is_token(key.strip()):
         raise ConfigError(
-            "api_key holds blanks, line breaks or characters that no key has.",
+            "api_key contains blanks, line breaks or characters that no key has.",
             remedy="Copy the key again.",
         )
     return key

@@ -28,8 +28,8 @@ def record(path: str | os.PathLike[str]) -> Generator[None]:
             Agent("gemini-2.5-flash").ask_sync("Which files are there?")
 
     The file has a JSON line per answer and is readable by its owner only: it quotes what the model
-    was shown, but holds no key. It is replaced when the block ends; if the block raises, it stays
-    as it was. Raises RecordingError when it cannot be written.
+    was shown, but contains no key. It is replaced when the block ends; if the block raises, it is
+    left unchanged. Raises RecordingError when it cannot be written.
     """
     target = os.fspath(path)
     recording = _Recording(f"{target}.part")

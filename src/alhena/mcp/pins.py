@@ -228,7 +228,7 @@ class PinFile:
         try:
             document = msgspec.json.decode(data, type=Document)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise DamagedFileError(f"{self.path} holds something else: {error}.") from error
+            raise DamagedFileError(f"{self.path} contains something else: {error}.") from error
         if document.version != VERSION:
             raise DamagedFileError(f"{self.path} is of another version: {document.version}.")
         return document

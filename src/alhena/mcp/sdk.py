@@ -224,7 +224,7 @@ class SdkConnection:
                 raise
             found: object = page.get(subject)
             if not isinstance(found, list):
-                problems.append(f"a page of its {subject} holds no list of them")
+                problems.append(f"a page of its {subject} contains no list of them")
                 break
             entries += found
             cursor = _next(page)

@@ -106,7 +106,7 @@ class Server:
         self.name = name
         self.config = config
         self.state = ServerState.DISCONNECTED
-        self.why = "nobody has connected to it yet"
+        self.why = "not connected yet"
         self.challenge = ""
         self.refusal = ""
         self.last_loss = ""

@@ -166,7 +166,7 @@ class _Importer:
             written = match[1]
             if written not in names:
                 if len(names) == MOST_NAMES:
-                    self._note(source, f"only the first {MOST_NAMES:,} names behind an @ count")
+                    self._note(source, f"only the first {MOST_NAMES:,} names after an @ count")
                     break
                 names[written] = self._loader.named(written, source.base)
                 if names[written] is None:

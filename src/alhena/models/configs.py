@@ -340,7 +340,7 @@ def oddities(settings: ModelConfigSettings) -> tuple[str, ...]:
         for place, why in _of_entries(name, getattr(settings, field_of(name)))
     ]
     if len(found) > MAX_TOLD:
-        more = f"modelConfigs: {len(found) - MAX_TOLD} more things are of no effect."
+        more = f"modelConfigs: {len(found) - MAX_TOLD} more things have no effect."
         found[MAX_TOLD:] = [more]
     return tuple(found)
 
@@ -404,7 +404,7 @@ def _unknown(
         if why is not None:
             yield f"{place}.{key}", f"not sent: {why}; remove it from settings.json"
         else:
-            said = f"not known{_near(key, known)}, and of no effect"
+            said = f"not known{_near(key, known)}, and without effect"
             yield f"{place}.{key}", f"{said}; correct or remove it in settings.json"
 
 

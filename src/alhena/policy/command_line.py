@@ -319,7 +319,7 @@ def _holds_code(part: Part) -> bool:
 
 def _unnamed(rule: PolicyRule, part: Part) -> str:
     if part.assignments:
-        return f"{part.assignments[0].source} stands before it, which the rule does not name"
+        return f"{part.assignments[0].source} comes before it, which the rule does not name"
     if part.words and not part.words[0].literal:
         return "the program it runs is not known before bash runs it"
     if rule.command_class is not None:

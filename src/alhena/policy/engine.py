@@ -46,7 +46,7 @@ class Candidate(Value, frozen=True):
 
 
 class _Spoken:
-    """The rules that could be meant for a program, and which are left by the word behind it."""
+    """The rules that could be meant for a program, and which are left by the word after it."""
 
     __slots__ = ("_by_word", "_words", "candidates")
 
@@ -171,7 +171,7 @@ def _said(outcome: PolicyOutcome) -> str:
 def decide(call: PolicyCall, rules: Sequence[PolicyRule], context: PolicyContext) -> Decision:
     """The decision of the matching rule of highest priority; of equals, the first in `rules`.
 
-    Without one, ask. In a non-interactive context nobody can be asked, so that is a deny (POL-07).
+    Without one, ask. A non-interactive context has no person to ask, so that is a deny (POL-07).
     A shell command is decided part by part, the strictest part decides.
     """
     return decide_among(call, rules_for(call, sorted(rules, key=_order), context), context)
@@ -202,10 +202,12 @@ def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) 
 
 
 def denied_if_unattended(decision: Decision, context: PolicyContext) -> Decision:
-    """The decision; a question is a denial where nobody can be asked (POL-07)."""
+    """The decision; a question is a denial where there is no person to ask (POL-07)."""
     if decision.outcome is not PolicyOutcome.ASK_USER or context.interactive:
         return decision
-    reason = f"{decision.reason}; nobody can be asked in a non-interactive run, so it is denied"
+    reason = (
+        f"{decision.reason}; in a non-interactive run there is no person to ask, so it is denied"
+    )
     return replace(decision, outcome=PolicyOutcome.DENY, reason=reason)
 
 

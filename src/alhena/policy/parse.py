@@ -89,7 +89,9 @@ def _example(field: str, item: Any, rule: PolicyRule) -> Example:
         try:
             args = msgspec.json.decode(item.encode("utf-8"), type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            message = f"example {_shown(item)} is no JSON object, and the rule is none for commands"
+            message = (
+                f"example {_shown(item)} is not a JSON object, and the rule is not for commands"
+            )
             raise RuleError(field, message, _FORMS) from error
         return _of(field, item, {"args": args}, rule)
     if not isinstance(item, Mapping):
@@ -122,9 +124,7 @@ def _call(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyCall:
     args: dict[str, Any] = _value(field, table, "args", dict) or {}
     if server is not None:
         return PolicyCall(
-            names=(tool, f"{server}__{tool}", f"mcp_{server}_{tool}"),
-            args=args,
-            server_name=server,
+            names=(tool, f"{server}__{tool}", f"mcp_{server}_{tool}"), args=args, server_name=server
         )
     names = dict.fromkeys((tool, *(SHELL_NAMES if tool in SHELL_NAMES else ())))
     return PolicyCall(names=tuple(names), args=args)
@@ -286,11 +286,11 @@ def _paths(table: Mapping[str, Any]) -> tuple[str, ...]:
     patterns = _texts(table, "paths")
     for number, pattern in enumerate(patterns):
         if "\n" in pattern or "\r" in pattern or "\0" in pattern:
-            reason, remedy = "holds a line break or a NUL", "Write one pattern an entry."
+            reason, remedy = "contains a line break or a NUL", "Write one pattern an entry."
         elif pattern.startswith("#"):
             reason, remedy = "is a comment", "Write \\# for a name that begins so."
         elif pattern.startswith("!") and number == 0:
-            reason, remedy = "takes back nothing", "Put it behind the pattern it is to take from."
+            reason, remedy = "takes back nothing", "Put it after the pattern it is to take from."
         else:
             continue
         raise RuleError("paths", f"{pattern!r} {reason}", remedy)
@@ -320,7 +320,7 @@ def _texts(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
             message = f"must be a string or an array of strings, not {value!r}"
             raise RuleError(field, message, "Put each entry into quotes.")
         if not item.strip():
-            message = "is empty" if len(items) == 1 else "holds an empty string"
+            message = "is empty" if len(items) == 1 else "contains an empty string"
             raise RuleError(field, message, _LEAVE_OUT)
     return tuple(items)
 
@@ -347,7 +347,7 @@ def _tool_names(table: Mapping[str, Any], shell_only: str | None) -> tuple[str, 
         if strange:
             raise RuleError(
                 "toolName",
-                f"{strange[0]!r} stands beside {shell_only}, which looks at {SHELL} alone",
+                f"{strange[0]!r} is next to {shell_only}, which looks at {SHELL} alone",
                 f"Leave toolName out or name {SHELL}; write a second rule for other tools.",
             )
         return names or (SHELL,)

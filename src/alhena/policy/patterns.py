@@ -81,7 +81,7 @@ class PatternClock:
         return self._run(pattern, text, anywhere=True, partial=True)
 
     def reaches(self, pattern: str, text: str, start: int) -> bool | None:
-        """Does a match begin at or before `start`, and end behind it?"""
+        """Does a match begin at or before `start`, and end after it?"""
         for position, anywhere in ((start, False), (0, True)):
             found = self._found(pattern, text, position=position, anywhere=anywhere)
             if found is _UNKNOWN:

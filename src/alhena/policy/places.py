@@ -290,7 +290,7 @@ def destroys(
         unknown = command.words and not command.words[0].literal
         for word in command.words[1:] if unknown else command.words[1:-1] if name == "mv" else ():
             if _is_outside(word, place, facts) and _holds(word.text or "~", place):
-                return f"{word.source or word.text} holds more than the workspace"
+                return f"{word.source or word.text} contains more than the workspace"
     return None
 
 

@@ -14,7 +14,7 @@ from alhena.policy.parse import RulePlace, parse_rule, rule_fields
 
 LOCK_NAME = ".auto-saved.lock"
 ATTEMPTS = 5
-HEAD = "# What you approved for good. Rules can be changed and removed here.\n"
+HEAD = "# Rules that approvals saved. Change or remove them here.\n"
 _ELSE = "The approval holds for this session only."
 
 
@@ -137,7 +137,7 @@ def _appended(place: Path, data: bytes, rule: PolicyRule) -> bytes:
         table = f"[[rule]]\n{tomli_w.dumps(fields)}".encode()
     except UnicodeEncodeError as error:
         raise ConfigError(
-            "the approval was not saved: it holds characters that no file can hold.", remedy=_ELSE
+            "the approval was not saved: no file can hold its characters.", remedy=_ELSE
         ) from error
     gap = b"" if not data else b"\n" if data.endswith(b"\n") else b"\n\n"
     text = (data or HEAD.encode()) + (gap or b"\n") + table

@@ -307,7 +307,7 @@ class MessageBus:
         started = self._start(cast("Message", opened.request))
         opened.listeners.update(started)
         if not started:
-            opened.settle(opened.request.refused("nobody listens"))
+            opened.settle(opened.request.refused("nothing listens"))
         for subscription, task in started.items():
             task.add_done_callback(partial(_listened, opened, subscription))
 
@@ -353,7 +353,7 @@ class MessageBus:
 
 
 def _too_late(timeout_s: float) -> str:
-    return f"nobody answered within {timeout_s:g} seconds"
+    return f"no answer within {timeout_s:g} seconds"
 
 
 async def _heard(listener: Listener[Any], message: Message) -> None:

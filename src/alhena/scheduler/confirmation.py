@@ -163,7 +163,7 @@ def answer_of(response: ToolConfirmationResponse) -> Answer:
     """The answer in a message. Raises ConfirmationError if there is none or it contradicts
     itself."""
     if response.requires_user_confirmation:
-        raise ConfirmationError(response.reason or "nobody answered")
+        raise ConfirmationError(response.reason or "no answer came")
     if response.outcome is None:
         outcome = Outcome.PROCEED_ONCE if response.confirmed else Outcome.CANCEL
         return answer_from(outcome, response.payload)

@@ -58,7 +58,7 @@ def adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
     if os.path.isdir(former):
         raise SessionError(
             f"{printable(former)} is still there: what is kept of it belongs to that folder.",
-            remedy="Change to it, and go on there.",
+            remedy="Change to it, and continue there.",
         )
     try:
         _adopt(environ, project, former)
@@ -75,7 +75,7 @@ def _adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
     if old is None:
         if former not in map(project_of, _journals(own)):
             raise NoSessionError(
-                f"nothing is kept of the folder {printable(former)}.",
+                f"nothing is stored of the folder {printable(former)}.",
                 remedy="Name the folder as it was, with its whole path.",
             )
         note_former_root(claimed_project_temp(environ, project), former)
@@ -208,7 +208,7 @@ class Ownership:
         else:
             place = project_temp(self._environ, Path(said)) / journal.parent.name
             remedy = (
-                f"Go on with it in that folder, once its file {printable(journal)} is in "
+                f"Continue with it in that folder, once its file {printable(journal)} is in "
                 f"{printable(place)}"
             )
         raise ForeignError(f"{what} is of another project: {folder}.", remedy=f"{remedy}.")

@@ -311,7 +311,7 @@ class Journal:
 
     def _require_own(self, status: os.stat_result, end: int, *, exact: bool) -> None:
         """Raises JournalError unless the file has a name, and ends at `end` or (not `exact`)
-        behind it, where another thread may be writing."""
+        after it, where another thread may be writing."""
         if status.st_nlink == 0:
             raise _gone(self.path, "its file was removed")
         size = status.st_size
@@ -407,13 +407,13 @@ def unwritable(error: OSError, path: str | Path) -> str:
     """The reason why a file of sessions cannot be written, as the end of a sentence without its
     full stop."""
     said = from_os_error(error, path, writing=True).message
-    return said.removesuffix("; the old content stands.").rstrip(".")
+    return said.removesuffix("; the old content was kept.").rstrip(".")
 
 
 def _failed(error: OSError, path: Path) -> JournalError:
     return JournalError(
         f"the session cannot be recorded: {unwritable(error, path)}. What was recorded before "
-        "stands.",
+        "is kept.",
         remedy=f"When that is mended: alhena --resume {path.stem}.",
     )
 

@@ -217,7 +217,7 @@ def damaged_name(session_id: str, number: int) -> str:
 
 
 def is_damaged_end(file_name: str, session_id: str) -> bool:
-    """True when a file holds a damaged end of that session."""
+    """True when a file contains a damaged end of that session."""
     head, mark, number = file_name.rpartition(".damaged-")
     return bool(mark) and head == session_id and number.isascii() and number.isdecimal()
 

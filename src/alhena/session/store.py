@@ -193,7 +193,7 @@ class SessionStore:
         if os.path.lexists(self.path(session_id)):
             raise SessionError(
                 f"there is a session {session_id} already.",
-                remedy=f"Go on with it by --resume {session_id}, or give another id.",
+                remedy=f"Continue with it by --resume {session_id}, or give another id.",
             )
 
     def resume(self, name: str, writer: str, disk: Disk | None = None) -> Resumed:
@@ -331,7 +331,7 @@ def require_readable(path: Path, header: Header | None) -> Header:
     if header.version > VERSION:
         raise SessionError(
             f"the session in {printable(path)} was written by a later version ({header.writer}).",
-            remedy="Go on with that one; the file was left as it is.",
+            remedy="Continue with that one; the file was left as it is.",
         )
     return header
 

@@ -224,7 +224,7 @@ def _read(path: Path) -> Tag:
             pass
         case _:
             raise SessionError(
-                f"{printable(path)} holds no saved conversation, or its beginning is damaged.",
+                f"{printable(path)} contains no saved conversation, or its beginning is damaged.",
                 remedy="The file was left as it is.",
             )
     return Tag(

@@ -1,7 +1,7 @@
 """A session for people to read, as Markdown, and for programs, as JSON.
 
 What is written here is read alike by every viewer: a fence has more backticks than anything in it
-and stands at the beginning of a line, a code span ends on its line (and in its cell of a table),
+and appears at the beginning of a line, a code span ends on its line (and in its cell of a table),
 and outside of these no `<`, `[` and reference to a character is left as such.
 """
 

@@ -145,7 +145,7 @@ def front_matter(text: str) -> dict[str, str]:
 
 
 def _value(first: str, more: list[str], line: int) -> str:
-    """The text of a value: what stands behind its key, and the indented lines below it."""
+    """The text of a value: what comes after its key, and the indented lines below it."""
     if first[:1] in ("|", ">"):
         return ("\n" if first[0] == "|" else " ").join(more).strip()
     text = " ".join(part for part in (first, *more) if part)

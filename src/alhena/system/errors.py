@@ -163,7 +163,7 @@ def from_os_error(error: OSError, path: str | Path, *, writing: bool = False) ->
         )
     if error.errno in _SPACE and writing:
         return DiskFullError(
-            f"No space left to write file: {shown} ({code}); the old content stands.",
+            f"No space left to write file: {shown} ({code}); the old content was kept.",
             remedy="Free some space and try again.",
         )
     if error.errno == errno.ENAMETOOLONG:

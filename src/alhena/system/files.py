@@ -256,7 +256,7 @@ _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
 def stop_if(cancellation: threading.Event) -> None:
     """Raises WriteFailureError when the write is cancelled."""
     if cancellation.is_set():
-        raise WriteFailureError("Cancelled before the file was written; the old content stands.")
+        raise WriteFailureError("Cancelled before the file was written; the old content was kept.")
 
 
 def write_all(descriptor: int, data: bytes, cancellation: threading.Event) -> None:

@@ -62,7 +62,7 @@ class PrivateFiles:
         if len(data) > limit:
             raise FileTooLargeError(
                 f"Cannot write {printable(path)}: it would be larger than {limit} bytes; "
-                "the old content stands."
+                "the old content was kept."
             )
         try:
             self._make_directory()

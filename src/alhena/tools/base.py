@@ -126,7 +126,7 @@ def path_problem(
         encoded = b"\0"
     if b"\0" in encoded:
         return ToolFailure.of_params(
-            f"The '{parameter}' parameter holds a character that no path can have.",
+            f"The '{parameter}' parameter contains a character that no path can have.",
         )
     if not workspace.contains(workspace.resolve(path), reading=reading):
         return ToolFailure(printable(workspace.refusal(path)), ToolErrorType.PATH_NOT_IN_WORKSPACE)

@@ -66,7 +66,7 @@ def arguments(command: str) -> tuple[str, ...]:
     """Splits a command string with shell quoting; no shell runs it. Raises ValueError for an empty
     command, an unclosed quote or a NUL."""
     if "\0" in command:
-        raise ValueError("it holds a NUL character")
+        raise ValueError("it contains a NUL character")
     try:
         words = tuple(shlex.split(command))
     except ValueError as error:

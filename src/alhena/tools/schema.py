@@ -131,7 +131,7 @@ def _not_json(params: object) -> str | None:
     try:
         msgspec.json.encode(params)
     except UnicodeEncodeError:
-        return "a string holds half of a surrogate pair"
+        return "a string contains half of a surrogate pair"
     except RecursionError:
         return "it is nested too deeply"
     except (TypeError, ValueError, OverflowError) as error:

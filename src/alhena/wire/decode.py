@@ -82,7 +82,7 @@ def decode_embed(payload: bytes) -> EmbedContentResponse:
         return EmbedContentResponse(embeddings=answer.embeddings)
     if answer.embedding is not None:
         return EmbedContentResponse(embeddings=(answer.embedding,))
-    raise DecodeError(f'the answer holds no embedding: "{excerpt(payload)}".')
+    raise DecodeError(f'the answer contains no embedding: "{excerpt(payload)}".')
 
 
 def decode_error(body: bytes) -> ApiStatus | None:

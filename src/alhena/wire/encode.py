@@ -8,11 +8,7 @@ import msgspec
 from alhena.wire.content import Wire
 from alhena.wire.encoded import EncodedContent, encode_value, mend, needs_mending
 from alhena.wire.errors import EncodeError
-from alhena.wire.request import (
-    GenerateContentConfig,
-    GenerateContentRequest,
-    GenerationConfig,
-)
+from alhena.wire.request import GenerateContentConfig, GenerateContentRequest, GenerationConfig
 
 __all__ = [
     "EncodedContent",
@@ -105,9 +101,7 @@ def request_body(
     before, after = within
     joint = b"]" if rest == b"{}" else b"],"
     return RequestBody(
-        b"".join((before, b'{"contents":[')),
-        request.contents,
-        b"".join((joint, rest[1:], after)),
+        b"".join((before, b'{"contents":[')), request.contents, b"".join((joint, rest[1:], after))
     )
 
 
@@ -140,4 +134,4 @@ def _require_finite(settings: GenerationConfig) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             raise EncodeError(f"the generation setting {name} is {value}, not a finite number.")
         if isinstance(value, dict) and needs_mending(value):
-            raise EncodeError(f"the generation setting {name} holds a number that is not finite.")
+            raise EncodeError(f"the generation setting {name} has a number that is not finite.")

@@ -45,7 +45,7 @@ def _encoded(encode: Callable[[Any], bytes], value: Any) -> bytes:
     try:
         return encode(value)
     except RecursionError as error:
-        raise EncodeError("a value to send is nested too deeply, or holds itself.") from error
+        raise EncodeError("a value to send is nested too deeply, or contains itself.") from error
     except (TypeError, OverflowError) as error:
         raise EncodeError(f"a value to send has no JSON form: {error}.") from error
 
@@ -90,7 +90,7 @@ def mend(value: T) -> T:
         plain = msgspec.to_builtins(value, str_keys=True)
         return msgspec.convert(_mend_plain(plain), type(value))
     except RecursionError as error:
-        raise EncodeError("a value to send is nested too deeply, or holds itself.") from error
+        raise EncodeError("a value to send is nested too deeply, or contains itself.") from error
     except (TypeError, msgspec.ValidationError) as error:
         raise EncodeError(f"a value to send has no JSON form: {error}.") from error
 

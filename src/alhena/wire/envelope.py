@@ -125,5 +125,5 @@ def decode_predictions(payload: bytes) -> EmbedContentResponse:
     try:
         answer = msgspec.json.decode(payload, type=_Predictions, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(f'the answer holds no predictions: "{excerpt(payload)}".') from error
+        raise DecodeError(f'the answer contains no predictions: "{excerpt(payload)}".') from error
     return EmbedContentResponse(embeddings=tuple(one.embeddings for one in answer.predictions))

@@ -11,7 +11,7 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import text
 
 
-@pytest.mark.parametrize("answer", ["Go on", "Stop", None])
+@pytest.mark.parametrize("answer", ["Continue", "Stop", None])
 async def test_the_person_is_asked_whether_a_loop_goes_on(project: Path, answer: str | None):
     looks = [calling("list_directory", {"path": "."})] * 14
     generator = ScriptedGenerator(*looks, [text("Done at last.")])
@@ -19,8 +19,8 @@ async def test_the_person_is_asked_whether_a_loop_goes_on(project: Path, answer:
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, "look")
     assert shown.count("it was told so") == 1
-    assert ("Done at last." in shown) is (answer == "Go on")
-    assert ("Loop detected, stopping execution" in shown) is (answer != "Go on")
+    assert ("Done at last." in shown) is (answer == "Continue")
+    assert ("Loop detected, stopping execution" in shown) is (answer != "Continue")
     assert conforming(generator)
 
 
@@ -31,7 +31,7 @@ async def test_the_person_is_asked_for_more_tokens(project: Path):
         for n in range(3)
     ]
     generator = ScriptedGenerator(*looks, [text("Done at last.")])
-    screen = ListScreen("Go on")
+    screen = ListScreen("Continue")
     async with sitting(generator, screen, max_tokens=2_000) as conversation:
         shown = await finished(conversation, screen, "look")
     assert "reached the limit of 2,000 tokens" in shown

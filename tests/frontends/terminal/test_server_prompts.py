@@ -1,4 +1,4 @@
-"""Prompts of MCP servers as commands, their resources behind an @."""
+"""Prompts of MCP servers as commands, their resources after an @."""
 
 from pathlib import Path
 from typing import Any

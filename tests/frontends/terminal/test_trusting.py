@@ -195,7 +195,7 @@ async def test_what_is_not_as_it_was_accepted_is_asked_about_with_the_difference
     workspace(project, {"mcpServers": {"s": {"command": "node", "args": ["a"]}}})
     written, shown = await changed(project, "Yes, as it is now")
     assert written
-    assert "MCP server s: nobody has accepted it yet" in shown
+    assert "MCP server s: it is not accepted yet" in shown
     entry = {"command": "node", "args": ["a"], "env": {"T\u202e": "$MY_TOKEN\x1b[2J"}}
     workspace(project, {"mcpServers": {"s": entry}})
     written, shown = await changed(project, "Not now")
@@ -286,7 +286,7 @@ def test_at_a_terminal_a_server_that_nobody_accepted_is_held_back(
         terminal.send(ESC)
         terminal.until(PLACEHOLDER)
         terminal.send("/mcp" + ENTER)
-        terminal.until("turned off: nobody has accepted it yet")
+        terminal.until("turned off: it is not accepted yet")
         terminal.send("/mcp enable s" + ENTER)
         terminal.until("is held back")
         leave(terminal)

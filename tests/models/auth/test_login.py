@@ -169,7 +169,7 @@ async def test_a_person_who_does_not_come_back_is_not_waited_for_without_end(
     google: GoogleServer, home: Path
 ) -> None:
     person = ScriptedPerson(lambda url: None)
-    with pytest.raises(CredentialsError, match="nobody signed in within"):
+    with pytest.raises(CredentialsError, match="no sign-in within"):
         await login(google, home, person).run(LoginWays(limit=0.01))
     assert list(home.iterdir()) == []
 

@@ -194,7 +194,7 @@ async def test_a_login_that_was_revoked_is_forgotten(google: GoogleServer, home:
     assert not (home / "oauth_creds.json").exists()
     assert accounts(home) == {"active": None, "old": ["ada@example.com"]}
     assert "very-secret" not in "".join(traceback.format_exception(caught.value))
-    with pytest.raises(CredentialsError, match="nobody has signed in"):
+    with pytest.raises(CredentialsError, match="not signed in with"):
         await login.renew()
 
 

@@ -6,7 +6,7 @@ from tests.support.each import for_each
 
 
 def words(command: str) -> list[list[str]]:
-    """Every part's words; `…` stands behind what is not known to its end."""
+    """Every part's words; `…` comes after what is not known to its end."""
     return [
         [w.text if w.literal else f"{w.text}…" for w in part.words]
         for part in analyse(command).parts

@@ -160,7 +160,7 @@ def test_the_parser_stops_after_a_number_of_steps() -> None:
 def test_a_character_that_cannot_be_seen_is_a_doubt(character: str) -> None:
     for command in (f"git{character} status", f"git 'a{character}b'", f"git status{character}"):
         reasons = [doubt.reason for doubt in analyse(command).doubts]
-        assert "it holds a character that cannot be seen" in reasons
+        assert "it contains a character that cannot be seen" in reasons
     assert not analyse("git\tstatus\n").doubts
 
 

@@ -107,7 +107,7 @@ def test_operands_are_told_from_options() -> None:
     assert [word.text for word in given.operands] == ["x", "-", "-b", "--c"]
     assert read("-a", "x -- y", operands=1) == "p with 2 operands may not only read"
     assert read("-a", "x", operands=0) == "p with an operand may not only read"
-    assert read("-a", "x -a", form="leading") == "-a stands after an operand"
+    assert read("-a", "x -a", form="leading") == "-a comes after an operand"
     assert read("-a --flag", "--flag=1") == "--flag takes no value"
 
 

@@ -65,7 +65,7 @@ def arguments(text: str) -> dict[str, Any]:
         (
             [ASK, assistant(USE), user({"type": "text", "text": "a"}, RESULT)],
             "messages[2].content[1]",
-            "stands behind other content",
+            "comes after other content",
         ),
         (
             [ASK, assistant({**USE, "input": "{}"}), user(RESULT)],

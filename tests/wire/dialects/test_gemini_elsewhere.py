@@ -245,5 +245,5 @@ def test_instructions_alone_are_answered_as_words_of_the_user() -> None:
     (content,) = request.contents
     assert content.role == "user"
     assert [part.text for part in content.parts] == ["Say hello.", "Now."]
-    with pytest.raises(DialectError, match="holds no message"):
+    with pytest.raises(DialectError, match="contains no message"):
         openai.read_request({"model": "m", "messages": [{"role": "system", "content": ""}]})

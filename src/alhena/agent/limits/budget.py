@@ -46,19 +46,19 @@ class TimeWatch:
             driver.cancel("time limit")
 
 
-_GO_ON = "Go on"
+_GO_ON = "Continue"
 
 
 async def wants_more(ask: "Ask", what: str, more: str) -> bool:
     """True when to go on although `what` is the case; `more` says for how long. A question that is
     dismissed is a no."""
     question = Question(
-        question=f"The run {what} Go on?" if what[:1].islower() else f"{what} Go on?",
+        question=f"The run {what} Continue?" if what[:1].islower() else f"{what} Continue?",
         header="Limit",
         type="choice",
         options=(
             QuestionOption(label=_GO_ON, description=more),
-            QuestionOption(label="Stop", description="The run ends here; what was done stands."),
+            QuestionOption(label="Stop", description="The run ends here; what was done is kept."),
         ),
     )
     answers = await ask((question,))

@@ -200,8 +200,8 @@ class RemoteConversation:
             case TaskState.TASK_STATE_INPUT_REQUIRED:
                 text = "\n\n".join(filter(None, (reply.artifacts, said)))
                 told = (
-                    f"Subagent '{name}' needs an answer to go on. Call it again with the answer as "
-                    f"its objective.\nIts question:\n{text}"
+                    f"Subagent '{name}' needs an answer to continue. Call it again with the answer "
+                    f"as its objective.\nIts question:\n{text}"
                 )
             case _:
                 how = _ENDINGS.get(reply.state, "" if said else "it gave no reason.")

@@ -126,11 +126,11 @@ def questions_over(bus: MessageBus) -> "Ask":
 
 
 EDITS = frozenset({"write_file", "replace", "smart_edit"})
-"""Tools that auto-edit mode lets run, but for files that decide what runs later. A rule for one of
+"""Tools that auto-edit mode lets run, except files that decide what runs later. A rule for one of
 them would let it change those, too."""
 
 IN_SESSION = "approved for this session"
-FOR_GOOD = "approved for good"
+FOR_GOOD = "approved permanently"
 
 
 class LastingApprovals:
@@ -214,7 +214,7 @@ class LastingApprovals:
         context = replace(bench.context, mode=ApprovalMode.AUTO_EDIT)
         if not self._allowed(bench.engine, call, context):
             return ()
-        words = "edits of workspace files, but for files that decide what runs later (auto-edit)"
+        words = "edits of workspace files, except files that decide what runs later (auto-edit)"
         return (
             LastingRule(outcome=Outcome.PROCEED_ALWAYS, words=words, mode=ApprovalMode.AUTO_EDIT),
         )

@@ -502,7 +502,7 @@ class AgentLimit:
             type="choice",
             options=(
                 QuestionOption(label=go_on, description="Each sends requests of its own."),
-                QuestionOption(label="No", description="The model goes on without."),
+                QuestionOption(label="No", description="The model continues without it."),
             ),
         )
         answers = await self._ask((question,))

@@ -229,7 +229,7 @@ class _Browser:
                 f"the server did not sign you in: {one_line(': '.join(words), 200)}."
             )
         if len(fields.get("code", [])) != 1:
-            raise CredentialsError("what came back holds no code.")
+            raise CredentialsError("the response contains no code.")
         return query
 
 

@@ -403,7 +403,7 @@ class Workbench:
         self.registry.hide(denied)
 
     def needs_a_person(self, tool: Tool) -> bool:
-        """True for a tool whose calls are denied only because nobody can be asked."""
+        """True for a tool whose calls are denied only because there is no person to ask."""
         asking = msgspec.structs.replace(self.context, interactive=True)
         return self._only_denied(tool, self.context) and not self._only_denied(tool, asking)
 

@@ -90,7 +90,7 @@ def _options() -> Parser:
     add("--include-directories", action="append", metavar="DIR", help="more workspace roots")
     add("--skip-trust", action="store_true", default=None, help="trust the folders of the tasks")
     add("-s", "--sandbox", action=argparse.BooleanOptionalAction, help="run commands in a sandbox")
-    add("--fake-responses", metavar="FILE", help="answer from recorded responses, each task anew")
+    add("--fake-responses", metavar="FILE", help="answer from recorded responses, each task again")
     add("-d", "--debug", action="store_true", help="show tracebacks")
     return parser
 

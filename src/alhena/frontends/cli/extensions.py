@@ -297,7 +297,7 @@ class _Command:
             )
         at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
         if wanted is None and not at_terminal:
-            raise UsageError("nobody can be asked.", remedy="Name a VARIABLE, its value on stdin.")
+            raise UsageError("no person to ask.", remedy="Name a VARIABLE, its value on stdin.")
         for each in found:
             if not at_terminal:
                 value = sys.stdin.readline().rstrip("\r\n")
@@ -348,7 +348,7 @@ class _Command:
             raise UsageError("security.allowedExtensions does not match that source.")
 
     def _agreed(self, brought: "Contents", question: str) -> bool:
-        """Shows what an extension brings and asks. Raises UsageError when nobody can be asked."""
+        """Shows what an extension brings and asks. Raises UsageError without a person to ask."""
         write_stdout("".join(f"{each}\n" for each in brought.lines))
         tell(_tell_agents(brought))
         question = f"Its commands run with your rights. {question}? [y/N] "

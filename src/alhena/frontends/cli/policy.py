@@ -65,7 +65,7 @@ explain: what the policy says of a tool call, and why. Nothing is run.
   --skip-trust         this folder is trusted
   --mode MODE          default, auto_edit, yolo or plan (--approval-mode is the same)
   --interactive        somebody can be asked (the default)
-  --non-interactive    nobody can be asked
+  --non-interactive    there is no person to ask
   --json               {decision, reason, rule, parts} instead of sentences
 
 test: tries the examples beside rules (match, not_match), by default of the user's policies. Exit

@@ -121,7 +121,7 @@ def _key(given: str | None, environ: Mapping[str, str]) -> str:
     if key and not is_token(key):
         source = "--api-key" if given is not None else KEY_VARIABLE
         raise UsageError(
-            f"{source} holds characters that no header can.",
+            f"{source} contains characters that no header can.",
             remedy="Make a key of letters and digits.",
         )
     if given is not None and not key:

@@ -63,7 +63,7 @@ async def _paste_key(place: Place, screen: Screen, show: Show) -> bool:
     if not key:
         return False
     if not is_token(key):
-        raise CredentialsError("That is no API key: it holds blanks or unusual characters.")
+        raise CredentialsError("That is no API key: it contains blanks or unusual characters.")
     problem = await _refusal(place.environ, key)
     if isinstance(problem, CredentialsError):
         raise CredentialsError(f"The key was not saved: {problem.message}")

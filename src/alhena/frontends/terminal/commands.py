@@ -33,7 +33,7 @@ KEYS = (
     ("Shift-Tab", "changes the approval mode: default, autoEdit, plan"),
     ("Ctrl-Y", "everything runs without asking (yolo), and back"),
     ("Up, Down, Ctrl-R", "earlier prompts"),
-    ("Tab", "completes a command, or a path behind an @"),
+    ("Tab", "completes a command, or a path after an @"),
     ("Ctrl-X Ctrl-E", "the input in your editor"),
     ("Ctrl-L, Ctrl-Z", "clears the screen; suspends"),
     ("@path", "sends the file's content with the prompt"),
@@ -311,7 +311,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(name="help", aliases=("?",), summary="these commands and the keys", carry=_help),
     Command(
         name="commands",
-        summary="your own commands (`reload`: find them anew)",
+        summary="your own commands (`reload`: find them again)",
         carry=_commands,
     ),
     Command(

@@ -48,7 +48,7 @@ class Entry:
         self.buffer.insert_text(self._folded(text, self._pasted))
 
     def mark_before(self) -> str:
-        """The mark that the cursor stands behind; "" when there is none."""
+        """The mark that the cursor comes after; "" when there is none."""
         before = self.buffer.document.text_before_cursor
         return next((mark for mark in self._pasted if before.endswith(mark)), "")
 

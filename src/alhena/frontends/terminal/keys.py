@@ -217,7 +217,7 @@ def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
             hands.stop()
 
     def escape_then_typed(event: KeyPressEvent) -> None:
-        """Esc and a character right behind it: with nothing to edit, that is not one key."""
+        """Esc and a character right after it: with nothing to edit, that is not one key."""
         hands.stop()
         event.current_buffer.insert_text(event.data)
 

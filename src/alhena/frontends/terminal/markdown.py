@@ -45,7 +45,7 @@ from alhena.frontends.terminal.lines import TAB, wrapped
 InlineRule = Callable[[StateInline, bool], bool]
 
 ADDRESS = "address"
-"""The tag of what stands behind a link: its destination and title."""
+"""The tag of what comes after a link: its destination and title."""
 SLASHES = frozenset("/\\")
 ESCAPABLE = frozenset("*_`[]<>~|#\n")
 """Characters a backslash escapes; before others it is as likely part of a path."""
@@ -97,7 +97,7 @@ def _parser() -> MarkdownIt:
 
 
 def _newline(state: StateInline, silent: bool) -> bool:
-    """A line break that stays one, and the indentation behind it."""
+    """A line break that stays one, and the indentation after it."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -232,7 +232,7 @@ def _behind(text: str, token: Token) -> Iterator[Token]:
 
 
 MIN_BODY = 8
-"""Columns that what is indented needs; where there are fewer it stands at the margin."""
+"""Columns that what is indented needs; where there are fewer it appears at the margin."""
 CELL_COLUMNS = 8
 """Columns that a cell of a table needs; where there are fewer the rows are written as text."""
 CODE_THEME = "ansi_dark"

@@ -61,7 +61,7 @@ def at_margin(piece: str) -> str:
 
 
 class _Fence(msgspec.Struct, frozen=True):
-    """An open fence. `before` is what stands before its mark where it is opened again; `column`
+    """An open fence. `before` is what comes before its mark where it is opened again; `column`
     that of the mark, within `quotes` quotations; `label` what is behind the mark."""
 
     mark: str
@@ -97,7 +97,7 @@ class _Piece:
         return max(self.lines / MAX_LINES, self.characters / MAX_CHARACTERS)
 
     def read(self, line: str) -> bool:
-        """Takes the next line; whether the piece ends behind it."""
+        """Takes the next line; whether the piece ends after it."""
         closed = self._read_fence(line)
         self.listed = self.listed or bool(_MARKER.match(line))
         self.lines += 1

@@ -156,7 +156,7 @@ class Panel:
 
     Somebody may be typing when a question appears, and words are no answers. No key counts before
     the question was there to be seen (`drawn`) for a moment; a letter or number picks only when it
-    stands alone, or with Enter right behind it; and behind what was no answer no key counts until
+    stands alone, or with Enter right after it; and behind what was no answer no key counts until
     there is a pause. Somebody who writes words ends them with Enter: behind words it picks only
     what an arrow went to. All moments end with a timer, not by the clock: keys that were there
     before it was due come before it.
@@ -296,7 +296,7 @@ class Panel:
         return bool(waiting)
 
     def _named(self, menu: Menu, name: str) -> bool:
-        """Takes a letter or number that may be an answer, and Enter right behind it."""
+        """Takes a letter or number that may be an answer, and Enter right after it."""
         if name == "enter":
             if not self._begun or not self._seen:
                 return False

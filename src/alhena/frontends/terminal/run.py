@@ -151,7 +151,7 @@ async def _with_prompt(arguments: RunArguments) -> int:
 async def _sit(
     arguments: RunArguments, screen: "TerminalScreen", completer: "PromptCompleter"
 ) -> int:
-    """Draws the screen, and behind it begins the session and carries it on to its end."""
+    """Draws the screen, and after it begins the session and carries it on to its end."""
     drawing = asyncio.create_task(screen.run())
     painted = asyncio.create_task(screen.painted.wait())
     await asyncio.wait({drawing, painted}, return_when=asyncio.FIRST_COMPLETED)

@@ -85,7 +85,7 @@ def answered_code(query: str, attempt: Attempt) -> str:
         said = excerpt(": ".join((refused[0], *fields.get("error_description", [])[:1])), 200)
         raise CredentialsError(f"the service did not sign you in: {said}.", remedy=_REMEDY)
     if len(codes) != 1:
-        raise CredentialsError("what came back holds no code.", remedy=_REMEDY)
+        raise CredentialsError("the response contains no code.", remedy=_REMEDY)
     return codes[0]
 
 

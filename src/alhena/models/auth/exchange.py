@@ -76,7 +76,7 @@ def find_client(environ: Mapping[str, str], settings: OAuthSettings) -> OAuthCli
     for value in (identity, secret):
         if value and not is_token(value):
             raise ConfigError(
-                f"{source} or its secret holds blanks or characters that none has.",
+                f"{source} or its secret contains blanks or characters that none has.",
                 remedy="Copy it again.",
             )
     page = environ.get("ALHENA_OAUTH_REDIRECT_URI", "").strip() or settings.redirect_uri

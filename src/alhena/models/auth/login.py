@@ -110,7 +110,7 @@ class Login:
                 credentials = await (self._by_browser(ways) if ways.browser else self._by_code())
         except TimeoutError as error:
             raise CredentialsError(
-                f"nobody signed in within {ways.limit / 60:g} minutes.",
+                f"no sign-in within {ways.limit / 60:g} minutes.",
                 remedy="Start again: alhena auth login.",
             ) from error
         if not credentials.refresh_token:

@@ -125,10 +125,10 @@ class LoginStore:
             return None
         fields = as_object(_parsed(data))
         if fields is None:
-            raise CredentialsError(f"{CREDENTIALS_FILE} holds no credentials.", remedy=_LOGIN)
+            raise CredentialsError(f"{CREDENTIALS_FILE} contains no credentials.", remedy=_LOGIN)
         found = credentials_of(fields)
         if not found.access_token and not found.refresh_token:
-            raise CredentialsError(f"{CREDENTIALS_FILE} holds no token.", remedy=_LOGIN)
+            raise CredentialsError(f"{CREDENTIALS_FILE} contains no token.", remedy=_LOGIN)
         return found
 
     def save(self, credentials: OAuthCredentials) -> None:

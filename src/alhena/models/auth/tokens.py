@@ -134,7 +134,7 @@ def checked_token(text: str, source: str) -> str:
     value = text.strip()
     if not is_token(value):
         raise CredentialsError(
-            f"{source} holds no access token: it is empty, or has blanks, line breaks or "
+            f"{source} contains no access token: it is empty, or has blanks, line breaks or "
             "characters that no token has.",
             remedy="Get a new token and set it again.",
         )

@@ -84,7 +84,7 @@ class UserLogin:
         found = self._unsaved or self._store.load()
         if found is None:
             raise CredentialsError(
-                "nobody has signed in with a Google account.", remedy="Run: alhena auth login."
+                "not signed in with a Google account.", remedy="Run: alhena auth login."
             )
         return found
 
@@ -107,7 +107,7 @@ class UserLogin:
     async def _refreshed(self, old: OAuthCredentials) -> OAuthCredentials:
         if not old.refresh_token:
             raise CredentialsError(
-                "the login has expired, and holds no refresh token.",
+                "the login has expired, and contains no refresh token.",
                 remedy="Sign in again: alhena auth login.",
             )
         client = require_client(self._client)
@@ -211,6 +211,6 @@ def signed_in(
             quota_project=found.quota_project,
         )
     raise CredentialsError(
-        "nobody has signed in with a Google account.",
+        "not signed in with a Google account.",
         remedy=f"Run: alhena auth login. Or set {_GIVEN}.",
     )

@@ -311,7 +311,7 @@ class AnthropicApi:
         answer = await self._http.ask(path, foreign_name(model), told, decode_object)
         tokens = answer.get("input_tokens")
         if not isinstance(tokens, int):
-            raise DecodeError("the answer holds no number of tokens.")
+            raise DecodeError("the answer contains no number of tokens.")
         return tokens
 
     async def embed(

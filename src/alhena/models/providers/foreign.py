@@ -38,7 +38,7 @@ def foreign_key(environ: Mapping[str, str], variable: str, endpoint: Endpoint, p
     key = environ.get(variable, "").strip()
     if key and not is_token(key):
         raise CredentialsError(
-            f"{variable} holds blanks, line breaks or characters that no key has.",
+            f"{variable} contains blanks, line breaks or characters that no key has.",
             remedy=f"Copy the key again ({page}).",
         )
     if not key and not is_loopback(endpoint.host):

@@ -122,7 +122,7 @@ class OpenAiCompatible:
             found.sort(key=lambda item: int(item.get("index", 0)))
             vectors = [msgspec.convert(item.get("embedding"), tuple[float, ...]) for item in found]
         except (msgspec.ValidationError, TypeError, ValueError) as error:
-            raise DecodeError(f"the answer holds no vectors: {error}.") from error
+            raise DecodeError(f"the answer contains no vectors: {error}.") from error
         if len(vectors) != len(texts):
             raise DecodeError(f"the answer holds {len(vectors)} vectors for {len(texts)} texts.")
         return EmbedContentResponse(embeddings=tuple(Embedding(values=one) for one in vectors))
@@ -161,7 +161,7 @@ def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
         value = environ.get(variable, "").strip()
         if not is_header_value(value):
             raise CredentialsError(
-                f"{variable} holds characters that no header can.", remedy="Correct or unset it."
+                f"{variable} contains characters that no header can.", remedy="Correct or unset it."
             )
         if value:
             headers[name] = value

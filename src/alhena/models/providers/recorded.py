@@ -16,12 +16,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.models.status import Asked, api_error
 from alhena.values import Value
 from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
-from alhena.wire.encode import (
-    EncodedContent,
-    encode_count_tokens,
-    encode_embed,
-    encode_request,
-)
+from alhena.wire.encode import EncodedContent, encode_count_tokens, encode_embed, encode_request
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import excerpt
 from alhena.wire.request import GenerateContentRequest
@@ -201,13 +196,12 @@ def _open(path: str) -> BinaryIO:
     """Opens a regular file; a FIFO or device could block or never end."""
     try:
         if not S_ISREG(os.stat(path).st_mode):
-            raise RecordingError(f"{path} holds no recorded responses: it is not a regular file.")
+            raise RecordingError(f"{path} has no recorded responses: it is not a regular file.")
         return open(path, "rb")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no usable path"
         raise RecordingError(
-            f"cannot read the recorded responses in {path!r}: {reason}.",
-            remedy="Check the path.",
+            f"cannot read the recorded responses in {path!r}: {reason}.", remedy="Check the path."
         ) from error
 
 
@@ -293,8 +287,7 @@ class Recorder:
                 raise RecordingError(f"{self._path} took only a part of a line: no space left?")
         except OSError as error:
             raise RecordingError(
-                f"cannot record to {self._path}: {error.strerror}.",
-                remedy="Check the path.",
+                f"cannot record to {self._path}: {error.strerror}.", remedy="Check the path."
             ) from error
 
 
@@ -305,8 +298,7 @@ def _open_recorder(path: str) -> int:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no usable path"
         raise RecordingError(
-            f"cannot record to {path!r}: {reason}.",
-            remedy="Check the path.",
+            f"cannot record to {path!r}: {reason}.", remedy="Check the path."
         ) from error
     if not S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

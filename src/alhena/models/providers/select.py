@@ -195,7 +195,7 @@ def api_key(environ: Mapping[str, str], variables: tuple[str, ...] = _KEY_VARIAB
             continue
         if not is_token(key):
             raise CredentialsError(
-                f"{variable} holds blanks, line breaks or characters that no key has.",
+                f"{variable} contains blanks, line breaks or characters that no key has.",
                 remedy=f"Copy the key again ({KEY_PAGE}).",
             )
         return key

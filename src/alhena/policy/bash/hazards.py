@@ -372,7 +372,7 @@ def _tar_operand(reading: Reading, word: Word) -> str | None:
 
 
 def _database_operand(reading: Reading, word: Word) -> str | None:
-    """sqlite3's first operand is a file, those behind it are commands."""
+    """sqlite3's first operand is a file, those after it are commands."""
     if not reading.beyond:
         return None
     if reading.operands:
@@ -538,7 +538,7 @@ def _git_config(rest: tuple[Word, ...], count: int) -> str | None:
 
 
 def _git(words: tuple[Word, ...], count: int) -> str | None:
-    """Options before the subcommand and behind it mean different things."""
+    """Options before the subcommand and after it mean different things."""
     operands = first_operands(words, global_options("git"), 3)
     start = operands[0] if operands else len(words)
     table = program("git")

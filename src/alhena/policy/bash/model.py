@@ -14,8 +14,8 @@ class WordKind(StrEnum):
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
-    """One word, its quotes removed. Of one that is not LITERAL, `text` is what surely stands at its
-    beginning, before the first character that bash replaces; `source` is the word as written.
+    """One word, its quotes removed. Of one that is not LITERAL, `text` is its certain beginning,
+    before the first character that bash replaces; `source` is the word as written.
     `split` is false when the word surely stays one word (every expansion stands in double quotes).
     """
 

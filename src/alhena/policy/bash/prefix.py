@@ -67,7 +67,7 @@ def unreached(words: tuple[Word, ...], length: int) -> str | None:
 
 
 def _actions_reach(words: tuple[Word, ...], length: int) -> str | None:
-    """The commands of `find -exec` within the prefix; those behind it are hazards."""
+    """The commands of `find -exec` within the prefix; those after it are hazards."""
     for at, word in enumerate(words[:length]):
         if word.text in listed("find_actions"):
             left = length - at - 1
@@ -88,7 +88,7 @@ def _shell_reaches(words: tuple[Word, ...], length: int) -> str | None:
     if found.operand is None or found.operand >= length or found.reads_input or not found.certain:
         return f"{name} runs any command, and the prefix does not name the script or the code"
     if found.code is not None and len(words) != length:
-        return f"{name} -c runs code that may use the words behind it"
+        return f"{name} -c runs code that may use the words after it"
     script = words[found.operand].text
     if found.code is None and (script == "-" or script.startswith(("/dev/", "/proc/"))):
         return f"{name} runs what it reads from {script}"

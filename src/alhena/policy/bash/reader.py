@@ -82,7 +82,7 @@ def _analyse(command: str) -> Analysis:
     if len(data) > MAX_BYTES or len(command) > MAX_BYTES:
         return _refused(f"it is longer than {MAX_BYTES // 1024} KiB")
     if "\0" in command:
-        return _refused("it holds a NUL character")
+        return _refused("it contains a NUL character")
     findings = Findings()
     if not (command.isascii() and command.isprintable()):
         _invisible(command, findings)
@@ -101,7 +101,7 @@ def _refused(reason: str) -> Analysis:
 def _invisible(command: str, findings: Findings) -> None:
     for character in dict.fromkeys(_STYLED.sub("", command)):
         if unseen(character) and character not in "\t\n":
-            findings.doubt("it holds a character that cannot be seen", ascii(character)[1:-1])
+            findings.doubt("it contains a character that cannot be seen", ascii(character)[1:-1])
 
 
 def _source(command: str, data: bytes) -> Source:

@@ -105,7 +105,7 @@ class _Reading:
             elif text == "--" and not self.expression:
                 self._rest()
             elif "leading" in self.table.form and self.operands:
-                self.refusal = f"{text} stands after an operand"
+                self.refusal = f"{text} comes after an operand"
             else:
                 self._options(word)
         if self.refusal is None:

@@ -282,7 +282,7 @@ def _redirected(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
 
 
 def _trailing(walk: Walk, end: int, scope: Scope, stop: int) -> Scope:
-    """The scope inside a compound command with the redirections behind it."""
+    """The scope inside a compound command with the redirections after it."""
     if stop == end:
         return scope
     reading = walk.reading

@@ -173,7 +173,7 @@ def _unescaped(escape: re.Match[str]) -> str | None:
 SIMPLE = re.compile(
     r"(?:([A-Za-z0-9_./:,@%+^=\x80-\xff-]+)|'([^']*)'|\"([^\"\\$`]*)\")(?=[ \t\n;&|()]|\Z)[ \t]*"
 )
-"""A word in one of the three commonest forms, and the blanks behind it."""
+"""A word in one of the three commonest forms, and the blanks after it."""
 
 _RUN = re.compile(r"[^ \t\n;&|()<>'\"\\$`*?\[\]{}~]+")
 _DOUBLE_RUN = re.compile(r'[^"\\$`]+')
@@ -300,7 +300,7 @@ class _Scan:
             self._keep(1)
 
     def _join(self) -> None:
-        """A joined line: what stands on both sides becomes one, `$` and `(` as well."""
+        """A joined line: what appears on both sides becomes one, `$` and `(` as well."""
         text = self.reading.text
         digits = "".join(self.bits).isdigit() and text[self.at + 2 : self.at + 3] in {"<", ">"}
         if digits or text[self.at - 1 : self.at] in {"$", "\\"}:

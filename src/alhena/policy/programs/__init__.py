@@ -43,7 +43,7 @@ class Effect(StrEnum):
     ELSEWHERE = "leads out of the working directory"
     CONNECTS = "connects to another host"
     PLAIN = "may name a file or a program"
-    CODE = "holds commands"
+    CODE = "contains commands"
 
 
 class Style(StrEnum):

@@ -196,7 +196,7 @@ def parse_web_url(text: str) -> WebUrl:
     if len(text) > MAX_LENGTH:
         raise UrlError(f'Malformed URL: "{shown}" is longer than {MAX_LENGTH} characters.')
     if "\\" in text or any(char <= " " or "\x7f" <= char <= "\xa0" for char in text):
-        raise UrlError(f'Malformed URL: "{shown}" holds a space, a backslash or a control.')
+        raise UrlError(f'Malformed URL: "{shown}" contains a space, a backslash or a control.')
     try:
         parts = urlsplit(text)
         port, name = parts.port, parts.hostname or ""
@@ -208,7 +208,7 @@ def parse_web_url(text: str) -> WebUrl:
         )
     if parts.username is not None or parts.password is not None:
         raise UrlError(
-            f'Malformed URL: "{parts.scheme}://…@{_shown(name)}" holds a user name or password, '
+            f'Malformed URL: "{parts.scheme}://…@{_shown(name)}" contains a user name or password, '
             "which are never sent. Use the URL without them."
         )
     if not name or port == 0:

@@ -24,8 +24,8 @@ Ask = Callable[[tuple[Question, ...]], Awaitable[Answers | None]]
 MAX_QUESTIONS = 4
 MIN_OPTIONS, MAX_OPTIONS = 2, 4
 NOBODY_THERE = (
-    "Nobody is there to ask. Decide what is reasonable and say what was assumed, or end with the "
-    "question as the answer."
+    "No person is available to ask. Decide what is reasonable and say what was assumed, or end "
+    "with the question as the answer."
 )
 DISMISSED = "User dismissed ask_user dialog without answering."
 

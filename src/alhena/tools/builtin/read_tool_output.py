@@ -84,7 +84,7 @@ class OutputReading(BaseInvocation):
                 f"Nothing at character {self._offset:,}: {path.name} has {total:,} characters."
             )
         else:
-            following = f" Go on with offset={end}." if end < total else " This is its end."
+            following = f" Continue with offset={end}." if end < total else " This is its end."
             heading = f"Characters {start:,} to {end:,} of {total:,} of {path.name}.{following}"
         return ToolResult(
             llm_content=f"{heading}\n{text}" if text else heading,

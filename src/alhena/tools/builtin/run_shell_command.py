@@ -35,7 +35,7 @@ BACKGROUND_CHARACTERS = 200_000
 DELAY_MS = 200
 MAX_DELAY_MS = 60_000
 
-_NO_CHARACTER = "Command holds a character that no command line can have (NUL, lone surrogate)."
+_NO_CHARACTER = "Command contains a character that no command line can have (NUL, lone surrogate)."
 
 
 class ShellLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class RunShellCommand(DeclarativeTool):
             return ToolFailure.of_params(_NO_CHARACTER)
         if params.get("is_background") and self.groups is None:
             return ToolFailure.of_params(
-                "is_background needs a session; here nothing may go on after the call."
+                "is_background needs a session; here nothing may run after the call."
             )
         directory = params.get("directory")
         return path_problem(self.workspace, directory, "directory") if directory else None

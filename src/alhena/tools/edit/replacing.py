@@ -189,14 +189,14 @@ class TextEdit(EditInvocation):
         elif match.overlapping:
             remedy = f"They overlap, at {where}: give more of the surrounding lines."
         elif expected is not None and match.count < expected:
-            stand = "It stands" if match.count == 1 else "They stand"
+            appear = "It appears" if match.count == 1 else "They appear"
             remedy = (
-                f"{stand} at {where}. Set expected_replacements to {match.count} if that is all, "
+                f"{appear} at {where}. Set expected_replacements to {match.count} if that is all, "
                 "or give an old_string that occurs as often as expected."
             )
         else:
             remedy = (
-                f"They stand at {where}. Give more of the surrounding lines to mean one place, or, "
+                f"They appear at {where}. Give more of the surrounding lines for one place, or, "
                 "if all of them are meant, set expected_replacements to their number or "
                 "allow_multiple to true."
             )

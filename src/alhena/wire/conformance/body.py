@@ -246,7 +246,7 @@ class Reader:
                 self._findings.add("F8", path, f"the number {item} has no form in JSON.")
                 return
             if isinstance(item, str) and not _is_unicode(item):
-                self._findings.add("F8", path, "a string holds half of a surrogate pair.")
+                self._findings.add("F8", path, "a string contains half of a surrogate pair.")
                 return
             if (fields := as_object(item)) is not None:
                 waiting.extend(fields)

@@ -165,7 +165,7 @@ def _take_stand_ins(parts: list[Part], index: int, note: Note) -> None:
             continue
         if not first and part.thought_signature in SIGNATURE_STAND_INS:
             parts[position] = replace(part, thought_signature=None)
-            note("S4", index, "a stand-in for a signature was removed behind the first call.")
+            note("S4", index, "a stand-in for a signature was removed after the first call.")
         first = False
 
 

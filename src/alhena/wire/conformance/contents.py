@@ -140,7 +140,7 @@ def _check_answers(turn: Turn, content: Content, findings: Findings) -> None:
     if len(content.parts) == len(turn.responses):
         return
     if turn.responses[-1][0] >= len(turn.responses):
-        findings.add("F7", turn.path, "a function response stands behind a part of another kind.")
+        findings.add("F7", turn.path, "a function response comes after a part of another kind.")
     for position, part in enumerate(content.parts):
         if part.function_response is None and part.inline_data is not None:
             _check_medium(part.inline_data, f"{turn.path}.parts[{position}]", findings)
@@ -175,9 +175,9 @@ def _check_fields(
         name for name, value in zip(DATA_FIELDS, astuple(part), strict=False) if value is not None
     ]
     if not names:
-        findings.add("C3", path, "the part holds no data.")
+        findings.add("C3", path, "the part contains no data.")
     elif len(names) > 1:
-        findings.add("C3", path, f"the part holds several data fields: {', '.join(names)}.")
+        findings.add("C3", path, f"the part contains several data fields: {', '.join(names)}.")
     elif part.text == "" and not part.thought_signature:
         findings.add("C3", path, "the part is an empty text without a signature.")
     signature = part.thought_signature
@@ -186,7 +186,7 @@ def _check_fields(
     if turn.foreign is None:
         turn.foreign = position, _SIGNATURE
     if turn.role == USER:
-        message = "a thought signature stands on a part of the user's."
+        message = "a thought signature appears on a part of the user's."
         findings.add("S2", f"{path}{_SIGNATURE}", message)
     if forms and not is_signature(signature):
         message = "the thought signature is no standard base64."
@@ -245,7 +245,7 @@ def _check_response(
             findings.add(
                 "C3",
                 f"{path}.parts[{index}]",
-                "a part of a response holds either inlineData or fileData.",
+                "a part of a response contains either inlineData or fileData.",
             )
         elif media.inline_data is not None:
             _check_medium(media.inline_data, f"{path}.parts[{index}]", findings)
@@ -271,5 +271,5 @@ def _check_ids(
     for position, item in items:
         if item.id and item.id in seen:
             path = f"{turn.path}.parts[{position}].{kind}.id"
-            findings.add("F5", path, f'the id "{item.id}" stands twice in this content.')
+            findings.add("F5", path, f'the id "{item.id}" appears twice in this content.')
         seen.add(item.id or "")

@@ -26,9 +26,9 @@ def check_system(system: Content, findings: Findings) -> None:
     for index, part in enumerate(system.parts):
         path = f"systemInstruction.parts[{index}]"
         if any(getattr(part, name) is not None for name in DATA_FIELDS if name != "text"):
-            findings.add("C8", path, "a system instruction holds text only.")
+            findings.add("C8", path, "a system instruction contains only text.")
         elif not part.text:
-            findings.add("C8", path, "this part of the system instruction holds no text.")
+            findings.add("C8", path, "this part of the system instruction contains no text.")
 
 
 def check_tools(tools: Sequence[Tool], findings: Findings) -> None:
@@ -103,7 +103,7 @@ def _check_declaration(declaration: FunctionDeclaration, path: str, findings: Fi
         message = f'"{name}" is no name for a function.' if name else "the function has no name."
         findings.add("T1", f"{path}.name", message)
     elif len(name) > 63 or ":" in name:
-        message = f'"{name}" is longer than 63 or holds a colon; some services refuse it.'
+        message = f'"{name}" is longer than 63 or contains a colon; some services refuse it.'
         findings.add("T1", f"{path}.name", message, Level.WARNING)
     schemas = (
         ("parameters", declaration.parameters),
@@ -218,10 +218,10 @@ def _check_node(node: dict[str, Any], path: str, findings: Findings, *, root: bo
             message = "some services refuse additionalProperties."
             findings.add("T4", f"{path}.{key}", message, Level.WARNING)
         elif key == "defs" and not root:
-            findings.add("T4", f"{path}.{key}", "defs stands at the root only.")
+            findings.add("T4", f"{path}.{key}", "defs appears at the root only.")
     if "ref" in node:
         for key in node.keys() - _BESIDE_REF:
-            findings.add("T9", f"{path}.{key}", f'"{key}" stands beside a ref.')
+            findings.add("T9", f"{path}.{key}", f'"{key}" is next to a ref.')
         return
     kind = _check_type(node, path, findings)
     _check_enum(node, kind, path, findings)
@@ -254,9 +254,9 @@ def _check_enum(node: dict[str, Any], kind: str | None, path: str, findings: Fin
     if values is None or not all(isinstance(value, str) for value in values):
         findings.add("T6", f"{path}.enum", "the values of enum are texts.")
     elif "" in values:
-        findings.add("T6", f"{path}.enum", "an empty text stands in enum.")
+        findings.add("T6", f"{path}.enum", "enum contains an empty text.")
     if kind not in ("STRING", None):
-        findings.add("T6", f"{path}.enum", f"enum stands on a node of type {kind}.")
+        findings.add("T6", f"{path}.enum", f"enum appears on a node of type {kind}.")
 
 
 def _check_members(node: dict[str, Any], kind: str | None, path: str, findings: Findings) -> None:
@@ -265,7 +265,7 @@ def _check_members(node: dict[str, Any], kind: str | None, path: str, findings: 
         findings.add("T7", f"{path}.properties", "properties is an object.")
     for key in ("properties", "required"):
         if node.get(key) and kind not in ("OBJECT", None):
-            findings.add("T7", f"{path}.{key}", f"{key} stands on a node of type {kind}.")
+            findings.add("T7", f"{path}.{key}", f"{key} appears on a node of type {kind}.")
     if kind == "OBJECT" and properties == {}:
         message = "some services refuse an OBJECT without any properties."
         findings.add("T7", f"{path}.properties", message, Level.WARNING)

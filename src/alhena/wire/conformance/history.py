@@ -138,14 +138,14 @@ def _report_stray(turn: Turn, before: Turn | None, findings: Findings) -> None:
     elif before.responses:
         message = "two contents with function responses follow each other."
     else:
-        message = "the content before this function response holds no function call."
+        message = "the content before this function response contains no function call."
     findings.add("F2", turn.path, message)
 
 
 def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None:
     """Checks a content with calls and the contents of responses after it."""
     if turn.role == USER:
-        findings.add("F1", turn.path, "a function call stands in a content of the user.")
+        findings.add("F1", turn.path, "a content of the user contains a function call.")
     wanted = len(turn.calls)
     given = len(answers[0].responses) if answers else 0
     total = sum(len(answer.responses) for answer in answers)
@@ -159,7 +159,7 @@ def _check_step(turn: Turn, answers: Sequence[Turn], findings: Findings) -> None
         findings.add("F1", turn.path, message)
     for answer in answers[:count]:
         if answer.role == MODEL:
-            findings.add("F2", answer.path, "a function response stands in the model's content.")
+            findings.add("F2", answer.path, "a content of the model contains a function response.")
     responses = [
         (answer, position, response)
         for answer in answers[:count]
@@ -297,12 +297,12 @@ def split_point(contents: Sequence[Entry], at: int, *, steps: bool = False) -> i
 
 
 def has_calls(entry: Content | EncodedContent) -> bool:
-    """True when a content holds a function call."""
+    """True when a content contains a function call."""
     return any(part.function_call is not None for part in _content(entry).parts)
 
 
 def has_responses(entry: Content | EncodedContent) -> bool:
-    """True when a content holds a function response."""
+    """True when a content contains a function response."""
     return any(part.function_response is not None for part in _content(entry).parts)
 
 

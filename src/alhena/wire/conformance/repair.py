@@ -161,7 +161,7 @@ def _with_ends(drafts: Sequence[Draft], repairs: Repairs, *, open_end: bool) -> 
     for draft in drafts:
         yield draft.content
     if drafts and drafts[-1].content.role == MODEL and not open_end:
-        repairs.note("C5", drafts[-1].index, "a request to continue was put behind it.")
+        repairs.note("C5", drafts[-1].index, "a request to continue was put after it.")
         yield text_content(USER, GO_ON)
 
 

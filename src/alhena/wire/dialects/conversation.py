@@ -209,10 +209,10 @@ class Conversation:
         """All contents. The last one must be the user's."""
         self._require_answered(path)
         if not self._turns:
-            raise DialectError("holds no message with content.", path)
+            raise DialectError("contains no message with content.", path)
         if self._turns[-1].role == MODEL:
             raise DialectError(
-                "ends with a message of the assistant, which Gemini cannot go on with.",
+                "ends with a message of the assistant, which Gemini cannot continue with.",
                 path,
                 remedy="End with a message of the user.",
             )

@@ -91,7 +91,7 @@ def read_request(body: object, model: str, *, stream: bool = False) -> DialectRe
         raise DialectError("the body is nested too deeply.") from error
     except UnicodeEncodeError as error:
         raise DialectError(
-            "a string in it holds half of a character (a lone surrogate)."
+            "a string in it contains half of a character (a lone surrogate)."
         ) from error
     _refuse_lost(plain, msgspec.to_builtins(contents) | msgspec.to_builtins(config), "")
     opened = tuple(_with_signatures(content, unsealed) for content in contents.contents)

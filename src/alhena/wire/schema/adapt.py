@@ -46,7 +46,7 @@ def adapted(
     for name in ("parameters", "response", "response_json_schema"):
         if not has_json_form(getattr(declaration, name)):
             raise SchemaError(
-                f"its {name} holds a number that JSON lacks: NaN, or an infinite one."
+                f"its {name} contains a number that JSON lacks: NaN, or an infinite one."
             )
     given = declaration.parameters_json_schema
     if given is None:

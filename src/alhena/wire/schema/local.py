@@ -136,7 +136,7 @@ class _Localizer:
             return self._cut(beside, f"{name} is not described here")
         fields = as_object(meant)
         if name in within:
-            reason = f"{name} again, in itself; not described anew"
+            reason = f"{name} again, in itself; not described again"
             return self._cut((fields or {}) | beside, reason)
         within = (*within, name)
         if fields is None or not beside:

@@ -149,7 +149,7 @@ def _one_of(said: dict[str, list[str]], key: str, choices: tuple[str, ...]) -> A
     if value is not None and value not in choices:
         raise UsageError(
             f"--{key} is one of {', '.join(choices)}.",
-            remedy="Options of the server's own stand behind --.",
+            remedy="Options of the server's own stand after --.",
         )
     return value
 

@@ -105,7 +105,7 @@ def _add_user(conversation: Conversation, blocks: list[Fields], path: str) -> No
             prompt += _user_part(block)
             continue
         if prompt:
-            raise DialectError("a tool_result stands behind other content.", block.path)
+            raise DialectError("a tool_result comes after other content.", block.path)
         response, media = to_response(_pieces(block), failed=block.flag("is_error"))
         conversation.result(block.required_text("tool_use_id"), response, media, block.path)
     conversation.user(prompt, path)

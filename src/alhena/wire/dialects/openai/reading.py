@@ -248,7 +248,7 @@ def _texts(message: Fields) -> list[Part]:
     for part in _content(message):
         kind = part.required_text("type")
         if kind != "text":
-            raise unknown(part, "type", kind, "this message holds text only")
+            raise unknown(part, "type", kind, "this message contains only text")
         parts += _text(part)
     return parts
 

@@ -353,7 +353,7 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
     fields = Fields(body)
     choices = fields.objects("choices")
     if not choices:
-        raise fields.fail("choices", "holds no answer.")
+        raise fields.fail("choices", "contains no answer.")
     message = choices[0].object("message")
     if message is None:
         raise choices[0].fail("message", "is missing.")
