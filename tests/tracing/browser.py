@@ -43,11 +43,19 @@ class Browser:
         self._events: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
+        try:
+            self._attach()
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        return self
+
+    def _attach(self) -> None:
         target = self.send("Target.createTarget", url="about:blank")
         self._session = self.send("Target.attachToTarget", flatten=True, **target)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._session = ""
@@ -79,11 +87,12 @@ class Browser:
         return json.loads(line)
 
     def open(self, page: Path, fragment: str = "") -> None:
-        """Loads a page and waits for it."""
+        """Loads a page and waits until it is drawn."""
         self._events.clear()
         self.send("Page.navigate", url=f"{page.as_uri()}{fragment}")
         while not any(each["method"] == "Page.loadEventFired" for each in self._events):
             self._events.append(self._next())
+        self.drawn()
 
     def run(self, script: str) -> Any:
         """The value of an expression."""

@@ -134,7 +134,7 @@ def test_an_export_opens_with_the_conversation(project: Path, browser: Browser):
     place(recorded(), project)
     assert alhena("sessions", "export", "s", "--output", "c.html").code == 0
     browser.open(project / "c.html")
-    said = browser.run("byId('conversation').innerText")
+    said = browser.run("byId('conversation').textContent")
     places = [
         said.index(each)
         for each in (
@@ -147,7 +147,8 @@ def test_an_export_opens_with_the_conversation(project: Path, browser: Browser):
     assert places == sorted(places)
     browser.run("document.querySelector('summary').focus()")
     browser.press("Enter")
-    assert "reading.toml" in browser.run("byId('conversation').innerText")
+    assert browser.run("document.querySelector('summary').parentElement.open")
+    assert "reading.toml" in browser.run("document.querySelector('details').textContent")
     browser.click("#show-timeline")
     assert any("read_file" in each for each in labels(browser))
     assert browser.problems == []

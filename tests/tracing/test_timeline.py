@@ -57,6 +57,10 @@ class Tape:
         self._path.write_bytes(b"".join(self._lines))
         return read_timeline(self._path, Prices({}))
 
+    @property
+    def size(self) -> int:
+        return self._path.stat().st_size
+
     def _clock(self) -> str:
         return timestamp(1_000_000 * self._now)
 
@@ -198,6 +202,16 @@ def test_a_page_is_small_whatever_the_calls_bring(
     steps = [each for each in data_of(page)["steps"] if each["kind"] == "tool"]
     assert len(steps) == calls
     assert ("more characters]" in steps[-1]["result"]) == (result != "")
+
+
+def test_a_long_conversation_without_calls_is_hardly_cut(tape: Tape):
+    for turn in range(300):
+        text = f"{turn} " + "words " * 200
+        tape.at(turn, UserMessageEvent(prompt_id="p", text=text))
+    timeline, size = tape.read(), tape.size
+    page = as_page(timeline, Redaction({}), journal_size=size)
+    assert len(page) < size + 60_000
+    assert all(len(step["text"]) > 600 for step in data_of(page)["steps"])
 
 
 def test_short_texts_are_whole_where_long_ones_are_cut():

@@ -19,6 +19,7 @@ MARK = b'<meta name="generator" content="alhena trace">'
 _FILES = Path(__file__).parent
 _ROOM = 190_000
 _ROOM_OF_CALL = 1_000
+_ROOM_OF_STEP = 2_000
 _SHARE_OF_JOURNAL = 0.7
 _LEAST = 100
 """Characters that are kept of each text, whatever the size of the page."""
@@ -36,14 +37,14 @@ def as_page(
     journal_size: int | None = None,
 ) -> bytes:
     """The page, without secrets. With `journal_size`, long texts are cut so that the page is small:
-    200 kB and at most 1 kB for each call. Without it, they are whole."""
+    200 kB and 1 kB for each call, more for long conversations. Without it, they are whole."""
     talk, earlier = _items(timeline)
     limit = None
     if journal_size is not None:
         texts = [*_texts(timeline.steps), *_own_texts(talk), *_own_texts(earlier)]
         skeleton = sum(map(_skeleton, timeline.steps)) + 8 * len(talk)
-        room = _ROOM + min(_ROOM_OF_CALL * timeline.totals.calls, _SHARE_OF_JOURNAL * journal_size)
-        limit = fitting(map(size_in_page, texts), round(room) - skeleton)
+        room = _room(len(timeline.steps), timeline.totals.calls, journal_size)
+        limit = fitting(map(size_in_page, texts), room - skeleton)
     redactor = Redactor(redaction, limit)
     words: dict[str, int] = {}
     steps = [redactor.step(step) for step in timeline.steps]
@@ -66,6 +67,13 @@ def as_page(
         "earlier": [_clean(item, redactor) for item in earlier],
     }
     return _filled(title, data)
+
+
+def _room(steps: int, calls: int, journal_size: int) -> int:
+    """Bytes for the data of a page. Of a session with calls the calls decide, each with a prompt
+    and two answers at most; steps beyond that are conversation."""
+    wanted = _ROOM_OF_CALL * calls + _ROOM_OF_STEP * max(0, steps - 4 * calls)
+    return _ROOM + min(wanted, round(_SHARE_OF_JOURNAL * journal_size))
 
 
 def fitting(sizes: Iterable[int], room: int) -> int:
