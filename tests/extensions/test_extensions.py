@@ -12,6 +12,7 @@ import pytest
 
 from alhena.config.effective_settings import open_place
 from alhena.config.extensions import is_enabled, load_extensions
+from tests.support.patience import PATIENCE_S
 
 HOOKS = {
     "hooks": {
@@ -197,6 +198,23 @@ def test_an_interrupted_update_leaves_the_old_one_and_blocks_nothing(home: Path)
     assert "- demo" in alhena(home, "-l").stdout
     assert alhena(home, "extensions", "update", "demo", "--consent").returncode == 0
     assert not (place.parent / ".installing-x").exists()
+
+
+@pytest.mark.requirement("EXT-02")
+def test_a_kill_at_any_step_leaves_the_old_one_or_the_new_one_whole_and_blocks_nothing(
+    home: Path,
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.extensions.killing", "40"],
+        cwd=home,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert set(json.loads(ran.stdout)["left"]) == {"none", "1.0.0", "2.0.0"}
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,11 @@ class Installation(Value, frozen=True, kw_only=True, rename="camel"):
 
 class Pin(Value, frozen=True, kw_only=True):
     """The accepted state of an installed extension: digests of its files' sizes and times, and of
-    their content."""
+    their content; `next` is that of the content that is about to take their place."""
 
     files: str
     content: str
+    next: str = ""
 
 
 class Extension(Value, frozen=True, kw_only=True):
@@ -290,7 +291,7 @@ def pinned(folder: Path) -> Pin:
 
 def is_as_pinned(folder: Path, pin: Pin) -> bool:
     """True when no file has other content than the accepted."""
-    return _files_digest(folder) == pin.files or _content_digest(folder) == pin.content
+    return _files_digest(folder) == pin.files or _content_digest(folder) in (pin.content, pin.next)
 
 
 class _Loader:

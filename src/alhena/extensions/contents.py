@@ -63,7 +63,7 @@ class Contents:
         yield from self._commands()
         yield from self._policies()
         for theme in manifest.themes:
-            yield f"  theme: {theme.get('name', '')}"
+            yield f"  theme, not used (the colours are your terminal's): {theme.get('name', '')}"
         for setting in manifest.settings:
             secret = ", a secret" if setting.sensitive else ""
             yield f"  asks for: {setting.name} ({setting.env_var}{secret}) {setting.description}"

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from alhena.config.extensions import (
     ENABLEMENT,
@@ -18,6 +19,7 @@ from alhena.config.extensions import (
     SECRETS,
     Extension,
     Installation,
+    Pin,
     extensions_path,
     is_enabled,
     pinned,
@@ -42,7 +44,8 @@ def staging(folder: Path) -> Generator[Path]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with exclusive(folder / ".installing.lock", patience_s=_PATIENCE_S):
         for name in os.listdir(folder):
-            if name.startswith(STAGED) and (folder / name).is_dir():
+            replaced = name.startswith(REPLACED) and (folder / name[len(REPLACED) :]).exists()
+            if replaced or (name.startswith(STAGED) and (folder / name).is_dir()):
                 shutil.rmtree(folder / name, ignore_errors=True)
         with TemporaryDirectory(prefix=STAGED, dir=folder, ignore_cleanup_errors=True) as staged:
             yield Path(staged) / "content"
@@ -57,6 +60,8 @@ def put(content: Path, name: str, installation: Installation, environ: Mapping[s
         (content / METADATA).write_bytes(_metadata(installation))
         if os.path.isfile(target / ".env"):
             shutil.copy2(target / ".env", content / ".env")
+        if installation.type != "link":
+            _expect(name, content, environ)
         if os.path.lexists(target):
             shutil.rmtree(old, ignore_errors=True)
             target.rename(old)
@@ -74,6 +79,15 @@ def put(content: Path, name: str, installation: Installation, environ: Mapping[s
         accept(name, environ)
 
 
+def _expect(name: str, content: Path, environ: Mapping[str, str]) -> None:
+    """Accepts new content beside the old, so that a kill leaves one of them in use."""
+    old = read_pins(environ).get(name)
+    if old is None and os.path.lexists(extensions_path(environ) / name):
+        return  # without a state, as the reference installs them, any content is used
+    state = replace(old or Pin(files="", content=""), next=pinned(content).content)
+    _change(pins_path(environ), lambda found: found | {name: msgspec.to_builtins(state)})
+
+
 def accept(name: str, environ: Mapping[str, str]) -> None:
     """Accepts the files of an installed extension as they are now. Raises ConfigError."""
     state = msgspec.to_builtins(pinned(extensions_path(environ) / name))
@@ -84,8 +98,10 @@ def accept(name: str, environ: Mapping[str, str]) -> None:
 def remove(extension: Extension, environ: Mapping[str, str]) -> None:
     """Removes an installed extension, its values and what was said of it; of a linked one the files
     stay. Raises InputError, ConfigError."""
+    doomed = extension.home.with_name(f"{STAGED}{extension.name}")
     try:
-        shutil.rmtree(extension.home)
+        extension.home.rename(doomed)
+        shutil.rmtree(doomed)
     except OSError as error:
         raise InputError(f"cannot remove {extension.home}: {error.strerror or error}.") from error
     base = extensions_path(environ)

@@ -61,6 +61,11 @@ class Skills:
                     self._problem(other.path, f"is not used: {skill.path} has the same name")
                 self.all[skill.name] = skill
 
+    def turn(self, name: str, *, enabled: bool) -> None:
+        """Enables or disables a skill until these are closed."""
+        one = {name.lower()}
+        self.disabled = self.disabled - one if enabled else self.disabled | one
+
     @property
     def active(self) -> dict[str, Skill]:
         """The skills that are not disabled, by name."""

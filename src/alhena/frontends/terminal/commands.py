@@ -262,13 +262,14 @@ async def _mcp(context: CommandContext, rest: str) -> list[Line]:
 
 
 async def _skills(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.frontends.terminal.session_commands import change_skills
+
     skills = context.workbench.skills
-    if rest.strip() not in ("", "list", "reload"):
-        return [line("It is /skills list or /skills reload.", "error")]
     if skills is None:
         return [line("There are no skills.")]
-    if rest.strip() == "reload":
-        skills.reload()
+    lines = change_skills(context.workbench, skills, rest.split() or ["list"])
+    if lines:
+        return lines
     active = skills.active
     lines = [line(counted(len(active), "skill"), "bold")]
     for name, skill in skills.all.items():
@@ -334,7 +335,11 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(name="agents", summary="agents that get tasks", carry=_agents),
     Command(name="extensions", summary="extensions of this session", carry=_extensions),
-    Command(name="skills", summary="skills of this session (`reload`)", carry=_skills),
+    Command(
+        name="skills",
+        summary="skills of this session (`reload`; `enable`, `disable` NAME)",
+        carry=_skills,
+    ),
     Command(
         name="memory",
         summary="what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",

@@ -1,4 +1,4 @@
-"""/chat, /mcp, /restore and /undo."""
+"""/chat, /mcp, /restore, /skills and /undo."""
 
 import asyncio
 import os
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.config.effective_settings import Place
     from alhena.mcp.servers import ServerReport
+    from alhena.skills.files import Skills
 
 USAGE = (
     "It is /chat list, /chat save NAME [--replace], /chat resume NAME, /chat delete NAME or "
@@ -364,3 +365,33 @@ def _told(restored: "Restored") -> list[Line]:
         line(escaped(text), "warning" if alarming else "")
         for alarming, text in restored_words(restored)
     ]
+
+
+def change_skills(bench: Workbench, skills: "Skills", words: list[str]) -> list[Line]:
+    """Carries out `/skills WORDS`; nothing where the list is wanted. Raises ConfigError."""
+    match words:
+        case ["list"]:
+            return []
+        case ["reload"]:
+            skills.reload()
+            lines: list[Line] = []
+        case [("enable" | "disable") as what, name] if name in skills.all:
+            from alhena.config.home import user_settings_path
+            from alhena.frontends.cli.skills import set_disabled
+
+            set_disabled(name, user_settings_path(os.environ), disabled=what == "disable")
+            skills.turn(name, enabled=what == "enable")
+            lines = [line(f"{one_line(name)} is {what}d, for later sessions too.")]
+        case [("enable" | "disable"), name]:
+            return [line(f"There is no skill {one_line(name)}. /skills lists them.", "error")]
+        case _:
+            told = (
+                "It is /skills list, /skills reload, /skills enable NAME or /skills disable NAME."
+            )
+            return [line(told, "error")]
+    if skills.active and "activate_skill" not in bench.registry.names:
+        from alhena.skills.tool import ActivateSkill
+
+        bench.registry.register(ActivateSkill(skills, bench.workspace))
+    bench.sources.changed()
+    return lines
