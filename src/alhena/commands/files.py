@@ -164,7 +164,7 @@ def _read(file: CommandFile) -> CustomCommand:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _broken(file, f"no valid TOML: {error}") from error
     except AlhenaError as error:
-        raise _broken(file, str(error)) from error
+        raise _broken(file, error.message) from error
 
 
 def _parsed(document: dict[str, object]) -> CustomCommand:

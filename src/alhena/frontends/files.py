@@ -35,6 +35,25 @@ def change_json(
     change_file(file, rewritten, failure)
 
 
+def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
+    """Writes `skills.disabled` of a settings file with the skill in it, or not; the rest of the
+    file stays as it is. Raises ConfigError."""
+    from alhena.config.jsonc import with_value
+    from alhena.config.settings import load_settings
+    from alhena.skills.files import plain_name
+
+    before = load_settings(file).skills.disabled
+    names = [each for each in before if plain_name(each).lower() != name.lower()]
+    names += [name] if disabled else []
+    if names != list(before):
+        change_json(
+            file,
+            lambda text: with_value(text, ("skills", "disabled"), names),
+            "the settings were not changed",
+            remedy='Write "skills": {"disabled": [...]} there yourself.',
+        )
+
+
 def form_of(path: str | Path | None) -> str:
     """The form that the name of a file asks for; Markdown where it asks for none."""
     suffix = "" if path is None else Path(path).suffix.lower()

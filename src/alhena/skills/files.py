@@ -120,7 +120,7 @@ def _parsed(path: Path, source: str) -> tuple[dict[str, str], str]:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"not valid UTF-8 (at line {line})") from error
     except AlhenaError as error:
-        raise InputError(str(error)) from error
+        raise InputError(error.message) from error
     found = _HEAD.match(text)
     if found is None:
         raise InputError("it does not begin with front matter between two lines of ---")

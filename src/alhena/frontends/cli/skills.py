@@ -11,12 +11,11 @@ from alhena.config.home import (
     user_settings_path,
     workspace_settings_path,
 )
-from alhena.config.settings import load_settings
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import agrees, write_json, write_stdout
-from alhena.skills.files import Skills, plain_name
+from alhena.skills.files import Skills
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
@@ -71,6 +70,8 @@ def run(argv: list[str]) -> int:
         raise UsageError(f"there is no skill {options.name!r}.", remedy=f"There are: {known}.")
     user = options.scope == "user"
     file = user_settings_path(os.environ) if user else workspace_settings_path(place.cwd)
+    from alhena.frontends.files import set_disabled
+
     set_disabled(options.name, file, disabled=disabled)
     write_stdout(f"{one_line(options.name)} is {options.command}d.\n")
     return 0
@@ -185,21 +186,3 @@ def _remove(name: str, folder: Path) -> None:
 
         rmtree(skill.path.parent)
     write_stdout(f"{one_line(name)} is removed.\n")
-
-
-def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
-    """Writes `skills.disabled` with the skill in it, or not; the rest of the file stays as it is.
-    Raises ConfigError."""
-    from alhena.config.jsonc import with_value
-    from alhena.frontends.files import change_json
-
-    before = load_settings(file).skills.disabled
-    names = [each for each in before if plain_name(each).lower() != name.lower()]
-    names += [name] if disabled else []
-    if names != list(before):
-        change_json(
-            file,
-            lambda text: with_value(text, ("skills", "disabled"), names),
-            "the settings were not changed",
-            remedy='Write "skills": {"disabled": [...]} there yourself.',
-        )

@@ -377,7 +377,7 @@ def change_skills(bench: Workbench, skills: "Skills", words: list[str]) -> list[
             lines: list[Line] = []
         case [("enable" | "disable") as what, name] if name in skills.all:
             from alhena.config.home import user_settings_path
-            from alhena.frontends.cli.skills import set_disabled
+            from alhena.frontends.files import set_disabled
 
             set_disabled(name, user_settings_path(os.environ), disabled=what == "disable")
             skills.turn(name, enabled=what == "enable")
