@@ -1,14 +1,15 @@
 """The configuration of a run, and the protocol of engines that run its tasks."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
-from alhena.batch.queue import Ended
+from alhena.batch.queue import Claim, Ended
 from alhena.batch.tasks import TaskLimits
 from alhena.values import Value
+from alhena.wire.response import UsageMetadata
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -24,11 +25,13 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The flags of a run, kept with it. `cwd` is the directory of tasks that name none; `lease` is
-    in seconds. The rest is as `alhena` takes it for one run."""
+    in seconds; `address` is that of a Ray cluster. The rest is as `alhena` takes it for one run."""
 
     out: str
     cwd: str
     form: Literal["full", "swebench"] = "full"
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
     workers: int = 0
     lease: float = 30.0
     worktree: bool = False
@@ -44,6 +47,51 @@ class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     fake_responses: str | None = None
 
 
+class TaskQueue(Protocol):
+    """The tasks that a worker takes, and gives back with a result or without one."""
+
+    directory: Path
+
+    def is_over(self) -> bool:
+        """True when there is none left to wait for."""
+        ...
+
+    def claim(
+        self, holder: str, most: int, concurrency: int, lease_s: float, *, idle: bool = True
+    ) -> list[Claim]:
+        """Claims up to `most`."""
+        ...
+
+    def finish(self, token: int, status: str, kind: str | None, result: bytes, /) -> bool:
+        """Writes a result; False if the token no longer holds the task."""
+        ...
+
+    def release(self, token: int) -> None:
+        """Gives a task back unfinished."""
+        ...
+
+    def renew(self, tokens: Sequence[int], lease_s: float, /) -> tuple[set[int], float] | None:
+        """Renews leases; returns the tokens that still hold their tasks and the time from which
+        their leases count, None while that is not known."""
+        ...
+
+
+class Admission(Protocol):
+    """Admits requests of tasks within the limits they share."""
+
+    async def admit(self, model: str, tokens: int) -> int:
+        """Returns when a request of about so many tokens may start; its number."""
+        ...
+
+    def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None, /) -> None:
+        """A request of the task claimed by `token` took this; None: it was refused."""
+        ...
+
+    def delay(self, model: str, seconds: float) -> None:
+        """The service wants no request to the model for so long."""
+        ...
+
+
 class Engine(Protocol):
     """Runs the tasks of one run directory. Methods raise AlhenaError."""
 
@@ -57,7 +105,7 @@ class Engine(Protocol):
         """As `submit`, for a run that was started before: takes back what died with its workers."""
         ...
 
-    def events(self, after: int = 0) -> AsyncIterator[tuple[Ended, ...]]:
+    def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...]]:
         """Results behind the one of this number as they come, an empty tuple now and then;
         ends when nothing runs any more."""
         ...

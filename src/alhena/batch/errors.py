@@ -20,6 +20,12 @@ class QueueError(AlhenaError):
     kind = "queue"
 
 
+class ClusterLostError(AlhenaError):
+    """The cluster of a run does not answer any more."""
+
+    kind = "cluster_lost"
+
+
 class SharedLimitError(LimitError):
     """A limit shared by all tasks of a run is reached."""
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from alhena.agent.limits.budget import MeteredGenerator
-from alhena.batch.engine import Shared
+from alhena.batch.engine import Admission, Shared
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.queue import Queue, boot_id
 from alhena.config.settings import LONG_PROMPT
@@ -20,6 +20,11 @@ from alhena.wire.response import UsageMetadata
 WINDOW_S = 60.0
 _SHORTEST_S, _LONGEST_S = 0.02, 5.0
 """Bounds of one wait for room; other workers may make some."""
+
+
+def pause(wait: float) -> float:
+    """Seconds to wait before the next look, where there may be room after `wait`."""
+    return min(max(wait, _SHORTEST_S), _LONGEST_S)
 
 
 class Limiter:
@@ -44,10 +49,10 @@ class Limiter:
         """Returns when a request of about so many tokens may start; its number. Raises
         SharedLimitError."""
         while True:
-            number, wait = self._try(model, tokens)
+            number, wait = self.start(model, tokens)
             if number is not None:
                 return number
-            await self._sleep(min(max(wait, _SHORTEST_S), _LONGEST_S))
+            await self._sleep(pause(wait))
 
     def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None) -> None:
         """A request of the task claimed by `token` took this; None: it was refused."""
@@ -57,10 +62,13 @@ class Limiter:
         cached = min(taken.cached_content_token_count, prompt)
         cost = self._cost(model, Tokens(prompt=prompt, cached=cached, output=output))
         with self._queue.transaction() as db:
+            reserved = "SELECT cost FROM requests WHERE n = ? AND open"
+            found = db.execute(reserved, (number,)).fetchone()
+            if found is None:
+                return  # charged before
             db.execute(
-                "UPDATE facts SET value = value + ? -"
-                " (SELECT cost FROM requests WHERE n = ?) WHERE name = 'spent'",
-                (cost or 0.0, number),
+                "UPDATE facts SET value = value + ? WHERE name = 'spent'",
+                ((cost or 0.0) - found[0],),
             )
             db.execute(
                 "UPDATE requests SET tokens = ?, cost = ?, open = 0 WHERE n = ?",
@@ -111,12 +119,15 @@ class Limiter:
                 remedy="Give it one under model.prices in settings.json.",
             )
 
-    def _try(self, model: str, tokens: int) -> tuple[int | None, float]:
-        """The number of a request that may start now, or None and the seconds until one may."""
+    def start(self, model: str, tokens: int, number: int | None = None) -> tuple[int | None, float]:
+        """The number of a request that may start now, or None and the seconds until one may. A
+        `number` that is given is known again. Raises SharedLimitError."""
         self.require_price(model)
         shared, boot = self._shared, boot_id()
         estimated = self._cost(model, Tokens(prompt=tokens)) or 0.0
         with self._queue.transaction() as db:
+            if db.execute("SELECT 1 FROM requests WHERE n = ?", (number,)).fetchone():
+                return number, 0.0
             reason = self.reached()
             if reason is not None:
                 raise SharedLimitError(reason, remedy="Resume with a higher limit.")
@@ -132,8 +143,8 @@ class Limiter:
             if wait > 0:
                 return None, wait
             made = db.execute(
-                "INSERT INTO requests (at, boot, tokens, cost) VALUES (?, ?, ?, ?)",
-                (now, boot, tokens, estimated),
+                "INSERT INTO requests (n, at, boot, tokens, cost) VALUES (?, ?, ?, ?, ?)",
+                (number, now, boot, tokens, estimated),
             )
             db.execute("UPDATE facts SET value = value + ? WHERE name = 'spent'", (estimated,))
             return made.lastrowid, 0.0
@@ -166,7 +177,7 @@ class GatedGenerator(MeteredGenerator):
     raises when the task is held no more. Raises SharedLimitError, LostLeaseError, too."""
 
     def __init__(
-        self, inner: ContentGenerator, limiter: Limiter, token: int, require: Callable[[], None]
+        self, inner: ContentGenerator, limiter: Admission, token: int, require: Callable[[], None]
     ) -> None:
         super().__init__(inner)
         self._limiter = limiter

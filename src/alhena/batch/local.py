@@ -17,9 +17,9 @@ from alhena.batch.engine import RunConfig
 from alhena.batch.errors import RunDirectoryError
 from alhena.batch.overview import counts, holders, release_dead, usage_of_task
 from alhena.batch.queue import Ended, Queue
-from alhena.batch.results import TaskResult, with_usage
+from alhena.batch.results import lost_task, with_usage
 from alhena.batch.run import held_lock
-from alhena.batch.worker import FATAL, MakeAgent, Worker, task_folder
+from alhena.batch.worker import FATAL, MakeAgent, Worker, task_folder, worker_of
 from alhena.batch.worktree import last_patch, remove_tree
 from alhena.errors import AlhenaError, InputError
 from alhena.system.environment import shield_memory
@@ -36,6 +36,11 @@ class WorkerError(AlhenaError):
     """Worker processes cannot run."""
 
     kind = "worker"
+
+
+def engine_error(exit_code: int, message: str, remedy: str | None) -> WorkerError:
+    """The error of another process, for which no task can run."""
+    return type("WorkerError", (WorkerError,), {"exit_code": exit_code})(message, remedy=remedy)
 
 
 class LocalEngine:
@@ -69,7 +74,7 @@ class LocalEngine:
             return
         holder = self._name()
         self._hold.enter_context(held_lock(self._lock(holder)))
-        self._worker = Worker(self._queue, self._config, holder, self._make)
+        self._worker = worker_of(self._queue, self._config, holder, self._make)
         work = self._worker.work(self._config.shared.concurrency)
         self._inside = asyncio.ensure_future(work)
 
@@ -157,8 +162,7 @@ class LocalEngine:
         self._start_process()
 
     def _raise_fatal(self) -> None:
-        code, message, remedy = msgspec.json.decode(self._queue.fact("fatal") or b'[1, "", null]')
-        raise type("WorkerError", (WorkerError,), {"exit_code": code})(message, remedy=remedy)
+        raise engine_error(*msgspec.json.decode(self._queue.fact("fatal") or b'[1, "", null]'))
 
     def _take_back(self) -> None:
         """Puts tasks of dead workers back; those that have lost too many fail."""
@@ -172,13 +176,7 @@ class LocalEngine:
                 continue  # it is at work, or will find its lease over
             for token, task in lost:
                 folder = task_folder(self.directory, task)
-                failed = TaskResult(
-                    id=task.id,
-                    status="failed",
-                    kind="worker_lost",
-                    error="the worker of the task died in every attempt.",
-                    patch=last_patch(folder, os.environ),
-                )
+                failed = lost_task(task, last_patch(folder, os.environ))
                 whole = with_usage(failed, usage_of_task(self._queue, token), 0)
                 data = msgspec.json.encode(whole)
                 self._queue.finish(token, "failed", "worker_lost", data)

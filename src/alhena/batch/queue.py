@@ -183,8 +183,9 @@ class Queue:
             db.execute("UPDATE facts SET value = ? WHERE name = 'token'", (token,))
         return claims
 
-    def renew(self, tokens: Sequence[int], lease_s: float) -> set[int]:
-        """Renews leases that are not over; returns the tokens that still hold their tasks."""
+    def renew(self, tokens: Sequence[int], lease_s: float) -> tuple[set[int], float]:
+        """Renews leases that are not over; returns the tokens that still hold their tasks, and the
+        time from which their leases count."""
         now = time.monotonic()
         kept: set[int] = set()
         with self.transaction() as db:
@@ -196,7 +197,7 @@ class Queue:
                 )
                 if done.rowcount:
                     kept.add(token)
-        return kept
+        return kept, now
 
     def finish(self, token: int, status: str, kind: str | None, result: bytes) -> bool:
         """Writes a result; False if the token no longer holds the task."""

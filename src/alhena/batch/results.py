@@ -11,6 +11,7 @@ import msgspec
 from alhena.batch.errors import QueueError
 from alhena.batch.overview import TOKENS
 from alhena.batch.queue import Ended, Queue
+from alhena.batch.tasks import Task
 
 Form = Literal["full", "swebench"]
 
@@ -35,7 +36,13 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def result_of(data: bytes) -> TaskResult:
+def lost_task(task: Task, patch: str | None = None) -> TaskResult:
+    """The result of a task whose workers died."""
+    error = "the worker of the task died in every attempt."
+    return TaskResult(id=task.id, status="failed", kind="worker_lost", error=error, patch=patch)
+
+
+def result_of(data: bytes | msgspec.Raw) -> TaskResult:
     """The result in a line."""
     return msgspec.json.decode(data, type=TaskResult)
 

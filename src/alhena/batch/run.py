@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.batch.engine import RunConfig
+from alhena.batch.engine import Engine, RunConfig
 from alhena.batch.errors import RunDirectoryError, SharedLimitError
 from alhena.batch.overview import Counts, add_tasks, counts
 from alhena.batch.queue import FILE, Ended, Queue
@@ -20,7 +20,6 @@ from alhena.errors import InterruptedRunError
 
 if TYPE_CHECKING:
     from alhena.batch.limits import Limiter
-    from alhena.batch.local import LocalEngine
 
 _ELAPSED_S = 1.0
 """Seconds between two notes of the time a run has taken."""
@@ -71,12 +70,18 @@ def new_run(directory: Path, tasks: Iterable[Task], config: RunConfig) -> Genera
             remedy="Name another by --run-dir.",
         ) from error
     with held_lock(directory / "lock"):
-        if (directory / FILE).exists():
+        if has_run(directory):
             raise RunDirectoryError(
                 f"{directory} has a run already.",
                 remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
             )
-        queue = Queue.create(directory, tasks, msgspec.json.encode(config))
+        if config.engine == "ray":
+            from alhena.batch.mirror import create_files, open_mirror
+
+            create_files(directory, tasks, msgspec.json.encode(config))
+            queue = open_mirror(directory)
+        else:
+            queue = Queue.create(directory, tasks, msgspec.json.encode(config))
         try:
             yield queue
         finally:
@@ -87,18 +92,32 @@ def new_run(directory: Path, tasks: Iterable[Task], config: RunConfig) -> Genera
 def old_run(directory: Path, tasks: Iterable[Task] = ()) -> Generator[Queue]:
     """A run that was begun, held for a block; `tasks` that are new are added. Raises
     RunDirectoryError, QueueError, TaskFileError for an id that was another task's."""
-    if not (directory / FILE).is_file():
+    if not has_run(directory):
         raise RunDirectoryError(
             f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
         )
     with held_lock(directory / "lock"):
         end_orphans(directory)
-        queue = Queue(directory)
+        queue = open_queue(directory)
         try:
             add_tasks(queue, tasks)
             yield queue
         finally:
             queue.close()
+
+
+def has_run(directory: Path) -> bool:
+    """True when a run was begun in the directory."""
+    return (directory / FILE).exists() or (directory / "run.json").exists()
+
+
+def open_queue(directory: Path) -> Queue:
+    """The queue of a run, to look at. Raises RunDirectoryError, QueueError."""
+    if not (directory / "run.json").exists():
+        return Queue(directory)
+    from alhena.batch.mirror import open_mirror
+
+    return open_mirror(directory)
 
 
 def config_of(queue: Queue) -> RunConfig:
@@ -114,7 +133,7 @@ class Head:
         self,
         queue: Queue,
         config: RunConfig,
-        engine: "LocalEngine",
+        engine: "Engine",
         tell: Callable[[Counts, tuple[Ended, ...]], None],
     ) -> None:
         self._queue = queue

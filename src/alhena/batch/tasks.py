@@ -47,7 +47,12 @@ class Task(
     @property
     def key(self) -> str:
         """Name of the task's folder: a digest of its id."""
-        return hashlib.sha256(self.id.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+        return key_of(self.id)
+
+
+def key_of(task_id: str) -> str:
+    """Name of the folder of the task with this id."""
+    return hashlib.sha256(task_id.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 Numbered = tuple[str, object]

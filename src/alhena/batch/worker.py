@@ -21,7 +21,7 @@ import msgspec
 
 from alhena.agent.limits.budget import Spent
 from alhena.agent.options import SessionOptions
-from alhena.batch.engine import RunConfig
+from alhena.batch.engine import Admission, RunConfig, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
@@ -53,16 +53,16 @@ MakeAgent = Callable[[Task, Path], Agent]
 class Lease:
     """The lease of a claim as its worker knows it. Past its end nothing is asked or written."""
 
-    def __init__(self, claim: Claim, seconds: float) -> None:
+    def __init__(self, claim: Claim, end: float) -> None:
         self.claim = claim
         self.agent: Agent | None = None
         self.tree: Tree | None = None
         self.finished = False
-        self._end = time.monotonic() + seconds
+        self._end = end
 
-    def renew(self, seconds: float) -> None:
-        """The queue has renewed it."""
-        self._end = time.monotonic() + seconds
+    def renew(self, end: float) -> None:
+        """The queue has renewed it up to `end`, on the monotonic clock."""
+        self._end = end
 
     def end(self) -> None:
         """It is over; processes of the task are killed."""
@@ -88,19 +88,26 @@ class Lease:
 
 
 class Worker:
-    """Runs tasks of `queue` under the name `holder`. `make` makes their agents."""
+    """Runs tasks of `queue` under the name `holder`. `make` makes their agents; `usage` tells what
+    the task of a token has taken. It is `limited` once a shared limit was reached."""
 
     def __init__(
-        self, queue: Queue, config: RunConfig, holder: str, make: MakeAgent | None = None
+        self,
+        queue: TaskQueue,
+        config: RunConfig,
+        holder: str,
+        limiter: Admission,
+        usage: Callable[[int], Mapping[str, Any]],
+        make: MakeAgent | None = None,
     ) -> None:
         self._queue = queue
+        self._usage = usage
         self._config = config
         self._holder = holder
         self._make = make or partial(agent_of, config)
-        prices = Prices(open_place(Path(config.cwd), os.environ).settings.model.prices)
-        self._limiter = Limiter(queue, config.shared, prices)
+        self._limiter = limiter
         self._running: dict[asyncio.Task[None], Lease] = {}
-        self._stopping = False
+        self._stopping = self.limited = False
         self._renewed = time.monotonic()
 
     async def work(self, most: int) -> None:
@@ -145,23 +152,26 @@ class Worker:
         if self._stopping or room < 1 or alone:
             return
         config, idle = self._config, not self._running
+        end = time.monotonic() + config.lease
         claims = self._queue.claim(
             self._holder, room, config.shared.concurrency, config.lease, idle=idle
         )
         for claim in claims:
-            lease = Lease(claim, config.lease)
+            lease = Lease(claim, end)
             self._running[asyncio.ensure_future(self._carry(lease))] = lease
 
     def _renew(self) -> None:
         seconds = self._config.lease
         if time.monotonic() - self._renewed < seconds / 3:
             return
-        self._renewed = time.monotonic()
-        kept = self._queue.renew([each.claim.token for each in self._running.values()], seconds)
+        tokens = [each.claim.token for each in self._running.values()]
+        renewed = self._queue.renew(tokens, seconds)
+        if renewed is not None:
+            self._renewed = renewed[1]
         for task, lease in self._running.items():
-            if lease.claim.token in kept:
-                lease.renew(seconds)
-            else:
+            if renewed is not None and lease.claim.token in renewed[0]:
+                lease.renew(self._renewed + seconds)
+            elif renewed is not None or lease.is_over:
                 self._lose(task, lease)
 
     def _lose(self, task: "asyncio.Task[None]", lease: Lease) -> None:
@@ -178,7 +188,7 @@ class Worker:
         try:
             result, calls = await self._attempt(lease)
         except SharedLimitError:
-            self._stopping = True
+            self.limited = self._stopping = True
         except (CredentialsError, QueueError):
             queue.release(token)
             raise
@@ -186,7 +196,7 @@ class Worker:
             pass
         else:
             result = await self._patched(lease, result)
-            whole = with_usage(result, usage_of_task(queue, token), calls)
+            whole = with_usage(result, self._usage(token), calls)
             data = msgspec.json.encode(whole)
             if not lease.is_over and queue.finish(token, whole.status, whole.kind, data):
                 lease.finished = True
@@ -289,10 +299,14 @@ class Worker:
             session_id=None if resumes else session_id,
             proceeds=resumes,
             wrap=wrap,
-            disk=Disk(write=lease.write),
-            spent=_spent(usage_of_task(self._queue, token)),
+            disk=self._disk(lease, folder / "sessions" / f"{session_id}.jsonl"),
+            spent=_spent(self._usage(token)),
             fake_responses=options.fake_responses or self._config.fake_responses,
         )
+
+    def _disk(self, lease: Lease, _path: Path, /) -> Disk:
+        """The calls that write a journal."""
+        return Disk(write=lease.write)
 
     async def _patched(self, lease: Lease, result: TaskResult) -> TaskResult:
         """The result with the changes in the worktree, if there is one."""
@@ -323,6 +337,20 @@ def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
             sandbox=config.sandbox,
         ),
     )
+
+
+def limiter_of(queue: Queue, config: RunConfig) -> Limiter:
+    """The limiter of a run, with the prices of its directory. Raises ConfigError."""
+    prices = Prices(open_place(Path(config.cwd), os.environ).settings.model.prices)
+    return Limiter(queue, config.shared, prices)
+
+
+def worker_of(
+    queue: Queue, config: RunConfig, holder: str, make: MakeAgent | None = None
+) -> Worker:
+    """A worker on a queue of this machine. Raises ConfigError."""
+    usage = partial(usage_of_task, queue)
+    return Worker(queue, config, holder, limiter_of(queue, config), usage, make)
 
 
 def _spent(taken: Mapping[str, Any]) -> Spent:
@@ -379,7 +407,7 @@ def main(directory: str, holder: str, most: str) -> int:
         queue = Queue(path)
         config = config_of(queue)
         try:
-            asyncio.run(_work(Worker(queue, config, holder), int(most)))
+            asyncio.run(_work(worker_of(queue, config, holder), int(most)))
         except AlhenaError as error:
             queue.note("fatal", msgspec.json.encode((error.exit_code, error.message, error.remedy)))
             return FATAL

@@ -19,7 +19,7 @@ from alhena.frontends.streams import is_terminal, write_json, write_stderr, writ
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
-    from alhena.batch.engine import RunConfig
+    from alhena.batch.engine import Engine, RunConfig
     from alhena.batch.queue import Queue
     from alhena.batch.tasks import Task
 
@@ -72,6 +72,8 @@ def _options() -> Parser:
     add("--run-dir", metavar="DIR", help="the run directory (default: the results file and .run)")
     add("--worktree", action="store_true", default=None, help="each task in its own git worktree")
     add("--format", choices=["full", "swebench"], help="the form of the results")
+    add("--engine", choices=["local", "ray"], help="where tasks run: here (default), or on Ray")
+    add("--address", metavar="HOST:PORT", help="the Ray cluster (default: one on this machine)")
     add("--workers", type=_count, metavar="N", help="worker processes; 0 (default): none")
     add("--lease", type=amount, metavar="SECONDS", help="lease of a worker on its task (30)")
     add("--concurrency", type=whole, metavar="N", help="tasks at a time (8)")
@@ -143,7 +145,17 @@ def _configured(config: "RunConfig", found: argparse.Namespace) -> "RunConfig":
     limits = {
         name: getattr(found, f"max_{name}") for name in ("turns", "tokens", "seconds", "cost")
     }
-    plain = ("worktree", "workers", "lease", "model", "approval_mode", "skip_trust", "sandbox")
+    plain = (
+        "engine",
+        "address",
+        "worktree",
+        "workers",
+        "lease",
+        "model",
+        "approval_mode",
+        "skip_trust",
+        "sandbox",
+    )
     changed: dict[str, Any] = {name: getattr(found, name) for name in plain}
     changed |= {
         "form": found.format,
@@ -155,7 +167,10 @@ def _configured(config: "RunConfig", found: argparse.Namespace) -> "RunConfig":
         "fake_responses": found.fake_responses and str(Path(found.fake_responses).absolute()),
         "out": found.out and str(Path(found.out).absolute()),
     }
-    return replace(config, **_given(changed))
+    made = replace(config, **_given(changed))
+    if made.address is not None and made.engine != "ray":
+        raise UsageError("--address is for --engine ray.", remedy="Add --engine ray.")
+    return made
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
@@ -163,6 +178,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _again(argv: list[str], *, failed: bool) -> int:
+    from alhena.batch.mirror import publish
     from alhena.batch.overview import retry_failed
     from alhena.batch.results import ResultsFile
     from alhena.batch.run import config_of, old_run
@@ -170,15 +186,19 @@ def _again(argv: list[str], *, failed: bool) -> int:
     found = _options().parse_words(argv)
     if found.each_file or found.prompt or found.run_dir:
         raise UsageError("the tasks of a run stay the same.", remedy="See alhena batch --help.")
+    if found.engine:
+        raise UsageError("the engine of a run stays the same.", remedy="Leave out --engine.")
     with old_run(_directory(found.words)) as queue:
         before = config_of(queue)
         config = _configured(before, found)
         if config != before:
             queue.note("config", msgspec.json.encode(config))
+            publish(queue)
             for line in _changes(before, config):
                 write_stderr(f"alhena: {line}\n")
         if failed:
             number = retry_failed(queue)
+            publish(queue)
             ResultsFile(Path(config.out), config.form).rewrite(queue)
             write_stderr(f"alhena: {number} tasks run again.\n")
         return _carry_out(queue, config)
@@ -200,12 +220,11 @@ def _changes(before: "RunConfig", after: "RunConfig") -> list[str]:
 def _carry_out(queue: "Queue", config: "RunConfig") -> int:
     import logging
 
-    from alhena.batch.local import LocalEngine
     from alhena.batch.progress import Progress
     from alhena.batch.run import Head
 
     logging.getLogger("alhena").addHandler(logging.NullHandler())  # progress is told here alone
-    engine = LocalEngine(queue, config)
+    engine = _engine(queue, config)
     progress = Progress(queue, write_stderr, at_terminal=is_terminal(sys.stderr))
     head = Head(queue, config, engine, progress.feed)
 
@@ -230,6 +249,18 @@ def _carry_out(queue: "Queue", config: "RunConfig") -> int:
         progress.finish()
 
 
+def _engine(queue: "Queue", config: "RunConfig") -> "Engine":
+    from alhena.batch.mirror import Mirror
+
+    if isinstance(queue, Mirror):
+        from alhena.batch.ray_engine import RayEngine
+
+        return RayEngine(queue, config)
+    from alhena.batch.local import LocalEngine
+
+    return LocalEngine(queue, config)
+
+
 def _directory(words: list[str]) -> Path:
     if len(words) != 1:
         raise UsageError("name the run directory.", remedy="See alhena batch --help.")
@@ -238,9 +269,9 @@ def _directory(words: list[str]) -> Path:
 
 def _opened(directory: Path, use: "Callable[[Queue], int]") -> int:
     """Reads a run, which another process may be at work on."""
-    from alhena.batch.queue import Queue
+    from alhena.batch.run import open_queue
 
-    queue = Queue(directory)
+    queue = open_queue(directory)
     try:
         return use(queue)
     finally:
@@ -311,6 +342,7 @@ def _report(words: list[str]) -> int:
 
 
 def _cancel(directory: Path) -> int:
+    from alhena.batch.mirror import publish
     from alhena.batch.overview import cancel_rest
     from alhena.batch.results import ResultsFile, TaskResult
     from alhena.batch.run import config_of, old_run
@@ -321,6 +353,7 @@ def _cancel(directory: Path) -> int:
 
     with old_run(directory) as queue:
         number = cancel_rest(queue, made)
+        publish(queue)
         for folder in (directory / "tasks").glob("*/"):
             remove_tree(folder, os.environ)
         config = config_of(queue)

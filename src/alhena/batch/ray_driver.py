@@ -1,0 +1,203 @@
+"""The program that talks to the Ray cluster for `alhena batch`, in a process of its own: Ray ends
+its driver when it loses the cluster.
+
+`python -m alhena.batch.ray_driver DIRECTORY ADDRESS` takes `Order`s as JSON lines on standard
+input and writes `Report`s to standard output. ADDRESS "local" starts a cluster on this machine.
+"""
+
+import os
+import queue
+import secrets
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from alhena.batch.engine import RunConfig
+from alhena.batch.mirror import run_id
+from alhena.batch.ray_nodes import Attempt, Remote, SharedLimiter, Writer, load_ray, run_task
+from alhena.batch.results import TaskResult, result_of
+from alhena.batch.store import Store, usable
+from alhena.batch.tasks import Task
+from alhena.errors import AlhenaError
+
+TASK_CPUS = 0.25
+"""CPUs of a task: it mostly waits for the service."""
+_TICK_S, _LOOK_S, _SOFT_S = 0.01, 0.5, 2.0
+
+
+class Order(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Start an attempt of `task`, known by `token`; or `stop` all; `elapsed` are the seconds of the
+    run."""
+
+    task: Task | None = None
+    token: int = 0
+    attempt: int = 0
+    elapsed: float = 0.0
+    stop: bool = False
+
+
+class Report(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The end of the attempt known by `token`: its `result`, or its worker is `lost`, or it gave
+    the task back, at a limit if `limited`; an error that ends the run, as exit code, message and
+    remedy; or the money that is `spent`."""
+
+    token: int = 0
+    result: TaskResult | None = None
+    lost: bool = False
+    limited: bool = False
+    fatal: tuple[int, str, str | None] | None = None
+    spent: float | None = None
+
+
+class Driver:
+    """Starts the attempts it is ordered to, and reports their ends."""
+
+    def __init__(self, ray: Any, store: Store, config: bytes, reports: Any) -> None:
+        self._ray = ray
+        self._store = store
+        self._reports = reports
+        self._running: dict[Any, Order] = {}
+        self._stopped = 0.0
+        self._elapsed = 0.0
+        directory = str(store.directory)
+        lease = msgspec.json.decode(config, type=RunConfig).lease
+        options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
+        writer = ray.remote(Writer).options(name="writer", **options).remote(directory, lease)
+        limiter = ray.remote(SharedLimiter).options(name="limiter", **options)
+        self._remote = Remote(directory, writer, limiter.remote(directory, config), config)
+        self._run = ray.remote(run_task)
+        self._looking = self._remote.limiter.look.remote(0.0)
+
+    def serve(self, orders: "queue.SimpleQueue[Order]") -> None:
+        """Carries out orders until it is stopped and nothing runs. Raises what Ray does."""
+        looked = 0.0
+        while not self._stopped or self._running:
+            while not orders.empty():
+                self._obey(orders.get())
+            if self._stopped and time.monotonic() - self._stopped > _SOFT_S:
+                for ref in self._running:
+                    self._ray.cancel(ref, force=True)
+            waiting = list(self._running)
+            if waiting:
+                for ref in self._ray.wait(waiting, timeout=_TICK_S)[0]:
+                    self._report(self._ended(ref, self._running.pop(ref)))
+            else:
+                time.sleep(_TICK_S)
+            if time.monotonic() - looked > _LOOK_S and self._is_ready(self._looking):
+                looked = time.monotonic()
+                self._report(Report(spent=self._ray.get(self._looking)))
+                self._looking = self._remote.limiter.look.remote(self._elapsed)
+
+    def _obey(self, order: Order) -> None:
+        self._elapsed = max(self._elapsed, order.elapsed)
+        if order.stop and not self._stopped:
+            self._stopped = time.monotonic()
+            for ref in self._running:
+                self._ray.cancel(ref)
+        if order.task is not None and not self._stopped:
+            # Its worktree may be on the node that had it last.
+            near = self._node_of(order.task.key, order.attempt - 1)
+            strategy: Any = "SPREAD"
+            if near is not None:
+                affinity = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+                strategy = affinity(near, soft=True)
+            run = self._run.options(num_cpus=TASK_CPUS, max_retries=0, scheduling_strategy=strategy)
+            spec = msgspec.json.encode(order.task)
+            self._running[run.remote(self._remote, spec, order.attempt)] = order
+
+    def _ended(self, ref: Any, order: Order) -> Report:
+        """The report of an attempt that has ended. Raises what shows that the cluster is lost."""
+        exceptions = self._ray.exceptions
+        try:
+            found: Attempt = self._ray.get(ref)
+        except exceptions.TaskCancelledError:
+            self._release(order, "free")
+            return Report(token=order.token)
+        except exceptions.RayTaskError as error:
+            message = f"a node cannot run tasks: {error.cause!r}."
+            return Report(fatal=(1, message, "See the logs of Ray."))
+        except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError):
+            lost = self._stopped == 0.0
+            self._release(order, "dead" if self._is_known_dead(order) else "lost")
+            return Report(token=order.token, lost=lost)
+        except exceptions.NodeDiedError:
+            self._release(order, "lost")
+            return Report(token=order.token, lost=True)
+        if found.result is not None:
+            return Report(token=order.token, result=result_of(found.result))
+        return Report(token=order.token, fatal=found.fatal, limited=found.limited)
+
+    def _is_known_dead(self, order: Order) -> bool:
+        """True when the node of an attempt is alive, and so knows that its process is not."""
+        node = order.task and self._node_of(order.task.key, order.attempt)
+        return node is None or self._is_alive(node)
+
+    def _node_of(self, key: str, attempt: int) -> str | None:
+        found = self._store.read(f"claims/{key}.{attempt:04}")
+        return found.decode().partition(" ")[0] if found else None
+
+    def _is_alive(self, node: str) -> bool:
+        return any(each["NodeID"] == node and each["Alive"] for each in self._ray.nodes())
+
+    def _release(self, order: Order, how: str) -> None:
+        if order.task is not None:
+            self._remote.writer.release.remote(order.task.key, order.attempt, how)
+
+    def _is_ready(self, ref: Any) -> bool:
+        return bool(self._ray.wait([ref], timeout=0)[0])
+
+    def _report(self, report: Report) -> None:
+        self._reports.write(msgspec.json.encode(report) + b"\n")
+        self._reports.flush()
+
+
+def _connect(directory: Path, address: str, scratch: str) -> Any:
+    """Ray, connected. Raises ConfigError, QueueError, and what Ray does."""
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="token")
+    own: dict[str, Any] = {}
+    if address == "local":
+        os.environ.update(RAY_AUTH_TOKEN=secrets.token_hex(32))
+        own = {"include_dashboard": False, "_temp_dir": scratch}
+    ray = load_ray()
+    with usable(directory):
+        name = f"alhena-{run_id(Store(directory))}-{secrets.token_hex(4)}"
+    ray.init(address, namespace=name, log_to_driver=False, logging_level="error", **own)
+    return ray
+
+
+def main(directory: str, address: str) -> NoReturn:
+    """Serves until it is stopped, and exits."""
+    reports = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # Ray writes there, too
+    orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+    decode = msgspec.json.Decoder(Order).decode
+
+    def hear() -> None:
+        for line in sys.stdin.buffer:
+            orders.put(decode(line))
+        os._exit(1)  # the command has died
+
+    threading.Thread(target=hear, daemon=True).start()
+    store = Store(Path(directory))
+    # Paths of sockets have to be short.
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as scratch:
+        try:
+            ray = _connect(store.directory, address, scratch)
+            with usable(store.directory):
+                config = store.newest("config") or b"{}"
+            Driver(ray, store, config, reports).serve(orders)
+            ray.shutdown()
+        except AlhenaError as error:
+            fatal = (error.exit_code, error.message, error.remedy)
+            reports.write(msgspec.json.encode(Report(fatal=fatal)) + b"\n")
+    reports.flush()
+    os._exit(0)  # the thread that hears is in the way of an orderly end
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
