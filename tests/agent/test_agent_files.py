@@ -297,6 +297,22 @@ def test_the_stream_names_the_agent_of_its_calls(home: Path, project: Path, serv
     )
 
 
+def test_an_agent_named_in_a_prompt_is_pointed_out_to_the_model(
+    home: Path, project: Path, server: ScriptedServer
+):
+    of_user(home)
+    server.reply(sse(text("One.")), sse(text("Two.")))
+    environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+    ran = alhena("-p", "@helper count a.txt", **environ)
+    assert "no such file" not in ran.err
+    parts = server.requests[0].json["contents"][-1]["parts"]
+    assert parts[0]["text"] == "@helper count a.txt"
+    assert "The agent helper is to do this" in parts[1]["text"]
+    (project / "helper").write_text("a file of that name", encoding="utf-8")
+    alhena("-p", "@helper count", **environ)
+    assert "a file of that name" in str(server.requests[1].json["contents"][-1])
+
+
 async def test_beyond_the_limit_of_a_session_the_model_is_refused(home: Path, project: Path):
     of_user(home)
     user(home, {"agents": {"maxPerSession": 1}})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from alhena.display_text import one_line
 from alhena.errors import InputError, InterruptedRunError
+from alhena.tools.names import DELEGATE
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
@@ -87,15 +88,16 @@ CallTool = Callable[[str, Mapping[str, object]], Awaitable["CompletedToolCall | 
 async def referenced(
     text: str, bench: "Workbench", call: CallTool, warn: Callable[[str], None]
 ) -> tuple[Part, ...]:
-    """Parts sent with a prompt for its @paths. Missing ones are passed to `warn` and stay plain
-    text."""
+    """Parts sent with a prompt for its @paths and the agents it names. Missing paths are passed to
+    `warn` and stay plain text."""
     words = mentioned(text)
     resources = resources_among(bench, words)
     others = [word for word in words if word not in resources]
     paths, missing = existing(others, bench.workspace.cwd)
-    if missing:
-        warn(missing_words(missing))
-    attached: list[Part] = []
+    agents = agent_names(bench) if missing else frozenset[str]()
+    if unknown := [path for path in missing if path not in agents]:
+        warn(missing_words(unknown))
+    attached = [agent_note(name) for name in missing if name in agents]
     for uri in resources:
         read = await call("read_mcp_resource", {"uri": uri})
         if read is not None and not read.response.error:
@@ -106,6 +108,19 @@ async def referenced(
     if done is not None and not done.response.error:
         attached += attachment(done.response.response_parts)
     return tuple(attached)
+
+
+def agent_names(bench: "Workbench") -> frozenset[str]:
+    """The names of the agents that the model can give tasks to."""
+    entry = bench.registry.find(DELEGATE)
+    if entry is None:
+        return frozenset()
+    return frozenset(entry.tool.parameter_schema["properties"]["agent_name"].get("enum", ()))
+
+
+def agent_note(name: str) -> Part:
+    """Note to the model that the person wants an agent to do what the prompt says."""
+    return Part(text=f"\nThe agent {name} is to do this: give it the task by {DELEGATE}.\n")
 
 
 def resources_among(bench: "Workbench", words: Sequence[str]) -> tuple[str, ...]:
