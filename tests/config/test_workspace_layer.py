@@ -25,7 +25,7 @@ FOR_OTHERS = {
     *("security.environmentVariableRedaction.allowed", "security.folderTrust.enabled"),
     *("telemetry.otlpEndpoint", "telemetry.otlpProtocol", "telemetry.traces"),
     *("telemetry.enabled", "telemetry.logPrompts", "telemetry.outfile", "tools.allowed"),
-    *("mcp.autoAllowInHeadless", "ide.enabled"),
+    *("mcp.autoAllowInHeadless", "ide.enabled", "ui.theme", "ui.autoThemeSwitching"),
     *("security.blockGitExtensions", "security.allowedExtensions"),
     *("tools.sandboxAllowedPaths", "model.prices", "model.loopCheckTurns"),
 }

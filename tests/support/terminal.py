@@ -198,6 +198,13 @@ class Terminal:
         self.screen.columns, self.screen.rows = columns, rows
         self.process.setwinsize(rows, columns)
 
+    def take(self) -> None:
+        """Reads what the program writes next."""
+        try:
+            self._take(self.process.read_nonblocking(65536, timeout=PATIENCE_S))
+        except (pexpect.TIMEOUT, pexpect.EOF) as error:
+            raise AssertionError(f"nothing more behind:\n{self.screen.text}") from error
+
     def _take(self, text: str) -> None:
         self.raw += text
         self.screen.feed(text)

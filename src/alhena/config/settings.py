@@ -122,6 +122,14 @@ class IdeSettings(Section, frozen=True, kw_only=True):
     enabled: bool = False
 
 
+class UiSettings(Section, frozen=True, kw_only=True):
+    """`ui.*`. `theme` None: the terminal's own colours, those for a light background where it says
+    that it has one and `auto_theme_switching` is true."""
+
+    theme: str | None = None
+    auto_theme_switching: bool = True
+
+
 class PrivacySettings(Section, frozen=True, kw_only=True):
     """`privacy.*`. With `usage_statistics_enabled` requests identify this installation."""
 
@@ -416,6 +424,7 @@ __all__ = [
     "ShellSettings",
     "TelemetrySettings",
     "ToolSettings",
+    "UiSettings",
     "VertexBilling",
     "known_keys",
     "load_settings",
@@ -435,6 +444,7 @@ class Settings(Section, frozen=True, kw_only=True):
     security: SecuritySettings = SecuritySettings()
     billing: BillingSettings = BillingSettings()
     ide: IdeSettings = IdeSettings()
+    ui: UiSettings = UiSettings()
     privacy: PrivacySettings = PrivacySettings()
     mcp: McpSettings = McpSettings()
     mcp_servers: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.frontends.terminal.app import live
 from alhena.frontends.terminal.lines import Block, Lines, plain
@@ -55,6 +56,7 @@ class ListScreen:
         self.waiting = asyncio.Event()
         self.closed = False
         self.keys = True
+        self.settings = Settings()
         self._changed = asyncio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -66,6 +68,9 @@ class ListScreen:
     @property
     def text(self) -> str:
         return text_of(self.blocks)
+
+    def adopt(self, settings: Settings) -> None:
+        self.settings = settings
 
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         self.view = view

@@ -21,7 +21,7 @@ from alhena.events import (
 )
 from alhena.frontends.terminal.app import live
 from alhena.frontends.terminal.lines import Lines, width
-from alhena.frontends.terminal.printing import STYLES
+from alhena.frontends.terminal.looks.theme import ANSI
 from alhena.frontends.terminal.view import View, advance
 from tests.frontends.terminal.kit import ended, played, shown_live
 
@@ -336,7 +336,7 @@ def test_every_style_that_is_used_is_one_of_the_theme():
             for each in block.lines
             for style, _ in each
         }
-    assert used <= set(STYLES)
+    assert used <= set(ANSI.looks)
     assert {"added", "removed", "error", "warning", "accent"} <= used
 
 

@@ -1,11 +1,12 @@
 """The screen of a capable terminal: output above, the live part and the prompt below."""
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from prompt_toolkit.application import Application
@@ -38,6 +39,7 @@ from prompt_toolkit.layout.processors import (
 )
 from prompt_toolkit.output import Output
 from prompt_toolkit.search import stop_search
+from prompt_toolkit.styles import DynamicStyle
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
@@ -63,11 +65,16 @@ from alhena.frontends.terminal.lines import (
     wrapped,
 )
 from alhena.frontends.terminal.live_markdown import LiveMarkdown
+from alhena.frontends.terminal.looks.background import ASK, BackgroundInput, is_light, said_light
+from alhena.frontends.terminal.looks.theme import THEMES, theme_named, theme_of
 from alhena.frontends.terminal.menu import Menu, Panel, menu_lines
-from alhena.frontends.terminal.printing import Fragments, Printer, fragments, style, warm_up
+from alhena.frontends.terminal.printing import Fragments, Printer, fragments, warm_up
 from alhena.frontends.terminal.resizing import ReflowingApplication
 from alhena.frontends.terminal.screen import Status
 from alhena.frontends.terminal.view import Call, View
+
+if TYPE_CHECKING:
+    from alhena.config.settings import Settings
 
 PLACEHOLDER = "Type your message or @path/to/file"
 INPUT_ROWS = 10
@@ -280,9 +287,11 @@ class TerminalScreen:
     ) -> None:
         self.painted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._input = input
         self._output = output
+        self._light = said_light(os.environ)
         self._printer = Printer(output)
-        self._markdown = LiveMarkdown(lambda: self._draw_in(0), colour=self._printer.colour)
+        self._markdown = LiveMarkdown(lambda: self._draw_in(0), self._printer.rendered)
         self._view = View()
         self._status = Status()
         self._queue: deque[Pending] = deque()
@@ -307,7 +316,7 @@ class TerminalScreen:
         )
         self._app = ReflowingApplication(
             layout=self._places.layout,
-            style=style(),
+            style=DynamicStyle(lambda: self._printer.style),
             include_default_pygments_style=False,
             key_bindings=merge_key_bindings(
                 [
@@ -372,6 +381,28 @@ class TerminalScreen:
         """As `Screen.show_status`."""
         self._status = status
         self._draw_in(FRAME)
+
+    def adopt(self, settings: "Settings") -> None:
+        """As `Screen.adopt`."""
+        name = settings.ui.theme or ""
+        self._printer.use(theme_of(name, light=self._light))
+        if name and theme_named(name) is None:
+            self.warn(f"ui.theme: no theme {name}. Themes: {', '.join(THEMES)}.")
+        elif (
+            not name
+            and settings.ui.auto_theme_switching
+            and isinstance(self._input, BackgroundInput)
+        ):
+            self._input.heard = self._heard_background
+            self._output.write_raw(ASK)
+            self._output.flush()
+        self._draw_in(0)
+
+    def _heard_background(self, colour: str) -> None:
+        light = is_light(colour)
+        if light is not None:
+            self._printer.use(theme_of("", light=light))
+            self._draw_in(0)
 
     def warn(self, message: str) -> None:
         """Prints a warning of the screen's own."""

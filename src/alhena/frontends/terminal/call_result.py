@@ -5,11 +5,17 @@ from typing import Any, cast
 
 from alhena.display_text import exact, one_line, without_controls
 from alhena.events import ToolCallResponseEvent
-from alhena.frontends.terminal.lines import TAB, Line, line, spoken
+from alhena.frontends.terminal.lines import TAB, Line, Span, line, spoken
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = ("Index: ", "=====")
 _WORDS = re.compile(r"[A-Z][a-z]*|[a-z]+")
+_PIECE = re.compile(r"\w+|\s+|.")
+_SIDES = {"removed": "r", "added": "a"}
+MARKED_ROWS, MARKED_PIECES = 20, 200
+"""Rows one after the other, and pieces of a row, up to which changed words are marked."""
+ALIKE = 0.5
+"""Least similarity of two rows whose changed words are marked."""
 
 
 def diff_lines(diff: str) -> list[Line]:
@@ -31,7 +37,38 @@ def diff_lines(diff: str) -> list[Line]:
             number += sign not in "-\\"
         elif not raw.startswith(_FILE) and not raw.startswith(("--- ", "+++ ")):
             lines.append((("", exact(raw).expandtabs(TAB)),))
-    return lines
+    return _with_changed_words(lines)
+
+
+def _with_changed_words(lines: list[Line]) -> list[Line]:
+    """Marks what differs where as many lines were added as removed right before them."""
+    found = list(lines)
+    for styles in re.finditer("(r+)(a+)", "".join(_SIDES.get(each[-1][0], " ") for each in lines)):
+        removed, added = range(*styles.span(1)), range(*styles.span(2))
+        if len(removed) == len(added) <= MARKED_ROWS:
+            for old, new in zip(removed, added, strict=True):
+                found[old], found[new] = _compared(found[old], found[new])
+    return found
+
+
+def _compared(old: Line, new: Line) -> tuple[Line, Line]:
+    before, after = (_PIECE.findall(each[-1][1][2:]) for each in (old, new))
+    if max(len(before), len(after)) > MARKED_PIECES:
+        return old, new
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < ALIKE:
+        return old, new
+    spans: tuple[list[Span], list[Span]] = ([("removed", "- ")], [("added", "+ ")])
+    for kind, *bounds in matcher.get_opcodes():
+        word = "" if kind == "equal" else "-word"
+        for side, words, (start, end) in zip(
+            spans, (before, after), (bounds[:2], bounds[2:]), strict=True
+        ):
+            if start < end:
+                side.append((f"{side[0][0]}{word}", "".join(words[start:end])))
+    return (*old[:-1], *spans[0]), (*new[:-1], *spans[1])
 
 
 TEXT_ROWS = 3
@@ -210,8 +247,9 @@ def _changed(event: ToolCallResponseEvent) -> str:
     if any(count for name, count in counts.items() if name.startswith("user_")):
         # The model's counts and the person's are of two steps, the diff is of both together.
         rows = diff_lines(str(cast("object", event.display.get("fileDiff", ""))))
-        styles = [style for row in rows for style, _ in row]
-        return f"  +{styles.count('added')} -{styles.count('removed')}"
+        styles = [{style for style, _ in row} for row in rows]
+        added, removed = (sum(each in row for row in styles) for each in ("added", "removed"))
+        return f"  +{added} -{removed}"
     added = sum(count for name, count in counts.items() if name.endswith("added_lines"))
     removed = sum(count for name, count in counts.items() if name.endswith("removed_lines"))
     return f"  +{added} -{removed}"

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +31,7 @@ from alhena.events import (
 )
 from alhena.frontends.arguments import RunArguments
 from alhena.frontends.current_settings import place_here, session_options
+from alhena.frontends.editor import editor_command
 from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
@@ -58,7 +58,7 @@ from alhena.session.store import project_store
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.confirmation import Question
 from alhena.tools.contract import TerminalOutput, ToolFailure
-from alhena.tools.edit.modify import EditorCommand, edit_externally
+from alhena.tools.edit.modify import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.registry import ToolRegistry
 from alhena.version import __version__
@@ -204,49 +204,6 @@ def _shortened(path: Path, environ: Mapping[str, str]) -> str:
     if home and (text == home or text.startswith(f"{home.rstrip('/')}/")):
         text = f"~{text[len(home.rstrip('/')) :]}"
     return one_line(text)
-
-
-FALLBACKS = ("sensible-editor", "nano", "vim", "vi")
-_DIFFING = {"vim": "-d", "nvim": "-d"}
-_WAITING = {
-    **dict.fromkeys(
-        ("code", "code-insiders", "codium", "cursor", "windsurf"), ("--wait", "--diff")
-    ),
-    **dict.fromkeys(("subl", "zed", "mate", "atom"), ("--wait",)),
-}
-
-
-def editor_command(environ: Mapping[str, str]) -> EditorCommand | None:
-    """The editor of VISUAL or EDITOR, else one that is there; None when none is."""
-    words = _wanted(environ)
-    if not words:
-        return None
-    name = Path(words[0]).name.removesuffix(".exe")
-
-    def command(old: Path, new: Path) -> list[str]:
-        if name in _DIFFING and len(words) == 1:
-            return [*words, _DIFFING[name], str(new), str(old)]  # the cursor is in the first
-        if name in _WAITING:
-            options = [each for each in _WAITING[name] if each not in words]
-            both = "--diff" in (*words, *options)
-            return [*words, *options, *([str(old)] if both else []), str(new)]
-        return [*words, str(new)]
-
-    return command
-
-
-def _wanted(environ: Mapping[str, str]) -> list[str]:
-    from shutil import which
-
-    for variable in ("VISUAL", "EDITOR"):
-        given = environ.get(variable, "").strip()
-        if given:
-            try:
-                return shlex.split(given)
-            except ValueError:  # unbalanced quotes: one word, whatever it is
-                return [given]
-    path = environ.get("PATH", "")
-    return [name for name in FALLBACKS if which(name, path=path)][:1]
 
 
 MAX_MESSAGE = 2_000
@@ -550,6 +507,7 @@ async def converse(
     folder = Folder(lambda: _place(arguments))
     conversation = Conversation(screen, time.monotonic, folder)
     place = folder.place
+    screen.adopt(place.settings)
     if place.undecided:
         from alhena.frontends.terminal.trust_dialog import ask_trust
 

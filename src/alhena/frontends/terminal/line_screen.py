@@ -7,11 +7,15 @@ from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from select import select
+from typing import TYPE_CHECKING
 
 from alhena.frontends.terminal.lines import Block, Lines, folded, plain
 from alhena.frontends.terminal.menu import ALONE, LOOK, PAUSE, Menu, named
 from alhena.frontends.terminal.screen import Person, Status
 from alhena.frontends.terminal.view import View
+
+if TYPE_CHECKING:
+    from alhena.config.settings import Settings
 
 PROMPT = "> "
 CHUNK = 65_536
@@ -71,6 +75,9 @@ class LineScreen:
         """Ends all processes of the session, at once."""
         if self._person is not None:
             self._person.kill()
+
+    def adopt(self, settings: "Settings") -> None:
+        """As `Screen.adopt`: plain lines have no looks."""
 
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """As `Screen.update`: the view itself cannot be shown."""

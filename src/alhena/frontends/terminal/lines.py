@@ -1,6 +1,6 @@
 """Lines of styled text: what the view is made of, without a terminal.
 
-A style is a name of `theme.STYLES`, or "" for plain text.
+A style is a name of `looks.theme.Theme.looks`, or "" for plain text.
 """
 
 import re

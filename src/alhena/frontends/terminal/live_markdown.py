@@ -28,9 +28,9 @@ class LiveMarkdown:
     """Renders in a thread, one text at a time; `changed` is called when there is something new to
     show."""
 
-    def __init__(self, changed: Callable[[], None], *, colour: bool) -> None:
+    def __init__(self, changed: Callable[[], None], render: Callable[[str, int], str]) -> None:
         self._changed = changed
-        self._colour = colour
+        self._render = render
         self._wanted = ("", 0)
         self._drawn = _Drawn("", 0, [])
         self._drawing: asyncio.Task[None] | None = None
@@ -54,12 +54,10 @@ class LiveMarkdown:
             self._drawing.cancel()
 
     async def _draw(self) -> None:
-        from alhena.frontends.terminal.markdown import rendered
-
         while (self._drawn.text, self._drawn.columns) != self._wanted:
             text, columns = self._wanted
             start = time.perf_counter()
-            shown = await asyncio.to_thread(rendered, text, columns, colour=self._colour)
+            shown = await asyncio.to_thread(self._render, text, columns)
             rows = [_row(each) for each in shown.rstrip("\n").split("\n")]
             self._drawn = _Drawn(text, columns, rows)
             self._changed()

@@ -235,7 +235,8 @@ MIN_BODY = 8
 """Columns that what is indented needs; where there are fewer it appears at the margin."""
 CELL_COLUMNS = 8
 """Columns that a cell of a table needs; where there are fewer the rows are written as text."""
-CODE_THEME = "ansi_dark"
+CODE_THEMES = ("ansi_dark", "ansi_light")
+"""Colours of code on a dark and on a light background."""
 MAX_CODE = 4_000
 """Characters of code up to which it is coloured whatever it is. The patterns of some languages take
 time that grows with the square of a run of words, so longer code with a long one stays plain."""
@@ -265,7 +266,8 @@ class LabelledCode(CodeBlock):
         known = _is_language(language)
         coloured = known and isinstance(markdown, Document) and markdown.colour
         plain = not coloured or too_costly(token.content)
-        made = cls("text" if plain else language, CODE_THEME)
+        theme = markdown.code_theme if isinstance(markdown, Document) else CODE_THEMES[0]
+        made = cls("text" if plain else language, theme)
         if not known or info != language:
             made.label = info
         elif isinstance(markdown, Document):
@@ -368,8 +370,8 @@ class Document(Markdown):
     }
     inlines: ClassVar[set[str]] = {*Markdown.inlines, "a", ADDRESS}
 
-    def __init__(self, text: str, *, colour: bool = True) -> None:
-        super().__init__("", code_theme=CODE_THEME, hyperlinks=False)
+    def __init__(self, text: str, *, colour: bool = True, light: bool = False) -> None:
+        super().__init__("", code_theme=CODE_THEMES[light], hyperlinks=False)
         self.colour = colour
         self.parsed = tokens_of(text)
         self.implied = [each.info for token in self.parsed for each in token.children or ()]
@@ -430,7 +432,7 @@ _THEME = Theme(
 )
 
 
-def rendered(text: str, columns: int, *, colour: bool) -> str:
+def rendered(text: str, columns: int, *, colour: bool, light: bool = False) -> str:
     """A piece of Markdown as lines for a terminal, without the blank ones that some elements put
     around themselves. Every character is on them but Markdown's own marks."""
     columns = max(columns, MIN_COLUMNS)
@@ -443,7 +445,7 @@ def rendered(text: str, columns: int, *, colour: bool) -> str:
         width=columns,
         legacy_windows=False,
     )
-    document = Document(text, colour=colour)
+    document = Document(text, colour=colour, light=light)
     with console.capture() as capture:
         console.print(document)
     shown = capture.get()

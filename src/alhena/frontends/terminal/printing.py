@@ -6,34 +6,14 @@ from typing import assert_never
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.renderer import print_formatted_text
-from prompt_toolkit.styles import BaseStyle, Style
+from prompt_toolkit.styles import BaseStyle
 
 from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, clipped, folded
+from alhena.frontends.terminal.looks.theme import ANSI, Theme
 
-STYLES = {
-    "": "",
-    "accent": "ansicyan",
-    "added": "ansigreen",
-    "bold": "bold",
-    "chosen": "bold ansicyan",
-    "dim": "ansibrightblack",
-    "error": "ansired",
-    "ok": "ansigreen",
-    "removed": "ansired",
-    "user": "bold",
-    "warning": "ansiyellow",
-}
-"""Style -> colours by the sixteen names that every terminal's own theme defines."""
-
-
-_NAMED = STYLES.keys() - {""}
+_NAMED = ANSI.looks.keys() - {""}
 
 Fragments = StyleAndTextTuples
-
-
-def style() -> BaseStyle:
-    """The theme as prompt_toolkit has it."""
-    return Style([(name, look) for name, look in STYLES.items() if name])
 
 
 def fragments(lines: Iterable[Line]) -> Fragments:
@@ -52,8 +32,17 @@ class Printer:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._style = style()
-        self.colour = output.get_default_color_depth() is not ColorDepth.DEPTH_1_BIT
+        self._theme = ANSI
+        self.style: BaseStyle = ANSI.style()
+        self._plain = output.get_default_color_depth() is ColorDepth.DEPTH_1_BIT
+
+    @property
+    def _colour(self) -> bool:
+        return self._theme.colour and not self._plain
+
+    def use(self, theme: Theme) -> None:
+        """Uses the colours of a theme from now on."""
+        self._theme, self.style = theme, theme.style()
 
     def write(self, block: Block) -> None:
         """Writes a block that was `prepared`, line end included."""
@@ -66,7 +55,7 @@ class Printer:
                     lines = tuple(row for each in lines for row in folded(each, columns))
                 shown: Fragments = [*fragments(lines), ("", "\n")]
                 depth = self._output.get_default_color_depth()
-                print_formatted_text(self._output, shown, self._style, color_depth=depth)
+                print_formatted_text(self._output, shown, self.style, color_depth=depth)
             case Markdown(text):
                 self._output.write_raw(text.replace("\n", "\r\n"))
             case _:
@@ -77,10 +66,13 @@ class Printer:
         thread will do."""
         if not isinstance(block, Markdown):
             return block
+        return Markdown(self.rendered(block.text, self._output.get_size().columns))
+
+    def rendered(self, text: str, columns: int) -> str:
+        """A piece of Markdown in the theme's colours; any thread will do."""
         from alhena.frontends.terminal.markdown import rendered
 
-        columns = self._output.get_size().columns
-        return Markdown(rendered(block.text, columns, colour=self.colour))
+        return rendered(text, columns, colour=self._colour, light=self._theme.light)
 
 
 def warm_up() -> None:

@@ -114,12 +114,12 @@ def run_terminal(arguments: RunArguments) -> int:
 
 async def _with_prompt(arguments: RunArguments) -> int:
     from prompt_toolkit.data_structures import Size
-    from prompt_toolkit.input.vt100 import Vt100Input
     from prompt_toolkit.output import ColorDepth
     from prompt_toolkit.output.vt100 import Vt100_Output
 
     from alhena.frontends.terminal.app import TerminalScreen
     from alhena.frontends.terminal.entry import PromptCompleter, PromptHistory
+    from alhena.frontends.terminal.looks.background import BackgroundInput
 
     cwd = current_directory()
 
@@ -132,7 +132,7 @@ async def _with_prompt(arguments: RunArguments) -> int:
 
     completer = PromptCompleter(cwd)
     screen = TerminalScreen(
-        Vt100Input(sys.stdin),
+        BackgroundInput(sys.stdin),
         Vt100_Output(
             sys.stdout,
             size,

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from alhena.frontends.terminal.lines import Block
 from alhena.frontends.terminal.menu import Menu
 from alhena.frontends.terminal.view import View
+
+if TYPE_CHECKING:
+    from alhena.config.settings import Settings
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +57,10 @@ class Screen(Protocol):
     @property
     def keys(self) -> bool:
         """True when single keys are read, or lines."""
+        ...
+
+    def adopt(self, settings: "Settings") -> None:
+        """Takes the settings of its looks and keys."""
         ...
 
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:

@@ -1,0 +1,1 @@
+"""The looks of the terminal: themes, its background, the footer, the window's title."""

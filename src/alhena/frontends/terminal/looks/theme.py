@@ -1,0 +1,88 @@
+"""Themes: the colours of the styles that lines have, by the names of `ui.theme`."""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+from prompt_toolkit.styles import BaseStyle, Style
+
+
+class Theme(msgspec.Struct, frozen=True):
+    """The colours of a theme, as prompt_toolkit names them; "" for that of the terminal. `light`:
+    made for a light background. `colour` is False where there are no colours at all."""
+
+    accent: str
+    ok: str
+    error: str
+    warning: str
+    dim: str
+    light: bool = False
+    colour: bool = True
+
+    @property
+    def looks(self) -> dict[str, str]:
+        """Style -> look."""
+        return {
+            "": "",
+            "accent": self.accent,
+            "added": self.ok,
+            "added-word": f"{self.ok} reverse",
+            "bold": "bold",
+            "chosen": f"bold {self.accent}",
+            "dim": self.dim,
+            "error": self.error,
+            "ok": self.ok,
+            "removed": self.error,
+            "removed-word": f"{self.error} reverse",
+            "user": "bold",
+            "warning": self.warning,
+        }
+
+    def style(self) -> BaseStyle:
+        """The theme as prompt_toolkit has it."""
+        return Style([(name, look.strip()) for name, look in self.looks.items() if name])
+
+
+ANSI = Theme("ansicyan", "ansigreen", "ansired", "ansiyellow", "ansibrightblack")
+"""The sixteen names that every terminal's own theme defines."""
+ANSI_LIGHT = Theme("ansiblue", "ansigreen", "ansired", "#8a5a00", "ansibrightblack", True)
+THEMES: Mapping[str, Theme] = {
+    "ANSI": ANSI,
+    "ANSI Light": ANSI_LIGHT,
+    "Atom One": Theme("#61afef", "#98c379", "#e06c75", "#e5c07b", "#7f848e"),
+    "Ayu": Theme("#59c2ff", "#aad94c", "#f07178", "#ffb454", "#6c7380"),
+    "Ayu Light": Theme("#2f7fc1", "#5c8a00", "#d94f4f", "#a66b00", "#787b80", True),
+    "Default": Theme("#89b4fa", "#a6e3a1", "#f38ba8", "#f9e2af", "#7f849c"),
+    "Default Light": Theme("#1e5fbf", "#2f7d32", "#c62f2f", "#8a5a00", "#6b7280", True),
+    "Dracula": Theme("#8be9fd", "#50fa7b", "#ff5555", "#f1fa8c", "#6272a4"),
+    "GitHub": Theme("#79b8ff", "#85e89d", "#f97583", "#ffab70", "#8b949e"),
+    "GitHub Dark Colorblind": Theme("#79c0ff", "#58a6ff", "#f0883e", "#d29922", "#8b949e"),
+    "GitHub Light": Theme("#0550ae", "#116329", "#cf222e", "#9a6700", "#6e7781", True),
+    "GitHub Light Colorblind": Theme("#0969da", "#0550ae", "#b35900", "#9a6700", "#6e7781", True),
+    "Google Code": Theme("#00668b", "#007700", "#aa0000", "#776600", "#6b6b6b", True),
+    "Holiday": Theme("#66ccff", "#3cd070", "#ff6f61", "#ffd700", "#8fa3a3"),
+    "No Color": Theme("", "", "", "", "", colour=False),
+    "Shades Of Purple": Theme("#9effff", "#a5ff90", "#ff628c", "#fad000", "#a599e9"),
+    "Solarized Dark": Theme("#268bd2", "#859900", "#dc322f", "#b58900", "#839496"),
+    "Solarized Light": Theme("#268bd2", "#6b7a00", "#dc322f", "#946f00", "#657b83", True),
+    "Tokyo Night": Theme("#7aa2f7", "#9ece6a", "#f7768e", "#e0af68", "#737aa2"),
+    "Xcode": Theme("#0f68a0", "#007400", "#c41a16", "#806000", "#5d6c79", True),
+}
+
+
+def theme_named(name: str) -> Theme | None:
+    """The theme of a name of `ui.theme`: case, blanks and a last `Dark` or `Light` that no other
+    theme needs may differ. None for an unknown one."""
+    known = {_plain(each): theme for each, theme in THEMES.items()}
+    wanted = _plain(name)
+    shorter = re.sub(r"(?:dark|light)$", "", wanted)
+    return known.get(wanted) or known.get(shorter) or known.get(f"{shorter}dark")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.casefold())
+
+
+def theme_of(name: str, *, light: bool) -> Theme:
+    """The theme of a name; without a known one that of the background."""
+    return theme_named(name) or (ANSI_LIGHT if light else ANSI)
