@@ -9,8 +9,8 @@ ROUNDS = 40
 PROGRAM = """
 import asyncio, json, os, statistics, sys, time
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource
-from alhena.hooks.firing import HookSurroundings
-from alhena.hooks.system import Hooks
+from alhena.hooks.running import HookSurroundings
+from alhena.hooks.planning import Hooks
 from alhena.system.processes import ProcessGroups
 
 EVENT = HookEvent.BEFORE_TOOL

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.checking import MOVED, renewed, value_at
-from alhena.config.documents import UNION, merged
-from alhena.config.layers import expanded, names_in
+from alhena.config.layers import UNION, expanded, merged, names_in
 
 NAMES = st.sampled_from(
     [

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from alhena.events import Event, HookCallEvent, WarningEvent
-from alhena.hooks.firing import HookSurroundings
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup, HookSource, HookVerdict
-from alhena.hooks.system import Hooks
+from alhena.hooks.planning import Hooks
+from alhena.hooks.running import HookSurroundings
 from alhena.system.processes import ProcessGroups
 
 NOW = "2026-01-02T03:04:05.006Z"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from alhena.events import HookCallEvent
-from alhena.hooks.firing import HookSurroundings
 from alhena.hooks.model import HookEvent, HookSource, HookVerdict, InputForms, OnFailure
-from alhena.hooks.system import Hooks
+from alhena.hooks.planning import Hooks
+from alhena.hooks.running import HookSurroundings
 from alhena.tools.params import changes
 from tests.hooks.kit import NOW, Heard, group, hook, surroundings
 from tests.support.patience import PATIENCE_S
@@ -192,7 +192,7 @@ async def test_without_groups_to_guard_them_hooks_run_as_well():
 
 
 def test_time_is_told_in_the_form_of_the_reference():
-    from alhena.hooks.firing import iso_now
+    from alhena.hooks.running import iso_now
 
     assert time.strptime(iso_now()[:19], "%Y-%m-%dT%H:%M:%S")
     assert iso_now()[19] == "."

@@ -3,7 +3,7 @@ import time
 import pytest
 
 from alhena.hooks.model import HookEvent, HookSource, OnFailure
-from alhena.hooks.system import matches, plan
+from alhena.hooks.planning import matches, plan
 from tests.hooks.kit import Heard, group, hook
 from tests.support.each import for_each
 

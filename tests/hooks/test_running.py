@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.settings import EnvironmentRedaction
-from alhena.hooks.firing import HookSurroundings, run_hook, substituted
 from alhena.hooks.model import OUTPUT_LIMIT, HookRun
+from alhena.hooks.running import HookSurroundings, run_hook, substituted
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from tests.hooks.kit import hook, surroundings

@@ -8,9 +8,9 @@ import pytest
 from alhena.config.errors import ConfigError
 from alhena.config.extensions import Extension, Manifest
 from alhena.config.settings import Settings, settings_of
-from alhena.hooks.firing import HookSurroundings
 from alhena.hooks.gather import GatheredHooks, HooksRequest, HookState, gather_hooks, open_hooks
 from alhena.hooks.model import HookEvent, HookSource
+from alhena.hooks.running import HookSurroundings
 from alhena.hooks.trust import fingerprint, trust, trusted_fingerprints
 from tests.hooks.kit import hook, surroundings
 

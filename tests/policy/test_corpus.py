@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alhena.policy.bash.reader import analyse
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome
 from alhena.policy.surroundings import DirectorySurroundings

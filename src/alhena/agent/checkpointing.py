@@ -30,6 +30,7 @@ from alhena.session.checkpoints.errors import (
     NoGitError,
     TooMuchError,
 )
+from alhena.session.checkpoints.last_turn import EditingTurn, last_turn, named_later
 from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointFiles,
@@ -41,7 +42,6 @@ from alhena.session.checkpoints.records import (
 from alhena.session.checkpoints.repository import Limits
 from alhena.session.checkpoints.restore import Goal, Restoration
 from alhena.session.checkpoints.roots import PATIENCE_S, Roots, Saved
-from alhena.session.checkpoints.undo import EditingTurn, last_turn, named_later
 from alhena.session.replay import Replay, conversation_at
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation

@@ -20,7 +20,7 @@ from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
-    from alhena.hooks.system import Hooks
+    from alhena.hooks.planning import Hooks
 
 ROLE = "utility_compressor"
 SCOPE = "chat-compression"

@@ -11,10 +11,10 @@ import msgspec
 
 from alhena.config.checking import renewed
 from alhena.config.documents import (
-    merged,
     parse_settings,
     settings_text,
     too_deep,
+    union,
     value_at,
     without_value,
 )
@@ -143,6 +143,41 @@ def _with_command(settings: Settings) -> Settings:
     servers = {**settings.mcp_servers, COMMAND_SERVER: entry}
     servers.update(settings.mcp_servers)
     return msgspec.structs.replace(settings, mcp_servers=servers)
+
+
+UNION = frozenset(
+    {
+        *("policyPaths", "adminPolicyPaths", "tools.exclude", "advanced.excludedEnvVars"),
+        *("context.fileFiltering.customIgnoreFilePaths", "tools.confirmationRequired"),
+    }
+)
+"""Lists with the entries of all layers, without duplicates; `*.disabled` are merged the same
+way."""
+CONCATENATED = frozenset({"context.includeDirectories"})
+"""Lists that are concatenated; those of `hooks` are merged the same way."""
+SHALLOW = frozenset({"mcpServers"})
+"""Objects whose members are replaced as a whole by a higher layer."""
+
+
+def merged(lower: Any, higher: Any, key: str = "") -> Any:
+    """Merges `higher` over `lower`; `key` is their dotted key. Neither is changed."""
+    if isinstance(lower, dict) and isinstance(higher, dict):
+        below, above = cast("dict[str, Any]", lower), cast("dict[str, Any]", higher)
+        if key in SHALLOW:
+            return {**below, **above}
+        inner = f"{key}." if key else ""
+        found = {
+            name: merged(value, above[name], inner + name) if name in above else value
+            for name, value in below.items()
+        }
+        return found | {name: value for name, value in above.items() if name not in below}
+    if isinstance(lower, list) and isinstance(higher, list):
+        entries = [*cast("list[Any]", lower), *cast("list[Any]", higher)]
+        if key in CONCATENATED or key.startswith("hooks."):
+            return entries
+        if key in UNION or key.endswith(".disabled"):
+            return union(entries)
+    return cast("Any", higher)
 
 
 def _together(layers: Mapping[LayerKind, Layer]) -> dict[str, Any]:

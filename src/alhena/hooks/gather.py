@@ -21,13 +21,13 @@ from alhena.config.settings import Settings
 from alhena.config.trust import folder_trust
 from alhena.hooks.load import HookDocument, HookProblem, Level, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookGroup, HookSource
-from alhena.hooks.system import Hooks
+from alhena.hooks.planning import Hooks
 from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.config.extensions import Extension
     from alhena.events import Event
-    from alhena.hooks.firing import HookSurroundings
+    from alhena.hooks.running import HookSurroundings
     from alhena.hooks.trust import PinnedFiles
 
 

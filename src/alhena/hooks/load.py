@@ -200,7 +200,7 @@ class _Reader:
     def _check_matcher(self, event: HookEvent, matcher: str, path: str) -> None:
         if event not in (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL) or matcher in ("", "*"):
             return
-        from alhena.hooks.system import compiled
+        from alhena.hooks.planning import compiled
 
         if compiled(matcher) is None:
             self._problem(

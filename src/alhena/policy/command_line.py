@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
 from alhena.policy.bash.prefix import Match, programs_of
 from alhena.policy.bash.reach import Command, Reach, reach
-from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands

@@ -293,7 +293,7 @@ def holds_alone(details: ConfirmationDetails) -> bool:
 
 
 def _command(details: ExecConfirmation) -> ExecConfirmation:
-    from alhena.policy.bash.reader import analyse
+    from alhena.policy.bash.analysis import analyse
     from alhena.policy.suggest import root_commands
     from alhena.suspicious_text import suspicious
 

@@ -9,7 +9,7 @@ import msgspec
 from alhena.hooks import inputs
 from alhena.hooks.inputs import McpContext
 from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
-from alhena.hooks.system import Hooks
+from alhena.hooks.planning import Hooks
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.tracked_call import TrackedCall, plain
 from alhena.tools.confirmation import (

@@ -1,9 +1,9 @@
 """Parts of command lines, and what rules make of them."""
 
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.model import Part
 from alhena.policy.bash.prefix import Match, restricts
 from alhena.policy.bash.reach import Reach, reach
-from alhena.policy.bash.reader import analyse
 
 
 def part(command: str) -> Part:

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.model import Part
-from alhena.policy.bash.reader import analyse
 from alhena.policy.bash.readonly import not_read_only
 from alhena.policy.bash.readonly_words import listed
 

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.bash.reader import analyse
+from alhena.policy.bash.analysis import analyse
 from tests.policy.bash.oracle import certain, needs_bash, run_in_bash, shows, writes
 
 SNIPPETS = [

@@ -1,7 +1,7 @@
 """The parts of a command line: which commands, with which words, in which surroundings."""
 
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.model import Part, WordKind
-from alhena.policy.bash.reader import analyse
 from tests.support.each import for_each
 
 

@@ -4,7 +4,7 @@ enough."""
 import pytest
 
 from alhena.policy.bash import reading as bounds
-from alhena.policy.bash.reader import analyse
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.reading import Budget, TooMuchError, parse
 from tests.support.each import for_each
 

@@ -1,6 +1,6 @@
 """Reasons that keep a rule from allowing: code in data, changed meanings, unknown words."""
 
-from alhena.policy.bash.reader import analyse
+from alhena.policy.bash.analysis import analyse
 from tests.policy.bash.oracle import certain
 from tests.support.each import for_each
 

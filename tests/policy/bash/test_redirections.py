@@ -2,8 +2,8 @@
 
 import pytest
 
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.model import Effect, Redirection, WordKind
-from alhena.policy.bash.reader import analyse
 from tests.policy.bash.oracle import certain, needs_bash, run_in_bash
 from tests.support.each import for_each
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.bash.reader import MAX_LENGTH, read_plain
+from alhena.policy.bash.analysis import MAX_LENGTH, read_plain
 from alhena.policy.bash.reading import Findings, Reading, Scope, Shell, parse, plain_source
-from alhena.policy.bash.simple import ASSIGNING, RESERVED
+from alhena.policy.bash.simple_command import ASSIGNING, RESERVED
 from alhena.policy.bash.statements import COMPOUNDS, Walk
 from tests.support.each import for_each
 

@@ -1,9 +1,9 @@
 """Rules saved by "always": narrow, and allowing the command asked about, or none."""
 
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.options import prefix_words
 from alhena.policy.bash.prefix import allows
-from alhena.policy.bash.reader import analyse
 from alhena.policy.programs import all_programs, interpreter, listed, wrapper
 from alhena.policy.suggest import always_prefix, always_prefixes, prefix_text, root_commands
 from tests.policy.bash.parts import part

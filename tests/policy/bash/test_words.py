@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.model import Word, WordKind
-from alhena.policy.bash.reader import analyse
 from tests.policy.bash.oracle import certain, needs_bash, words_in_bash
 from tests.support.each import for_each
 

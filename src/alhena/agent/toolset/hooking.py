@@ -19,7 +19,7 @@ from alhena.hooks.inputs import (
     with_tool_choice,
 )
 from alhena.hooks.model import HookBlockedError, HookEvent, HookStopError, HookVerdict
-from alhena.hooks.system import Hooks
+from alhena.hooks.planning import Hooks
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse

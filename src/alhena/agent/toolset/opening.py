@@ -41,7 +41,7 @@ from alhena.tools.registry import ToolRegistry
 if TYPE_CHECKING:
     from alhena.agent.subagents import AgentDefinition
     from alhena.config.extensions import Extension
-    from alhena.hooks.system import Hooks
+    from alhena.hooks.planning import Hooks
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
 
@@ -180,8 +180,8 @@ def open_session_hooks(
     )
     if not wanted and not any(map(os.path.lexists, others)):
         return None, (), ()
-    from alhena.hooks.firing import HookSurroundings
     from alhena.hooks.gather import HooksRequest, gather_hooks, open_hooks
+    from alhena.hooks.running import HookSurroundings
 
     gathered = gather_hooks(
         HooksRequest(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from alhena.agent.toolset.agent_servers import AgentServers
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.config.extensions import Extension
-    from alhena.hooks.system import Hooks
+    from alhena.hooks.planning import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety_checks import SafetyChecks
     from alhena.scheduler.bus import MessageBus

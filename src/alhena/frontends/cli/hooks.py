@@ -24,12 +24,12 @@ from alhena.frontends.streams import (
     write_stdout,
 )
 from alhena.hooks import inputs
-from alhena.hooks.firing import Firing, Hearing, HookSurroundings, outcome_of
 from alhena.hooks.gather import GatheredHooks, HookEntry, HooksRequest, HookState, gather_hooks
 from alhena.hooks.load import Level
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.hooks.output import aggregate
-from alhena.hooks.system import plan
+from alhena.hooks.planning import plan
+from alhena.hooks.running import Firing, Hearing, HookSurroundings, outcome_of
 from alhena.hooks.trust import HOOKS_FOLDER, PinnedFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name

@@ -524,7 +524,7 @@ def _pattern_word(want: Word, word: Word, *, first: bool) -> Match:
 @lru_cache(maxsize=1024)
 def _pattern_words(prefix: str) -> tuple[tuple[Word, ...], bool]:
     """The words of the first command of a prefix, and whether they are all of it."""
-    from alhena.policy.bash.reader import analyse
+    from alhena.policy.bash.analysis import analyse
 
     analysis = analyse(prefix)
     parts = [part for part in analysis.parts if part.words]

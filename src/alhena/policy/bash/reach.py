@@ -193,7 +193,7 @@ class _Unfolding:
 
     def _code(self, words: tuple[Word, ...], runs: Runs, depth: int) -> None:
         """Words that joined are shell code; it is known up to the first expansion."""
-        from alhena.policy.bash.reader import analyse
+        from alhena.policy.bash.analysis import analyse
 
         text = Command(words).text
         self.code_left -= len(text)

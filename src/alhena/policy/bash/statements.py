@@ -13,7 +13,7 @@ import msgspec
 
 from alhena.policy.bash.model import Assignment, Part, Word, WordKind
 from alhena.policy.bash.reading import MAX_DEPTH, Reading, Scope, UnclearError
-from alhena.policy.bash.simple import SimpleCommand, read_pieces, read_simple
+from alhena.policy.bash.simple_command import SimpleCommand, read_pieces, read_simple
 from alhena.policy.bash.words import ARITHMETIC, read_regex, read_word
 
 if TYPE_CHECKING:

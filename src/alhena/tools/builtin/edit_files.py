@@ -17,7 +17,7 @@ from alhena.tools.edit.proposal import (
 )
 
 if TYPE_CHECKING:
-    from alhena.tools.edit.correction import Ask
+    from alhena.tools.edit.model_correction import Ask
 
 _BOM = "\ufeff"
 
@@ -59,7 +59,7 @@ class SmartEdit(_EditTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        from alhena.tools.edit.correction import TIMEOUT_S, CorrectedEdit
+        from alhena.tools.edit.model_correction import TIMEOUT_S, CorrectedEdit
 
         timeout = TIMEOUT_S if self._timeout is None else self._timeout
         return CorrectedEdit(self._workspace, params, self._ask, timeout)

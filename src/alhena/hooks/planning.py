@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regex import Pattern
 
     from alhena.events import Event
-    from alhena.hooks.firing import HookSurroundings
+    from alhena.hooks.running import HookSurroundings
 
 
 class Hooks:
@@ -74,7 +74,7 @@ class Hooks:
         """
         if event not in self._heard or self._surroundings is None:
             return SILENT
-        from alhena.hooks.firing import Firing, fire
+        from alhena.hooks.running import Firing, fire
 
         names = (match,) if isinstance(match, str) else match or ()
         chosen = plan(event, names, self.groups, self._is_tool)

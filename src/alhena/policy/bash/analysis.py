@@ -26,7 +26,7 @@ from alhena.policy.bash.reading import (
     parse,
     plain_source,
 )
-from alhena.policy.bash.simple import ASSIGNING, RESERVED, read_simple
+from alhena.policy.bash.simple_command import ASSIGNING, RESERVED, read_simple
 from alhena.policy.bash.statements import COMPOUNDS, Walk
 
 MAX_LENGTH = 500

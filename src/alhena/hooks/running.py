@@ -28,7 +28,7 @@ from alhena.hooks.model import (
     OnFailure,
 )
 from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, aggregate, chained, clipped, interpret
-from alhena.hooks.system import HookPlan
+from alhena.hooks.planning import HookPlan
 from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
