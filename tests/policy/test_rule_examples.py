@@ -78,9 +78,9 @@ def test_a_rule_that_breaks_an_example_is_dropped_and_the_example_named(
 
 
 UNREADABLE = [
-    (rule("deny", toolName="glob", match="not JSON"), "no JSON object"),
-    (rule("deny", toolName="glob", match="[]"), "no JSON object"),
-    (rule("deny", toolName="glob", match=["\ud800"]), "no JSON object"),
+    (rule("deny", toolName="glob", match="not JSON"), "not a JSON object"),
+    (rule("deny", toolName="glob", match="[]"), "not a JSON object"),
+    (rule("deny", toolName="glob", match=["\ud800"]), "not a JSON object"),
     (rule("deny", toolName="glob", match=3), "neither a string nor a table"),
     (rule("deny", toolName="*", match="{}"), "which tool"),
     (rule("deny", toolName="jira__*", match="{}"), "which tool"),
