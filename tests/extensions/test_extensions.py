@@ -190,6 +190,12 @@ def test_from_git_and_from_an_archive_but_not_with_a_link(home: Path) -> None:
     assert os.listdir(home / ".gemini" / "extensions") == []
 
 
+def test_a_source_of_another_kind_is_named_as_it_was_given(home: Path) -> None:
+    refused = alhena(home, "extensions", "install", "git@host.example:a/b", "--consent")
+    assert refused.returncode == 42
+    assert "cannot install git@host.example:a/b: it is no folder" in refused.stderr
+
+
 @pytest.mark.requirement("EXT-02")
 def test_an_interrupted_update_leaves_the_old_one_and_blocks_nothing(home: Path) -> None:
     place = installed(home)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.places import write
-from tests.mcp.kit import SERVED, tool
+from tests.mcp.kit import SERVED, WAITED_FOR, tool
 from tests.support.command import Ran, alhena, keyed
 from tests.support.server import ScriptedServer, sse, text
 
@@ -26,6 +26,7 @@ MANIFEST = {
             "args": ["${extensionPath}${/}server.py"],
             "cwd": "${extensionPath}",
             "env": {"BASE": "$MY_BASE"},
+            "timeout": WAITED_FOR,
             "trust": True,
         }
     },
@@ -77,7 +78,7 @@ def there(home: Path, project: Path, tmp_path: Path) -> Path:
     script = write(sources / "full.json", {"tools": [tool("of_full")]})
     of_user = write(sources / "user.json", {"tools": [tool("of_user")]})
     args = [str(SERVED / "odd.py"), str(of_user)]
-    usrv = {"command": sys.executable, "args": args, "trust": True}
+    usrv = {"command": sys.executable, "args": args, "timeout": WAITED_FOR, "trust": True}
     extensions = {
         "custom-commands": (
             "local",

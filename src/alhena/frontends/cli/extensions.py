@@ -164,7 +164,8 @@ class _Command:
         """Installs an extension that is not there yet."""
         source: str = self._options.name
         is_git = source.partition("://")[0] in ("http", "https", "file")
-        kept = source if is_git else os.path.realpath(os.path.expanduser(source))
+        path = os.path.expanduser(source)
+        kept = os.path.realpath(path) if os.path.exists(path) and not is_git else source
         installation = Installation(
             source=kept, type="git" if is_git else "local", ref=self._options.ref
         )
