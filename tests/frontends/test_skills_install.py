@@ -65,6 +65,20 @@ def test_skills_are_installed_with_consent_and_removed(
     assert alhena("skills", "uninstall", "good").code == 2
 
 
+def test_skills_in_a_folder_of_the_source_are_installed(
+    home: Path, project: Path, tmp_path: Path
+) -> None:
+    written(tmp_path / "source" / "more" / "skills", "a-skill")
+    source = str(tmp_path / "source")
+    assert alhena("skills", "install", source, "--consent").code == 42
+    for path in ("nowhere", "..", "/etc"):
+        refused = alhena("skills", "install", source, "--path", path, "--consent")
+        assert (refused.code, f"has no folder {path}" in refused.err) == (42, True)
+    assert (installed(home), left_over(home)) == ([], [])
+    ran = alhena("skills", "install", source, "--path", "more/skills", "--consent")
+    assert (ran.code, installed(home)) == (0, ["good"]), ran.err
+
+
 def test_a_linked_skill_follows_its_source(home: Path, project: Path, tmp_path: Path) -> None:
     folder = tmp_path / "source"
     path = written(folder, "a")

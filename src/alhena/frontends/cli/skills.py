@@ -16,7 +16,7 @@ from alhena.errors import InputError, UsageError
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import agrees, write_json, write_stdout
 from alhena.skills.files import Skills
-from alhena.system.workspace import current_directory
+from alhena.system.workspace import current_directory, is_within
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,7 +25,7 @@ USAGE = """\
 usage: alhena skills list [--json] [--skip-trust]
        alhena skills enable NAME [--scope user|workspace]
        alhena skills disable NAME [--scope user|workspace]
-       alhena skills install SOURCE [--ref REF] [--scope user|workspace] [--consent]
+       alhena skills install SOURCE [--ref REF] [--path PATH] [--scope user|workspace] [--consent]
        alhena skills link FOLDER [--consent]
        alhena skills uninstall NAME [--scope user|workspace]
 
@@ -42,6 +42,7 @@ uninstall: removes a skill from there.
 
 options:
   --scope        workspace: in .gemini of this folder
+  --path         the folder in SOURCE that has the skills
   --consent      installs without asking
   --skip-trust   this folder is trusted
   --json         JSON instead of sentences
@@ -90,6 +91,8 @@ def _options(argv: list[str]) -> "Namespace":
             each.add_argument("name", metavar="NAME")
             scopes = ("user",) if name == "link" else ("user", "workspace")
             each.add_argument("--scope", choices=scopes, default="user")
+        if name == "install":
+            each.add_argument("--path", default="")
         if name in ("install", "link"):
             each.add_argument("--consent", action="store_true")
             each.add_argument("--ref")
@@ -142,7 +145,11 @@ def _change(options: "Namespace") -> int:
         with staging(base) as top:
             fetch(options.name, top, own_environment(os.environ), options.ref)
             rmtree(top / ".git", ignore_errors=True)
-            _place(top, folder, options, link=False)
+            within = Path(os.path.realpath(top / options.path))
+            if not within.is_dir() or not is_within(str(within), os.path.realpath(top)):
+                told = f"{one_line(options.name)} has no folder {one_line(options.path)}"
+                raise InputError(f"{told}: nothing was installed.", remedy="Correct --path.")
+            _place(within, folder, options, link=False)
     return 0
 
 
