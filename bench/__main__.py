@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import (
+    batch,
     calls,
     checkpoints,
     compression,
@@ -54,6 +55,7 @@ PARTS: dict[str, Run] = {
     "terminal": terminal.run,
     "gateway": gateway.run,
     "library": library.run,
+    "batch": batch.run,
 }
 """The measurements, in order, each in a home and a project."""
 
