@@ -26,6 +26,10 @@ FOR_OTHERS = {
     *("telemetry.otlpEndpoint", "telemetry.otlpProtocol", "telemetry.traces"),
     *("telemetry.enabled", "telemetry.logPrompts", "telemetry.outfile", "tools.allowed"),
     *("mcp.autoAllowInHeadless", "ide.enabled", "ui.theme", "ui.autoThemeSwitching"),
+    *("ui.hideWindowTitle", "ui.showStatusInTitle", "ui.dynamicWindowTitle", "ui.hideFooter"),
+    *("ui.footer.hideCWD", "ui.footer.hideSandboxStatus", "ui.footer.hideModelInfo"),
+    *("ui.statusLine", "ui.accessibility.screenReader", "general.vimMode"),
+    *("general.enableNotifications", "general.notificationMethod"),
     *("security.blockGitExtensions", "security.allowedExtensions"),
     *("tools.sandboxAllowedPaths", "model.prices", "model.loopCheckTurns"),
 }

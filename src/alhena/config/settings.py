@@ -39,9 +39,13 @@ class CheckpointingSettings(Section, frozen=True, kw_only=True):
 
 class GeneralSettings(Section, frozen=True, kw_only=True):
     """`general.*`. `max_attempts`: total attempts for a failing request; `retry_fetch_errors`:
-    unknown network errors count as transient."""
+    unknown network errors count as transient; `enable_notifications`: a terminal tells of questions
+    that wait and of the end of long runs."""
 
     default_approval_mode: Literal["default", "auto_edit", "plan"] = "default"
+    vim_mode: bool = False
+    enable_notifications: bool = False
+    notification_method: Literal["auto", "osc9", "osc777", "bell"] = "auto"
     max_attempts: int = 10
     retry_fetch_errors: bool = True
     session_retention: SessionRetention = SessionRetention()
@@ -122,12 +126,34 @@ class IdeSettings(Section, frozen=True, kw_only=True):
     enabled: bool = False
 
 
+class FooterSettings(Section, frozen=True, kw_only=True):
+    """`ui.footer.*`."""
+
+    hide_cwd: bool = msgspec.field(name="hideCWD", default=False)
+    hide_sandbox_status: bool = False
+    hide_model_info: bool = False
+
+
+class AccessibilitySettings(Section, frozen=True, kw_only=True):
+    """`ui.accessibility.*`. With `screen_reader` sessions at the terminal use plain lines."""
+
+    screen_reader: bool = False
+
+
 class UiSettings(Section, frozen=True, kw_only=True):
     """`ui.*`. `theme` None: the terminal's own colours, those for a light background where it says
-    that it has one and `auto_theme_switching` is true."""
+    that it has one and `auto_theme_switching` is true. `status_line`: a command whose first line
+    stands in the footer."""
 
     theme: str | None = None
     auto_theme_switching: bool = True
+    hide_window_title: bool = False
+    show_status_in_title: bool = False
+    dynamic_window_title: bool = True
+    hide_footer: bool = False
+    footer: FooterSettings = FooterSettings()
+    status_line: str | None = None
+    accessibility: AccessibilitySettings = AccessibilitySettings()
 
 
 class PrivacySettings(Section, frozen=True, kw_only=True):
@@ -397,6 +423,7 @@ class ContextManagementSettings(Section, frozen=True, kw_only=True):
 
 __all__ = [
     "LONG_PROMPT",
+    "AccessibilitySettings",
     "AdvancedSettings",
     "AuthSettings",
     "BillingSettings",
@@ -407,6 +434,7 @@ __all__ = [
     "ContextToolSettings",
     "EnvironmentRedaction",
     "FolderTrustSettings",
+    "FooterSettings",
     "GeneralSettings",
     "HooksConfig",
     "McpSettings",

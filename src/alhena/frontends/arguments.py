@@ -88,6 +88,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     all_files: bool = False
     limits: RunLimits = RunLimits()
     acp: bool = False
+    screen_reader: bool = False
     wants_help: bool = False
     wants_version: bool = False
 
@@ -266,6 +267,7 @@ def run_parser() -> Parser:
     add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
     add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
     add("--record-responses", metavar="FILE", help="append every response to FILE")
+    add("--screen-reader", action="store_true", help="plain lines with headings, nothing redrawn")
     add("-d", "--debug", action="store_true", help="show tracebacks")
     add("-v", "--version", action="store_true", help="print the version")
     # Only now: for each argument argparse creates a formatter, which would import shutil.
@@ -327,6 +329,7 @@ def parse_run(argv: list[str]) -> RunArguments:
             max_cost=found.max_cost,
         ),
         acp=found.acp,
+        screen_reader=found.screen_reader,
         wants_help=found.help,
         wants_version=found.version,
     )

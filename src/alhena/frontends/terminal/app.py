@@ -1,7 +1,6 @@
 """The screen of a capable terminal: output above, the live part and the prompt below."""
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from prompt_toolkit.application.current import set_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
@@ -65,10 +65,8 @@ from alhena.frontends.terminal.lines import (
     wrapped,
 )
 from alhena.frontends.terminal.live_markdown import LiveMarkdown
-from alhena.frontends.terminal.looks.background import ASK, BackgroundInput, is_light, said_light
-from alhena.frontends.terminal.looks.theme import THEMES, theme_named, theme_of
 from alhena.frontends.terminal.menu import Menu, Panel, menu_lines
-from alhena.frontends.terminal.printing import Fragments, Printer, fragments, warm_up
+from alhena.frontends.terminal.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.resizing import ReflowingApplication
 from alhena.frontends.terminal.screen import Status
 from alhena.frontends.terminal.view import Call, View
@@ -287,9 +285,7 @@ class TerminalScreen:
     ) -> None:
         self.painted = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._input = input
         self._output = output
-        self._light = said_light(os.environ)
         self._printer = Printer(output)
         self._markdown = LiveMarkdown(lambda: self._draw_in(0), self._printer.rendered)
         self._view = View()
@@ -335,6 +331,7 @@ class TerminalScreen:
         )
         self._app.key_processor.before_key_press += self.hands.twice.press
         self._app.key_processor.after_key_press += self.hands.twice.pressed
+        self._looks = Looks(input, self._printer, self.warn, lambda: self._draw_in(0))
         self._app.ttimeoutlen = 0.05
         self._app.timeoutlen = 0.15
 
@@ -353,6 +350,7 @@ class TerminalScreen:
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         finally:
             self._loop.set_exception_handler(before)
+            self._looks.attention.close()
             self._markdown.close()
             printing.cancel()
             await asyncio.wait({printing})
@@ -369,6 +367,7 @@ class TerminalScreen:
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """As `Screen.update`."""
         printed = tuple(blocks)
+        self._looks.attention.working(None if view.busy_since is None else view.thought or "")
         if printed or self._queue or self._ready:
             self._queue.append((view, printed))
             self._written_all.clear()
@@ -384,25 +383,10 @@ class TerminalScreen:
 
     def adopt(self, settings: "Settings") -> None:
         """As `Screen.adopt`."""
-        name = settings.ui.theme or ""
-        self._printer.use(theme_of(name, light=self._light))
-        if name and theme_named(name) is None:
-            self.warn(f"ui.theme: no theme {name}. Themes: {', '.join(THEMES)}.")
-        elif (
-            not name
-            and settings.ui.auto_theme_switching
-            and isinstance(self._input, BackgroundInput)
-        ):
-            self._input.heard = self._heard_background
-            self._output.write_raw(ASK)
-            self._output.flush()
+        self._looks.adopt(settings)
+        vim = settings.general.vim_mode
+        self._app.editing_mode = EditingMode.VI if vim else EditingMode.EMACS
         self._draw_in(0)
-
-    def _heard_background(self, colour: str) -> None:
-        light = is_light(colour)
-        if light is not None:
-            self._printer.use(theme_of("", light=light))
-            self._draw_in(0)
 
     def warn(self, message: str) -> None:
         """Prints a warning of the screen's own."""
@@ -440,6 +424,7 @@ class TerminalScreen:
         self._work.set()
 
     def _panel_changed(self) -> None:
+        self._looks.attention.asking(self._panel.open)
         place: Window = self._places.input
         if self._panel.menu is not None:
             place = self._places.menu
@@ -586,6 +571,6 @@ def foot_line(status: Status, hint: str) -> Line:
         first = one_line(status.queued[0], QUEUED_COLUMNS)
         spans.append(("dim", f"{len(status.queued)} queued: {first}"))
     spans.append((MODE_STYLES.get(status.mode, "dim"), status.mode))
-    spans += (("dim", each) for each in (status.model, status.cwd))
+    spans += (("dim", each) for each in (status.model, status.cwd, *status.more))
     shown = [span for span in spans if span[1]]
     return tuple(part for span in shown for part in (span, ("", "  ")))[:-1]

@@ -37,6 +37,7 @@ from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.lines import Block, Line, line
+from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.frontends.terminal.view import (
@@ -112,6 +113,7 @@ class ShownSession:
         self._failed = False
         self._proposing = False
         self.folder = folder
+        self._facts = FooterFacts(self.show_status)
         self.prompts = PromptCommands(lambda: self.workbench, commands.NAMES)
         self.ide = EditorLink(self.print)
 
@@ -177,14 +179,38 @@ class ShownSession:
         if self._agent is None:
             self._screen.show_status(Status(queued=tuple(self._queue)))
             return
+        bench, ui = self.workbench, self.folder.place.settings.ui
+        cwd, hidden = _shortened(bench.workspace.cwd, os.environ), ui.hide_footer
+        more = shown_items(ui, self._facts, bench.sandbox, bench.spending.cost())
         self._screen.show_status(
             Status(
-                cwd=_shortened(self.workbench.workspace.cwd, os.environ),
-                mode=self.workbench.modes.mode,
-                model=self.agent.model,
+                cwd="" if hidden or ui.footer.hide_cwd else cwd,
+                mode=bench.modes.mode,
+                model="" if hidden or ui.footer.hide_model_info else self.agent.model,
+                more=more,
                 queued=tuple(self._queue),
             )
         )
+
+    def _refresh_footer(self) -> None:
+        """Has the facts of the footer found out again."""
+        place, bench, totals = self.folder.place, self.workbench, self.totals
+        self._facts.refresh(
+            FooterRequest(
+                cwd=bench.workspace.cwd,
+                environ=os.environ,
+                trusted=place.trust.trusted,
+                command=place.settings.ui.status_line,
+                told={
+                    "session_id": self.agent.session_id,
+                    "model": self.agent.model,
+                    "cwd": str(bench.workspace.cwd),
+                    "tokens": totals.input_tokens + totals.output_tokens,
+                    "cost": bench.spending.cost(),
+                },
+            )
+        )
+        self.show_status()
 
     def print(
         self, lines: list[Line], group: str = "notice", *, clip: bool = False, fold: bool = True
@@ -248,6 +274,7 @@ class Conversation(ShownSession):
         finally:
             self._leaving = True
             await self.ide.stop()
+            await self._facts.close()
             self._farewell()
             self._screen.close()
 
@@ -277,6 +304,7 @@ class Conversation(ShownSession):
                 self.view = without_run(self.view)
                 self._announced.clear()
                 self._show(())
+                self._refresh_footer()
 
     def interrupt(self) -> bool:
         """Stops what runs; False when nothing does."""
@@ -377,7 +405,7 @@ class Conversation(ShownSession):
         self.view = View(titles=ToolTitles(self.workbench.registry), group=self.view.group)
         self._started = self._clock()
         self.workbench.modes.subscribe(self.show_status)
-        self.show_status()
+        self._refresh_footer()
 
     async def _carry(self, text: str) -> None:
         """One thing that was submitted, to its end. What goes wrong is shown."""

@@ -9,8 +9,9 @@ from string import ascii_letters, digits
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, has_completions, is_searching
+from prompt_toolkit.filters import Condition, has_completions, is_searching, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 from alhena.frontends.terminal.entry import Entry
@@ -209,7 +210,9 @@ def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
-    @keys.add("escape", filter=writing)
+    keys.add("escape", filter=writing & vi_insert_mode & ~has_completions)(_leave_insert_mode)
+
+    @keys.add("escape", filter=writing & (~vi_insert_mode | has_completions))
     def _(event: KeyPressEvent) -> None:
         if event.current_buffer.complete_state is not None:
             event.current_buffer.cancel_completion()
@@ -221,10 +224,11 @@ def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
         hands.stop()
         event.current_buffer.insert_text(event.data)
 
-    empty = writing & Condition(lambda: not entry.buffer.text)
+    typing = writing & ~vi_mode
+    empty = typing & Condition(lambda: not entry.buffer.text)
     for char in AFTER_ESCAPE:
         keys.add("escape", char, filter=empty)(escape_then_typed)
-    keys.add("escape", "/", filter=writing)(escape_then_typed)
+    keys.add("escape", "/", filter=typing)(escape_then_typed)
 
     @keys.add(Keys.BracketedPaste, filter=writing)
     def _(event: KeyPressEvent) -> None:
@@ -239,6 +243,11 @@ def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
         hands.edit()
 
     return keys
+
+
+def _leave_insert_mode(event: KeyPressEvent) -> None:
+    event.app.vi_state.input_mode = InputMode.NAVIGATION
+    event.current_buffer.cursor_left()
 
 
 def session_keys(hands: Hands, panel: Panel) -> KeyBindings:

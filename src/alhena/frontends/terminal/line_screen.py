@@ -25,9 +25,13 @@ NO_ANSWER = "! Not a valid answer. Try again."
 class LineScreen:
     """A `screen.Screen`. Lines that were written while there was no question go to the person that
     is attached, as soon as one is; the end of the input leaves. `source` is the descriptor of a
-    terminal that gives whole lines."""
+    terminal that gives whole lines. With `headings` the parts of the output are named."""
 
-    def __init__(self, source: int, write: Callable[[str], None]) -> None:
+    def __init__(
+        self, source: int, write: Callable[[str], None], *, headings: bool = False
+    ) -> None:
+        self._headings = headings
+        self._part = ""
         self._source = source
         self._write = write
         self._loop = asyncio.get_running_loop()
@@ -82,11 +86,20 @@ class LineScreen:
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
         """As `Screen.update`: the view itself cannot be shown."""
         shown = tuple(blocks)
+        if not shown and not self._part and view.busy_since is not None:
+            self._head("Working.")
         for block in shown:
+            self._head("" if isinstance(block, Lines) else "Answer:")
             self._write(f"{self._text(block)}\n")
             self._prompted = False
         if not shown and view.busy_since is None and not view.calls:
             self._prompt()
+
+    def _head(self, part: str) -> None:
+        """Writes a heading where another part of the output begins."""
+        if self._headings and part != self._part:
+            self._part = part
+            self._write(f"{part}\n" if part else "")
 
     def show_status(self, status: Status) -> None:
         """There is no place for it."""

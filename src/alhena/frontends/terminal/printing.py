@@ -1,15 +1,24 @@
 """Finished blocks as bytes for a terminal. rich is imported when it is needed."""
 
-from collections.abc import Iterable
-from typing import assert_never
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, assert_never
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import BaseStyle
 
 from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, clipped, folded
-from alhena.frontends.terminal.looks.theme import ANSI, Theme
+from alhena.frontends.terminal.looks.attention import Attention
+from alhena.frontends.terminal.looks.background import ASK, BackgroundInput, is_light, said_light
+from alhena.frontends.terminal.looks.theme import ANSI, THEMES, Theme, theme_named, theme_of
+from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from alhena.config.settings import Settings
 
 _NAMED = ANSI.looks.keys() - {""}
 
@@ -27,6 +36,42 @@ def fragments(lines: Iterable[Line]) -> Fragments:
     return found
 
 
+class Looks:
+    """The looks of a screen by its settings: its theme, its window's title, notifications."""
+
+    def __init__(
+        self,
+        input: Input,
+        printer: "Printer",
+        warn: Callable[[str], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._input = input
+        self._printer = printer
+        self._warn = warn
+        self._changed = changed
+        loop = asyncio.get_running_loop()
+        self.attention = Attention(printer.control, loop, os.environ, current_directory())
+
+    def adopt(self, settings: "Settings") -> None:
+        """Follows these settings; without a theme the terminal is asked for its background."""
+        name, switching = settings.ui.theme or "", settings.ui.auto_theme_switching
+        light = switching and said_light(os.environ)
+        self._printer.use(theme_of(name, light=light))
+        if name and theme_named(name) is None:
+            self._warn(f"ui.theme: no theme {name}. Themes: {', '.join(THEMES)}.")
+        elif not name and switching and isinstance(self._input, BackgroundInput):
+            self._input.heard = self._heard_background
+            self._printer.control(ASK)
+        self.attention.adopt(settings)
+
+    def _heard_background(self, colour: str) -> None:
+        light = is_light(colour)
+        if light is not None:
+            self._printer.use(theme_of("", light=light))
+            self._changed()
+
+
 class Printer:
     """Writes blocks where the cursor is; it must stand at the beginning of a line."""
 
@@ -39,6 +84,11 @@ class Printer:
     @property
     def _colour(self) -> bool:
         return self._theme.colour and not self._plain
+
+    def control(self, sequence: str) -> None:
+        """Sends a control sequence that moves nothing."""
+        self._output.write_raw(sequence)
+        self._output.flush()
 
     def use(self, theme: Theme) -> None:
         """Uses the colours of a theme from now on."""

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-from alhena.errors import InputError, UsageError
+from alhena.config.home import user_settings_path
+from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.arguments import RunArguments
 from alhena.frontends.streams import is_terminal, write_stdout
 from alhena.system.workspace import current_directory
@@ -108,8 +109,28 @@ def run_terminal(arguments: RunArguments) -> int:
             "-i needs a terminal on standard output.", remedy="Use -p for a run without one."
         )
     gc.disable()  # until all is loaded, which stays
-    simple = os.environ.get("TERM", "") in SIMPLE
-    return asyncio.run(_with_lines(arguments) if simple else _with_prompt(arguments))
+    read_aloud = arguments.screen_reader or _is_read_aloud(arguments)
+    simple = read_aloud or os.environ.get("TERM", "") in SIMPLE
+    if simple:
+        return asyncio.run(_with_lines(arguments, headings=read_aloud))
+    return asyncio.run(_with_prompt(arguments))
+
+
+def _is_read_aloud(arguments: RunArguments) -> bool:
+    """True with `ui.accessibility.screenReader`. Only where the user's file has that word, settings
+    are loaded before the prompt is painted."""
+    try:
+        written = user_settings_path(os.environ).read_bytes()
+        if b"screenReader" not in written:
+            return False
+        from alhena.frontends.current_settings import place_here
+
+        place = place_here(
+            skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions
+        )
+    except (OSError, AlhenaError):  # said when the session begins
+        return False
+    return place.settings.ui.accessibility.screen_reader
 
 
 async def _with_prompt(arguments: RunArguments) -> int:
@@ -193,12 +214,12 @@ async def _closed(drawing: "asyncio.Task[None]") -> int:
     return 0
 
 
-async def _with_lines(arguments: RunArguments) -> int:
+async def _with_lines(arguments: RunArguments, *, headings: bool) -> int:
     from alhena.frontends.terminal.conversation import converse
     from alhena.frontends.terminal.line_screen import LineScreen
 
     gc.enable()
-    screen = LineScreen(sys.stdin.fileno(), write_stdout)
+    screen = LineScreen(sys.stdin.fileno(), write_stdout, headings=headings)
     with signals(screen) as caught:
         await converse(arguments, screen, screen.attach)
     return INTERRUPTED if caught else 0

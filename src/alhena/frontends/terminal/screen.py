@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The line at the foot. `queued`: prompts that wait for their turn."""
+    """The line at the foot. `queued`: prompts that wait for their turn; `more`: what stands behind
+    the directory."""
 
     cwd: str = ""
     mode: str = ""
     model: str = ""
+    more: tuple[str, ...] = ()
     queued: tuple[str, ...] = ()
 
 

@@ -1,0 +1,152 @@
+"""Facts of the footer that are found out beside the session: branch, changes, a line of one's
+own."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from alhena.config.settings import UiSettings
+from alhena.display_text import one_line
+from alhena.system.environment import child_environment, shield_memory
+from alhena.system.errors import ProcessStartError
+
+LIMIT_S = 2.0
+"""Seconds that a command may take."""
+PAUSE_S = 0.3
+"""Least seconds between two starts of the commands."""
+MAX_BYTES = 65_536
+MAX_LINE = 200
+SHORT_NAME = 8
+_SAFE = ("core.hooksPath=/dev/null", "core.fsmonitor=false")
+_STATUS = (
+    *("git", *(word for each in _SAFE for word in ("-c", each)), "--no-optional-locks"),
+    *("status", "--porcelain", "--ignore-submodules"),
+)
+
+
+class FooterRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the facts depend on. `told` is the object that a status line's command gets."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    trusted: bool
+    command: str | None
+    told: dict[str, object]
+
+
+class FooterFacts:
+    """`branch` with a `*` if files have changed, and `custom`, the first line of the command of
+    `ui.statusLine`. They are found out in the background; `changed` is called when one is new."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.branch = ""
+        self.custom = ""
+        self._changed = changed
+        self._wanted: FooterRequest | None = None
+        self._work: asyncio.Task[None] | None = None
+
+    def refresh(self, request: FooterRequest) -> None:
+        """Has the facts found out again."""
+        self._wanted = request
+        if self._work is None:
+            self._work = asyncio.create_task(self._find())
+
+    async def close(self) -> None:
+        """Ends the work."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.cancel()
+            await asyncio.wait({work})
+
+    async def _find(self) -> None:
+        try:
+            while (wanted := self._wanted) is not None:
+                self._wanted = None
+                before = (self.branch, self.custom)
+                name = branch_of(wanted.cwd)
+                dirty = name and wanted.trusted and await _first_line(_STATUS, wanted)
+                self.branch = f"{name}{'*' if dirty else ''}"
+                if wanted.command:
+                    told = {**wanted.told, "branch": name}
+                    argv = ("/bin/sh", "-c", wanted.command)
+                    self.custom = await _first_line(argv, wanted, msgspec.json.encode(told))
+                if before != (self.branch, self.custom):
+                    self._changed()
+                await asyncio.sleep(PAUSE_S)
+        finally:
+            if self._work is asyncio.current_task():
+                self._work = None
+
+
+def branch_of(cwd: Path) -> str:
+    """The branch of the repository around a directory; the commit's first digits where there is
+    none, "" where there is no repository."""
+    for folder in (cwd, *cwd.parents):
+        entry = folder / ".git"
+        try:
+            if entry.is_file():
+                target = entry.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+                entry = folder / target
+            elif not entry.is_dir():
+                continue
+            with (entry / "HEAD").open(encoding="utf-8") as file:
+                head = file.read(1_000).strip()
+        except (OSError, ValueError):
+            return ""
+        name = head.removeprefix("ref: refs/heads/")
+        return one_line(name if name != head else head[:SHORT_NAME], 60)
+    return ""
+
+
+async def _first_line(argv: Sequence[str], wanted: FooterRequest, given: bytes = b"") -> str:
+    """The first line that a command writes within LIMIT_S; "" where it fails."""
+    try:
+        shield_memory()
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=wanted.cwd,
+            env=child_environment(wanted.environ).variables,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (OSError, ProcessStartError):
+        return ""
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            with suppress(BrokenPipeError, ConnectionResetError):
+                await _feed(process, given)
+            written = await process.stdout.read(MAX_BYTES) if process.stdout else b""
+    except TimeoutError:
+        return ""
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return one_line(written.decode("utf-8", "replace").partition("\n")[0].strip(), MAX_LINE)
+
+
+async def _feed(process: asyncio.subprocess.Process, given: bytes) -> None:
+    if process.stdin is not None:
+        process.stdin.write(given)
+        await process.stdin.drain()
+        process.stdin.close()
+
+
+def shown_items(
+    ui: UiSettings, facts: FooterFacts, sandbox: str, cost: float | None
+) -> tuple[str, ...]:
+    """The items of the footer behind the directory, as the settings have them."""
+    if ui.hide_footer:
+        return (facts.custom,) if facts.custom else ()
+    footer = ui.footer
+    branch = f"({facts.branch})" if facts.branch and not footer.hide_cwd else ""
+    place = "" if footer.hide_sandbox_status else sandbox or "no sandbox"
+    money = f"${cost:.2f}" if cost else ""
+    return tuple(each for each in (branch, place, money, facts.custom) if each)
