@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import (
+    acp,
     batch,
     calls,
     checkpoints,
@@ -54,6 +55,7 @@ PARTS: dict[str, Run] = {
     "context": context.run,
     "terminal": terminal.run,
     "gateway": gateway.run,
+    "acp": acp.run,
     "library": library.run,
     "batch": batch.run,
 }
