@@ -23,7 +23,7 @@ FOR_OTHERS = {
     *("security.auth.oauth.clientSecret", "security.auth.oauth.redirectUri"),
     *("security.auth.selectedType", "security.auth.useExternal"),
     *("security.environmentVariableRedaction.allowed", "security.folderTrust.enabled"),
-    *("telemetry.otlpEndpoint", "telemetry.otlpProtocol", "telemetry.traces"),
+    *("telemetry.otlpEndpoint", "telemetry.otlpProtocol", "telemetry.traces", "telemetry.target"),
     *("telemetry.enabled", "telemetry.logPrompts", "telemetry.outfile", "tools.allowed"),
     *("mcp.autoAllowInHeadless", "ide.enabled", "ui.theme", "ui.autoThemeSwitching"),
     *("ui.hideWindowTitle", "ui.showStatusInTitle", "ui.dynamicWindowTitle", "ui.hideFooter"),

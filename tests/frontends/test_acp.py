@@ -32,7 +32,7 @@ from acp.schema import (
 from tests.support.command import ALHENA, keyed
 from tests.support.editor import Editor, choosing, connected, prompted
 from tests.support.patience import PATIENCE_S
-from tests.support.server import ScriptedServer, call, chunk, sse, text
+from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
 CALL = "write_file"
 ROOT = Path(__file__).parent.parent.parent
@@ -550,3 +550,15 @@ async def test_a_damaged_session_is_loaded_as_far_as_it_goes_and_an_unreadable_o
         await prompted(conn, own, text_block("go on"))
     assert "damaged" in editor.of("agent_thought_chunk")[0]["content"]["text"]
     assert "third" in editor.said()
+
+
+async def test_a_wait_for_another_try_is_shown(project: Path, scripted: ScriptedServer):
+    busy = json_reply({"error": {"message": "busy"}}, status=503, headers={"Retry-After": "1"})
+    scripted.reply(busy, sse(text("done")))
+    editor = Editor()
+    async with connected(editor, scripted) as conn:
+        own = (await conn.new_session(cwd=str(project), mcp_servers=[])).session_id
+        assert await prompted(conn, own, text_block("go")) == "end_turn"
+    thoughts = "".join(each["content"]["text"] for each in editor.of("agent_thought_chunk"))
+    assert "busy" in thoughts
+    assert "Trying again in" in thoughts

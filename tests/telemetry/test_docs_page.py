@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding=
 def rows(title: str) -> dict[str, list[str]]:
     """The first cell of each row of a section's table, with the names in the second."""
     section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
-    found = re.findall(r"^\| `([^`]+)` \|(.*)\|$", section, re.MULTILINE)
+    found = re.findall(r"^\| `([^`]+)`[^|]* \|(.*)\|$", section, re.MULTILINE)
     return {name: re.findall(r"`([^`]+)`", cell) for name, cell in found}
 
 

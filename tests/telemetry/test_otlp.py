@@ -25,9 +25,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from alhena import Agent, ConfigError, InProcessServer, Subagent, otel, tool
+from alhena import Agent, ConfigError, InProcessServer, RemoteAgent, Subagent, otel, tool
 from alhena.errors import InterruptedRunError
 from alhena.testing import Call, TestModel
+from tests.agent.a2a_server import Stage, serving
 from tests.support.command import ALHENA, alhena_process
 from tests.support.server import Reply, ScriptedServer, call
 from tests.telemetry.running import answer, calls, configure
@@ -283,6 +284,26 @@ def test_a_collector_in_trouble_is_one_warning_and_the_run_goes_on(
     assert "missing" in line
 
 
+def test_the_target_gcp_without_an_endpoint_says_that_it_needs_a_collector(
+    server: ScriptedServer, home: Path
+):
+    configure(home, enabled=True, target="gcp")
+    server.reply(answer())
+    ran = alhena_process("-p", "go", **model_of(server))
+    assert (ran.code, ran.out) == (0, "done\n")
+    assert "collector that exports to Google Cloud" in ran.err.splitlines()[0]
+
+
+def test_the_target_gcp_is_the_collector_that_is_named(server: ScriptedServer, home: Path):
+    collector = HttpCollector()
+    configure(home, **sent_to(collector))
+    server.reply(answer())
+    ran = alhena_process("-p", "go", **model_of(server), GEMINI_TELEMETRY_TARGET="gcp")
+    collector.close()
+    assert (ran.code, ran.err) == (0, "")
+    assert "gemini_cli.api_response" in collector.names()
+
+
 def test_without_the_extra_one_line_names_it(server: ScriptedServer, home: Path, project: Path):
     configure(home, enabled=True)
     (project / "opentelemetry").mkdir()
@@ -403,6 +424,24 @@ async def test_a_server_of_tools_is_told_the_span_of_its_call(
     context = called.get_span_context()
     expected = f"00-{context.trace_id:032x}-{context.span_id:016x}"
     assert expected in str(model.requests[1]["contents"][-1])
+
+
+async def test_a_remote_agent_is_told_the_span_of_its_work(
+    project: Path, spans: InMemorySpanExporter
+):
+    async def answers(stage: Stage) -> None:
+        await stage.answer("Hello.")
+
+    model = TestModel(Call("delegate_to_agent", agent_name="far", objective="Greet."), "Done.")
+    async with serving(answers) as remote:
+        agents = [RemoteAgent(name="far", card=remote.url)]
+        agent = Agent(model, agents=agents, approve="always", cwd=project, isolated=True)
+        await agent.ask("Go.")
+    done = spans.get_finished_spans()
+    (far,) = [each for each in done if (each.attributes or {}).get("gen_ai.agent.name") == "far"]
+    assert far.context is not None
+    expected = f"00-{far.context.trace_id:032x}-{far.context.span_id:016x}-"
+    assert all(headers["traceparent"].startswith(expected) for headers in remote.headers)
 
 
 async def test_an_interrupted_run_leaves_no_span_open(project: Path, spans: InMemorySpanExporter):

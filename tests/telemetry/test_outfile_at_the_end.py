@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from alhena.telemetry.records import DETAILS
 from tests.support.command import ALHENA, Ran, alhena
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse
@@ -22,7 +23,8 @@ def test_a_run_that_fails_is_told_whole(server: ScriptedServer, project: Path):
     ran = alhena("-p", "go", **watched(server))
     assert ran.code == 1
     found = observed(project)
-    assert found.names == ["config", "user_prompt", "api_request", "api_error"]
+    last = (DETAILS, "plan.approval_mode_duration")
+    assert found.names == ["config", "user_prompt", "api_request", "api_error", *last]
     assert differences(found.logs) == []
     failed = found.one("api_error")
     assert failed["status_code"] == failed["http.status_code"] == 400
@@ -40,7 +42,7 @@ def test_a_run_that_reaches_its_turn_limit_is_told_whole(
     server.reply(calls(call("glob", {"pattern": "*"}, id="c1")))
     assert alhena("-p", "go", **watched(server)).code == 53
     found = observed(project)
-    assert found.names[-2:] == ["api_response", "tool_call"]
+    assert found.names[-4:-1] == ["api_response", DETAILS, "tool_call"]
     assert len(found.measured) == 1
 
 
@@ -76,7 +78,7 @@ def test_what_happened_before_a_kill_is_there(server: ScriptedServer, project: P
         run.communicate(timeout=PATIENCE_S)
     silence.set()
     found = Observed(path)
-    assert found.names[-3:] == ["api_response", "tool_call", "api_request"]
+    assert found.names[-4:] == ["api_response", DETAILS, "tool_call", "api_request"]
 
 
 @pytest.mark.requirement("TEL-02")

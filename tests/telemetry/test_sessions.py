@@ -11,6 +11,7 @@ from alhena import tool
 from alhena.config.settings import Settings, TelemetrySettings
 from alhena.errors import NetworkError
 from alhena.events import RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent, WarningEvent
+from alhena.policy.model import ApprovalMode
 from tests.agent.kit import agent, events_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -51,6 +52,28 @@ async def test_a_subagents_work_is_told_beside_the_sessions(project: Path):
     assert "Look around." in found.of("api_request")[1]["request_text"]
     called = [log["function_name"] for log in found.of("tool_call")]
     assert called == ["get_internal_docs", "complete_task", "delegate_to_agent"]
+    named = {"agent_id": "c1", "agent_name": "introspection_agent"}
+    assert named.items() <= found.one("agent.start").items()
+    ended = named | {"turn_count": 2, "terminate_reason": "GOAL"}
+    assert ended.items() <= found.one("agent.finish").items()
+    assert found.total("gemini_cli.agent.run.count", terminate_reason="GOAL") == 1
+    (turns,) = found.points("gemini_cli.agent.turns")
+    assert turns["value"]["sum"] == 2
+
+
+async def test_modes_are_told_with_their_changes_and_durations(project: Path):
+    async with agent(ScriptedGenerator(), **watched()) as running:
+        running.workbench.modes.switch(ApprovalMode.PLAN)
+        running.workbench.modes.switch(ApprovalMode.AUTO_EDIT)
+    found = Observed(project / "out.log")
+    assert differences(found.logs) == []
+    switches = found.of("plan.approval_mode_switch")
+    assert [(each["from_mode"], each["to_mode"]) for each in switches] == [
+        ("default", "plan"),
+        ("plan", "autoEdit"),
+    ]
+    durations = found.of("plan.approval_mode_duration")
+    assert [each["mode"] for each in durations] == ["default", "plan", "autoEdit"]
 
 
 async def test_prompts_of_one_session_have_an_id_each_and_sums_go_on(project: Path):
@@ -131,4 +154,4 @@ async def test_no_thread_is_left(project: Path):
         assert any(thread.name == "telemetry" for thread in threading.enumerate())
     assert not any(thread.name == "telemetry" for thread in threading.enumerate())
     assert threading.active_count() <= before + 1  # the one that waited for it
-    assert Observed(project / "out.log").names == ["config"]
+    assert Observed(project / "out.log").names == [*("config", "plan.approval_mode_duration")]

@@ -13,8 +13,10 @@ from alhena.chat.turn import InvalidResponseError
 from alhena.config.settings import TelemetrySettings
 from alhena.events import (
     ApiErrorEvent,
+    ApiRequestEvent,
     ApiResponseEvent,
     ContentEvent,
+    ErrorEvent,
     Event,
     HookCallEvent,
     ModelFallbackEvent,
@@ -27,7 +29,7 @@ from alhena.events import (
 from alhena.telemetry.languages import mime_type, programming_language
 from alhena.telemetry.metrics import BOUNDARIES, Metrics
 from alhena.telemetry.options import TelemetryOptions, telemetry_options
-from alhena.telemetry.records import Record, Redaction, Translation
+from alhena.telemetry.records import DETAILS, Record, Redaction, Translation
 from alhena.telemetry.telemetry import Form, Origin
 from alhena.tools.edit.splicing import unified_diff
 from tests.support.each import for_each
@@ -180,7 +182,7 @@ def test_what_names_no_prompt_belongs_to_the_present_one():
     failed = ApiErrorEvent(
         model="m", prompt_id="", duration_ms=1, error_type="network", message="no", role="r"
     )
-    before, _, after = records(failed, prompt, failed)
+    before, _, _, after, _ = records(failed, prompt, failed)
     assert "prompt_id" not in before.attributes
     assert after.attributes["prompt_id"] == "s#2"
     assert "status_code" not in after.attributes
@@ -188,7 +190,7 @@ def test_what_names_no_prompt_belongs_to_the_present_one():
 
 @pytest.mark.requirement("TEL-02")
 def test_all_token_counts_of_an_answer_are_told():
-    (found,) = records(
+    found, details = records(
         ApiResponseEvent(
             model="m",
             prompt_id="s#1",
@@ -214,6 +216,40 @@ def test_all_token_counts_of_an_answer_are_told():
     }
     assert found.attributes["finish_reasons"] == ["max_tokens"]
     assert found.attributes["role"] == "subagent"
+    assert details.event_name == DETAILS
+    assert details.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "gcp.gen_ai",
+        "gen_ai.request.model": "m",
+        "gen_ai.response.model": "m",
+        "gen_ai.response.finish_reasons": ["max_tokens"],
+        "gen_ai.usage.input_tokens": 1,
+        "gen_ai.usage.output_tokens": 2,
+    }
+
+
+def test_an_approved_plan_and_a_model_that_never_answered_are_told():
+    plan = asked("exit_plan_mode"), ended(name="exit_plan_mode")
+    *_, executed = records(*plan)
+    assert executed.name == "plan.execution"
+    (refused,) = records(asked("exit_plan_mode"), ended(name="exit_plan_mode", status="cancelled"))
+    assert refused.name == "tool_call"
+    retry = RetryEvent(
+        model="m",
+        prompt_id="s#1",
+        attempt=3,
+        max_attempts=3,
+        delay_s=1,
+        reason="empty",
+        error_type=InvalidResponseError.kind,
+        role="main",
+    )
+    over = ErrorEvent(error_type=InvalidResponseError.kind, message="empty")
+    *_, failed = records(ApiRequestEvent(model="m", prompt_id="s#1", contents=1), retry, over)
+    assert failed.name == "chat.content_retry_failure"
+    assert failed.attributes["model"] == "m"
+    assert failed.attributes["total_attempts"] == 3
+    assert not records(ErrorEvent(error_type="network", message="no route"))
 
 
 def hook(**fields: Any) -> HookCallEvent:

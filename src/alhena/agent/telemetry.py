@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from alhena.agent.run import EventChannel, settled
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.workbench import SessionMode, Workbench
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.models.providers.select import ChosenGenerator
@@ -91,6 +91,8 @@ def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telem
         return None
     from alhena.telemetry.otlp import OtlpSink
 
+    if options.notice:
+        told.bench.warnings += (options.notice,)
     endpoint = options.endpoint
     sink = OtlpSink(endpoint, _origin(told).attributes)
     if sink.tracers is not None:
@@ -114,7 +116,33 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
 def _begun(telemetry: Telemetry, told: Told, channel: EventChannel, *, texts: bool) -> Telemetry:
     telemetry.record(config_record(told, texts=texts))
     channel.subscribe(telemetry.feed)
+    modes = _ModeRecords(telemetry, told.bench.modes)
+    told.bench.modes.subscribe(modes.changed)
+    told.bench.when_closed.append(modes.ended)
     return telemetry
+
+
+class _ModeRecords:
+    """Records changes of the approval mode, and how long each mode was on."""
+
+    def __init__(self, telemetry: Telemetry, modes: SessionMode) -> None:
+        self._telemetry = telemetry
+        self._modes = modes
+        self._mode, self._since = modes.mode, time.monotonic()
+
+    def changed(self) -> None:
+        before = self._mode
+        self.ended()
+        self._mode, self._since = self._modes.mode, time.monotonic()
+        switched = {"from_mode": before.value, "to_mode": self._mode.value}
+        said = f"Approval mode changed from {before.value} to {self._mode.value}."
+        self._telemetry.record(Record("plan.approval_mode_switch", said, switched))
+
+    def ended(self) -> None:
+        duration = round((time.monotonic() - self._since) * 1000)
+        named = {"mode": self._mode.value, "duration_ms": duration}
+        said = f"Approval mode {self._mode.value} was on for {duration}ms."
+        self._telemetry.record(Record("plan.approval_mode_duration", said, named))
 
 
 def _origin(told: Told) -> Origin:

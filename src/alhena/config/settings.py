@@ -260,6 +260,7 @@ class TelemetrySettings(Section, frozen=True, kw_only=True):
     or hooks; an OTLP endpoint has it only with true. The outfile counts before the endpoint."""
 
     enabled: bool = False
+    target: Literal["local", "gcp"] = "local"
     outfile: str | None = None
     log_prompts: bool | None = None
     otlp_endpoint: str | None = None

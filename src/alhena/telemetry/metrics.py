@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from alhena.telemetry.records import PREFIX, Record, first_word
+from alhena.telemetry.records import PREFIX, PROVIDER, Record, first_word
 
 BOUNDARIES = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
 """Inclusive upper bounds of a histogram's buckets; one more bucket follows the last."""
@@ -53,6 +53,13 @@ HOOK_LATENCY = _latency("hook_call.latency", "How long hooks took.")
 CONTENT_RETRIES = _counter("chat.content_retry.count", "Answers that were asked for again.")
 COMPRESSIONS = _counter("chat_compression", "Attempts to shorten the conversation.")
 NETWORK_RETRIES = _counter("network_retry.count", "Requests that were sent again.")
+CONTENT_FAILURES = _counter(
+    "chat.content_retry_failure.count", "Runs that ended without a usable answer."
+)
+AGENTS = _counter("agent.run.count", "Subagents run, by name and the reason why they ended.")
+AGENT_DURATION = _latency("agent.duration", "How long subagents took.")
+AGENT_TURNS = Instrument(PREFIX + "agent.turns", "HISTOGRAM", "Turns that subagents took.")
+PLANS = _counter("plan.execution.count", "Plans that were approved.")
 GEN_AI_TOKENS = Instrument(
     "gen_ai.client.token.usage", "HISTOGRAM", "Tokens of a request and of its answer.", "token"
 )
@@ -187,6 +194,15 @@ def measured(record: Record) -> Iterator[Measurement]:
             yield HOOK_LATENCY, named, facts["duration_ms"]
         case "chat.content_retry":
             yield CONTENT_RETRIES, _some(facts, "model", "error_type"), 1
+        case "chat.content_retry_failure":
+            yield CONTENT_FAILURES, _some(facts, "model", "final_error_type"), 1
+        case "agent.finish":
+            named = _some(facts, "agent_name")
+            yield AGENTS, _some(facts, "agent_name", "terminate_reason"), 1
+            yield AGENT_DURATION, named, facts["duration_ms"]
+            yield AGENT_TURNS, named, facts["turn_count"]
+        case "plan.execution":
+            yield PLANS, {}, 1
         case "chat_compression":
             yield COMPRESSIONS, _some(facts, "status", "trigger"), 1
         case "network_retry_attempt":
@@ -222,7 +238,7 @@ def _measured_response(facts: dict[str, Any]) -> Iterator[Measurement]:
 def _operation(model: str) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": "generate_content",
-        "gen_ai.provider.name": "gcp.gen_ai",
+        "gen_ai.provider.name": PROVIDER,
         "gen_ai.request.model": model,
         "gen_ai.response.model": model,
     }

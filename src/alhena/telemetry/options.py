@@ -24,13 +24,21 @@ class Endpoint(msgspec.Struct, frozen=True):
     traces: bool = True
 
 
+GCP = (
+    "telemetry: the target gcp needs an OpenTelemetry collector that exports to Google Cloud; "
+    f"records are sent to one at {DEFAULT_ENDPOINT}. Set telemetry.otlpEndpoint if it is elsewhere."
+)
+
+
 class TelemetryOptions(msgspec.Struct, frozen=True):
     """Options of enabled telemetry: it goes to a file, or else to an endpoint. `texts`: records
-    include what people, models, tools and hooks wrote; credentials are always redacted."""
+    include what people, models, tools and hooks wrote; credentials are always redacted. `notice`
+    is a line for a person."""
 
     outfile: Path | None
     texts: bool
     endpoint: Endpoint = Endpoint()
+    notice: str = ""
 
 
 def telemetry_options(
@@ -49,16 +57,18 @@ def telemetry_options(
         environ.get("GEMINI_TELEMETRY_OTLP_ENDPOINT")
         or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
         or settings.otlp_endpoint
-        or DEFAULT_ENDPOINT
     )
+    target = environ.get("GEMINI_TELEMETRY_TARGET") or settings.target
+    notice = GCP if target == "gcp" and not url else ""
     protocol = (
         environ.get("GEMINI_TELEMETRY_OTLP_PROTOCOL")
         or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
         or settings.otlp_protocol
     )
     traces = _flag(environ.get("GEMINI_TELEMETRY_TRACES_ENABLED"), settings.traces) is not False
-    endpoint = Endpoint(url, "http" if protocol.startswith("http") else "grpc", traces)
-    return TelemetryOptions(outfile=None, texts=texts is True, endpoint=endpoint)
+    http = protocol.startswith("http")
+    endpoint = Endpoint(url or DEFAULT_ENDPOINT, "http" if http else "grpc", traces)
+    return TelemetryOptions(None, texts is True, endpoint, notice)
 
 
 def is_installed() -> bool:

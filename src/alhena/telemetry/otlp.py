@@ -10,14 +10,14 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from alhena.events import timestamp
 from alhena.telemetry.metrics import SESSIONS, Instrument, measured
 from alhena.telemetry.options import Endpoint
-from alhena.telemetry.records import PREFIX, Record
+from alhena.telemetry.records import Record
 from alhena.telemetry.spans import SCOPE
 from alhena.version import __version__
 
@@ -44,7 +44,7 @@ class OpenTelemetrySink:
 
     def write(self, record: Record, time_ns: int) -> None:
         """Passes a record on; the providers' processors send it later."""
-        name = PREFIX + record.name
+        name = record.event_name
         named = {"event.name": name, "event.timestamp": timestamp(time_ns)}
         self._logger.emit(
             LogRecord(
@@ -93,7 +93,9 @@ class OtlpSink(OpenTelemetrySink):
         self._url = endpoint.url
         self._exporters = [_Watched(exporter) for exporter in made]
         logs, metrics, *traces = self._exporters
-        resource = Resource.create({"service.name": "gemini-cli", "service.version": __version__})
+        given = OTELResourceDetector().detect().attributes  # of OTEL_SERVICE_NAME and the like
+        named = {"service.name": "gemini-cli", "service.version": __version__, **given}
+        resource = Resource.create(named)
         log_provider = LoggerProvider(resource, shutdown_on_exit=False)
         log_provider.add_log_record_processor(BatchLogRecordProcessor(logs))  # pyright: ignore[reportArgumentType]
         reader = PeriodicExportingMetricReader(metrics)  # pyright: ignore[reportArgumentType]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from alhena.events import (
     ApiRequestEvent,
     ApiResponseEvent,
     CompressedEvent,
+    ErrorEvent,
     Event,
     HookCallEvent,
     LoopCheckEvent,
@@ -22,12 +23,18 @@ from alhena.events import (
     RetryEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
+    ToolCallUpdateEvent,
     UserMessageEvent,
 )
 from alhena.telemetry.languages import mime_type, programming_language
 
 PREFIX = "gemini_cli."
 """Prefix of event and metric names: the reference's, so that existing dashboards find them."""
+DETAILS = "gen_ai.client.inference.operation.details"
+"""The event of OpenTelemetry's conventions for a request to a model."""
+PROVIDER = "gcp.gen_ai"
+DELEGATES = frozenset({"delegate_to_agent", "invoke_agent"})
+"""Tools that run subagents."""
 
 
 def first_word(name: str) -> str:
@@ -41,6 +48,11 @@ class Record(msgspec.Struct, frozen=True):
     name: str
     body: str
     attributes: dict[str, Any]
+
+    @property
+    def event_name(self) -> str:
+        """The whole name."""
+        return self.name if self.name == DETAILS else PREFIX + self.name
 
 
 READING = ("read_file", "ReadFileTool")
@@ -218,9 +230,11 @@ TOLD: frozenset[type[Event]] = frozenset(
         ApiResponseEvent,
         ApiErrorEvent,
         ToolCallRequestEvent,
+        ToolCallUpdateEvent,
         ToolCallResponseEvent,
         OutputTruncatedEvent,
         HookCallEvent,
+        ErrorEvent,
         RetryEvent,
         ModelFallbackEvent,
         CompressedEvent,
@@ -241,6 +255,8 @@ class Translation:
         self._redaction = redaction
         self._prompt_id = ""
         self._calls: dict[str, KnownCall] = {}
+        self._agents: dict[str, str] = {}
+        self._model, self._attempt = "", 1
 
     def records(self, event: Event) -> Iterator[Record]:
         """The records of an event, redacted."""
@@ -260,29 +276,59 @@ class Translation:
         match event:
             case UserMessageEvent():
                 self._prompt_id = event.prompt_id
+                self._attempt = 1
                 yield self._prompt(event)
-            case ApiRequestEvent():
-                yield self._request(event)
-            case ApiResponseEvent():
-                yield self._response(event)
-            case ApiErrorEvent():
-                yield self._error(event)
-            case ToolCallRequestEvent():
-                self._calls[event.call_id] = self._known(event)
-            case ToolCallResponseEvent():
-                yield from self._call(event)
+            case ApiRequestEvent() | ApiResponseEvent() | ApiErrorEvent() | RetryEvent():
+                yield from self._of_model(event)
+            case ToolCallRequestEvent() | ToolCallUpdateEvent() | ToolCallResponseEvent():
+                yield from self._of_call(event)
             case OutputTruncatedEvent():
                 yield truncation_record(event, self._calls.get(event.call_id, KnownCall()))
             case HookCallEvent():
                 yield self._hook(event)
-            case RetryEvent() | ModelFallbackEvent():
-                yield _retry(event) if isinstance(event, RetryEvent) else _fallback(event)
+            case ErrorEvent() if event.error_type == _UNUSABLE:
+                yield self._given_up()
+            case ModelFallbackEvent():
+                yield _fallback(event)
             case CompressedEvent() | OutputsMaskedEvent():
                 yield _shortened(event)
             case LoopDetectedEvent() | LoopCheckEvent():
                 yield self._loop(event)
             case _:
                 pass
+
+    def _of_model(
+        self, event: ApiRequestEvent | ApiResponseEvent | ApiErrorEvent | RetryEvent
+    ) -> Iterator[Record]:
+        match event:
+            case ApiRequestEvent():
+                self._model = event.model
+                yield self._request(event)
+            case ApiResponseEvent():
+                yield self._response(event)
+                yield _details(event)
+            case ApiErrorEvent():
+                yield self._error(event)
+                yield _details(event)
+            case RetryEvent():
+                self._attempt = event.attempt
+                yield _retry(event)
+            case _:
+                assert_never(event)
+
+    def _of_call(
+        self, event: ToolCallRequestEvent | ToolCallUpdateEvent | ToolCallResponseEvent
+    ) -> Iterator[Record]:
+        match event:
+            case ToolCallRequestEvent():
+                self._calls[event.call_id] = self._known(event)
+            case ToolCallUpdateEvent():
+                if event.name in DELEGATES:
+                    yield from self._agent_started(event)
+            case ToolCallResponseEvent():
+                yield from self._call(event)
+            case _:
+                assert_never(event)
 
     def _prompt(self, event: UserMessageEvent) -> Record:
         length = len(event.text)
@@ -355,6 +401,30 @@ class Translation:
         if file is not None:
             yield file
         yield call_record(event, call, with_args=self._texts)
+        agent = self._agents.pop(event.call_id, None)
+        if agent is not None:
+            yield _agent_finished(event, agent)
+        if event.name == "exit_plan_mode" and event.status == "success" and not event.denied:
+            yield Record("plan.execution", "Plan approved.", {})
+
+    def _agent_started(self, event: ToolCallUpdateEvent) -> Iterator[Record]:
+        """The start of a subagent, once."""
+        if event.status != "executing" or event.call_id in self._agents:
+            return
+        args = self._calls.get(event.call_id, KnownCall()).args or {}
+        name = self._agents[event.call_id] = str(args.get("agent_name", ""))
+        named = {"agent_id": event.call_id, "agent_name": name}
+        yield Record("agent.start", f"Agent {name} started.", named)
+
+    def _given_up(self) -> Record:
+        """The end of a run whose model gave no usable answer."""
+        attributes: dict[str, Any] = {
+            "model": self._model,
+            "total_attempts": self._attempt,
+            "final_error_type": _UNUSABLE,
+        }
+        said = f"All content retries failed after {self._attempt} attempts."
+        return Record("chat.content_retry_failure", said, attributes)
 
     def _loop(self, event: LoopDetectedEvent | LoopCheckEvent) -> Record:
         """A detected loop, or the verdict of the models that were asked about one."""
@@ -396,6 +466,40 @@ class Translation:
         ended = "succeeded" if event.success else "failed"
         body = f"Hook call {event.event}.{name} {ended} in {duration}ms"
         return Record("hook_call", body, attributes)
+
+
+def _details(event: ApiResponseEvent | ApiErrorEvent) -> Record:
+    """A request by the GenAI conventions; its texts are in the records beside it."""
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": PROVIDER,
+        "gen_ai.request.model": event.model,
+    }
+    if isinstance(event, ApiErrorEvent):
+        attributes["error.type"] = str(event.status or event.error_type)
+    else:
+        reasons = [event.finish_reason.lower()] if event.finish_reason else []
+        attributes |= {
+            "gen_ai.response.model": event.model,
+            "gen_ai.response.finish_reasons": reasons,
+            "gen_ai.usage.input_tokens": event.input_tokens,
+            "gen_ai.usage.output_tokens": event.output_tokens,
+        }
+    return Record(DETAILS, f"GenAI operation details of {event.model}.", attributes)
+
+
+def _agent_finished(event: ToolCallResponseEvent, name: str) -> Record:
+    data = event.data or {}
+    reason = "GOAL" if event.status == "success" else event.status.upper()
+    duration = round(event.duration_ms)
+    attributes: dict[str, Any] = {
+        "agent_id": event.call_id,
+        "agent_name": name,
+        "duration_ms": duration,
+        "turn_count": data.get("turns", 0),
+        "terminate_reason": str(data.get("termination_reason", reason)),
+    }
+    return Record("agent.finish", f"Agent {name} finished in {duration}ms.", attributes)
 
 
 def _retry(event: RetryEvent) -> Record:

@@ -24,14 +24,12 @@ from alhena.events import (
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
-from alhena.telemetry.records import first_word
+from alhena.telemetry.records import DELEGATES, PROVIDER, first_word
 
 SCOPE = "alhena"
-PROVIDER = "gcp.gen_ai"
 _OPERATION = "gen_ai.operation.name"
 _CONVERSATION = "gen_ai.conversation.id"
 _ERROR = "error.type"
-_DELEGATES = frozenset({"delegate_to_agent", "invoke_agent"})
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
@@ -57,7 +55,7 @@ class Spans:
 
     def traceparent(self, call_id: str) -> str:
         """The W3C context of a running call, "" for none."""
-        span = self._tools.get(call_id)
+        span = self._agents.get(call_id) or self._tools.get(call_id)
         carrier: dict[str, str] = {}
         if span is not None:
             _PROPAGATOR.inject(carrier, trace.set_span_in_context(span))
@@ -157,7 +155,7 @@ class Spans:
         place = self._place(event.parent_call_id)
         span = self._started(f"execute_tool {event.name}", place, named)
         self._tools[event.call_id] = span
-        if event.name in _DELEGATES:
+        if event.name in DELEGATES:
             agent = str(event.args.get("agent_name", ""))
             named = {_OPERATION: "invoke_agent", "gen_ai.agent.name": agent}
             self._agents[event.call_id] = self._started("invoke_agent", _inside(span), named)
@@ -193,7 +191,7 @@ class Spans:
         begun = time.time_ns() - int(event.duration_ms * 1e6)
         span = self._tracer.start_span(
             f"hook {event.event}",
-            self._place(None),
+            self._place(event.parent_call_id),
             attributes={
                 "gemini_cli.hook.name": first_word(event.name),
                 "gemini_cli.hook.outcome": event.outcome,

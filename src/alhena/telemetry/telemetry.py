@@ -16,7 +16,7 @@ import msgspec
 
 from alhena.events import Event, timestamp
 from alhena.telemetry.metrics import Metrics, hr_time
-from alhena.telemetry.records import PREFIX, TOLD, Record, Translation
+from alhena.telemetry.records import TOLD, Record, Translation
 from alhena.version import __version__
 
 
@@ -89,7 +89,7 @@ class Form:
         """Formats a record made at this time."""
         attributes: dict[str, Any] = {
             **self._common,
-            "event.name": PREFIX + record.name,
+            "event.name": record.event_name,
             "event.timestamp": timestamp(time_ns),
             **record.attributes,
         }

@@ -90,13 +90,16 @@ class RemoteConversation:
         self._context_id = ""
         self._task_id = ""
 
-    async def run(self, objective: str, output: Callable[[str], None]) -> ToolResult:
+    async def run(
+        self, objective: str, output: Callable[[str], None], traceparent: str = ""
+    ) -> ToolResult:
         """Sends the objective and returns the agent's result. `output` takes what it says
-        meanwhile. Every failure is a value; cancellation cancels the remote task."""
+        meanwhile, requests carry the `traceparent`. Every failure is a value; cancellation cancels
+        the remote task."""
         limit = self._agent.time_limit_s
         reply = _Reply(output)
         try:
-            async with asyncio.timeout(limit), self._http() as http:
+            async with asyncio.timeout(limit), self._http(traceparent) as http:
                 await self._converse(http, objective, reply)
         except TimeoutError:
             return self._failed(f"it gave no result within {limit / 60:g} minutes.", reply)
@@ -141,11 +144,16 @@ class RemoteConversation:
         flows = [each.oauth2_security_scheme.flows.authorization_code for each in schemes]
         return next((flow for flow in flows if flow.token_url), None)
 
-    def _http(self) -> httpx.AsyncClient:
+    def _http(self, traceparent: str = "") -> httpx.AsyncClient:
         """A client that follows no redirect and limits answers."""
+        traced = {"traceparent": traceparent} if traceparent else {}
         return httpx.AsyncClient(
             auth=None if self._credentials is None else _Access(self._credentials),
-            headers={"Accept-Encoding": "identity", "User-Agent": f"alhena/{__version__}"},
+            headers={
+                "Accept-Encoding": "identity",
+                "User-Agent": f"alhena/{__version__}",
+                **traced,
+            },
             timeout=httpx.Timeout(OPERATION_S, read=self._agent.time_limit_s),
             verify=tls_context(self._environ),
             event_hooks={"request": [_allowed], "response": [_bounded]},

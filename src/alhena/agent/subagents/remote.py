@@ -212,4 +212,4 @@ class RemoteAgents:
             credentials = agent.auth and AgentCredentials(agent, environ, self._cwd)
             conversation = RemoteConversation(agent, credentials, environ)
             self._conversations[name] = conversation
-        return await conversation.run(objective, context.update_output)
+        return await conversation.run(objective, context.update_output, context.traceparent)

@@ -37,6 +37,8 @@ Update = dict[str, Any]
 
 MAX_TEXT = 100_000
 """Characters of a result that are shown."""
+LONG_S = 1.0
+"""Seconds before another try of which people are told."""
 MAX_LIVE = 8_000
 """Characters of the output of a running command that are shown: its end."""
 _KINDS = frozenset(
@@ -54,6 +56,17 @@ def text_block(text: str) -> dict[str, Any]:
 def chunk(kind: str, text: str) -> Update:
     """A piece of a message: `agent_message_chunk`, `agent_thought_chunk`, `user_message_chunk`."""
     return {"sessionUpdate": kind, "content": text_block(text)}
+
+
+def _again(event: RetryEvent | ModelFallbackEvent) -> Iterator[Update]:
+    """The reason why an answer takes longer, or starts again."""
+    lines = ["The answer was cut off and starts again."] if event.retract else []
+    if isinstance(event, ModelFallbackEvent):
+        lines.append(f"{event.model} answers instead of {event.instead_of}: {event.reason}")
+    elif event.delay_s >= LONG_S:
+        lines.append(f"{event.reason} Trying again in {event.delay_s:.0f} s.")
+    if lines:
+        yield chunk("agent_thought_chunk", "\n".join((*lines, "")))
 
 
 def _content(text: str) -> list[dict[str, Any]]:
@@ -103,8 +116,8 @@ class CallUpdates:
                     yield chunk("agent_thought_chunk", f"{notice}\n")
             case WarningEvent():
                 yield chunk("agent_thought_chunk", f"Warning: {event.message}\n")
-            case RetryEvent() | ModelFallbackEvent() if event.retract:
-                yield chunk("agent_thought_chunk", "The answer was cut off and starts again.\n")
+            case RetryEvent() | ModelFallbackEvent() if event.role == "main":
+                yield from _again(event)
             case ToolCallRequestEvent():
                 yield self._begun(event.call_id, event.name, event.args)
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
