@@ -353,6 +353,7 @@ async def test_loading_a_session_at_work_shows_it_and_it_can_still_be_cancelled(
         await conn.load_session(session_id=own, cwd=str(project), mcp_servers=[])
         shown = [each["content"]["text"] for each in editor.of("user_message_chunk")]
         assert shown == ["hello", "write"]
+        assert editor.states() == ["pending"]
         await conn.cancel(session_id=own)
         assert await running == "cancelled"
         assert await prompted(conn, own, text_block("go on")) == "end_turn"

@@ -168,7 +168,7 @@ class EditorSession:
         if contents is None:
             contents = self.runner.history[len(self._opening) :]
         shown = CallUpdates(self.calls.registry, str(self.runner.workbench.workspace.cwd))
-        for update in shown.replayed(contents):
+        for update in shown.replayed(contents, self.calls.running):
             self.update(update)
             await self._connection.drained()
 

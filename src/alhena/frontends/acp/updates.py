@@ -184,11 +184,20 @@ class CallUpdates:
             "locations": self._locations(request.args),
         }
 
-    def replayed(self, contents: Iterable[Content]) -> Iterator[Update]:
-        """An earlier conversation."""
+    @property
+    def running(self) -> frozenset[str]:
+        """The calls that have not ended."""
+        return frozenset(self._open)
+
+    def replayed(
+        self, contents: Iterable[Content], running: frozenset[str] = frozenset()
+    ) -> Iterator[Update]:
+        """An earlier conversation, of which these calls are still `running`."""
         for content in contents:
             for part in content.parts:
                 yield from self._earlier(content, part)
+        for call_id in running:
+            self._close(call_id)
         yield from self.abandoned()
 
     def _earlier(self, content: Content, part: Part) -> Iterator[Update]:
