@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from alhena.display_text import one_line
 from alhena.errors import InputError, InterruptedRunError
-from alhena.tools.names import DELEGATE
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
@@ -112,14 +111,17 @@ async def referenced(
 
 def agent_names(bench: "Workbench") -> frozenset[str]:
     """The names of the agents that the model can give tasks to."""
+    from alhena.tools.names import DELEGATE
+
     entry = bench.registry.find(DELEGATE)
-    if entry is None:
-        return frozenset()
-    return frozenset(entry.tool.parameter_schema["properties"]["agent_name"].get("enum", ()))
+    properties = {} if entry is None else entry.tool.parameter_schema["properties"]
+    return frozenset(properties.get("agent_name", {}).get("enum", ()))
 
 
 def agent_note(name: str) -> Part:
     """Note to the model that the person wants an agent to do what the prompt says."""
+    from alhena.tools.names import DELEGATE
+
     return Part(text=f"\nThe agent {name} is to do this: give it the task by {DELEGATE}.\n")
 
 

@@ -95,7 +95,7 @@ class Shown:
             await self.written.more.wait()
 
     def taken(self) -> str:
-        """What was written since the last time."""
+        """The text written since the last call."""
         text = self.written.getvalue()
         self.written.seek(0)
         self.written.truncate()
