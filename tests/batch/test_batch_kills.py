@@ -5,11 +5,16 @@ import random
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from alhena.batch.errors import LostLeaseError
+from alhena.batch.queue import Claim
+from alhena.batch.tasks import Task
+from alhena.batch.worker import Lease
 from tests.batch.answering import AnsweringServer, ended, prompt_of, results, started, write_tasks
 from tests.support.server import call
 
@@ -93,3 +98,14 @@ def _command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def test_a_lease_that_was_over_is_not_renewed():
+    claim = Claim(task=Task(id="a", prompt="x"), token=1, attempt=1)
+    lease = Lease(claim, time.monotonic() - 1)
+    lease.renew(time.monotonic() + 100)
+    with pytest.raises(LostLeaseError):
+        lease.require()
+    going = Lease(claim, time.monotonic() + 50)
+    going.renew(time.monotonic() + 100)
+    going.require()

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -90,7 +91,8 @@ class Driver:
                 time.sleep(_TICK_S)
             if time.monotonic() - looked > _LOOK_S and self._is_ready(self._looking):
                 looked = time.monotonic()
-                self._report(Report(spent=self._ray.get(self._looking)))
+                with suppress(self._ray.exceptions.ActorUnavailableError):  # it is starting again
+                    self._report(Report(spent=self._ray.get(self._looking)))
                 self._looking = self._remote.limiter.look.remote(self._elapsed)
 
     def _obey(self, order: Order) -> None:

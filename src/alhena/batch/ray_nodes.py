@@ -34,8 +34,9 @@ from alhena.version import __version__
 from alhena.wire.response import UsageMetadata
 
 TAKEN_OVER = "another process has taken over the run."
-_CALL_S = 60.0
-"""Longest wait for an answer of an actor, which may be starting again on another node."""
+_CALL_S, _AGAIN_S = 60.0, 0.5
+"""Longest wait for an answer of an actor, which may be starting again on another node, and seconds
+until it is asked again."""
 
 
 def load_ray() -> Any:
@@ -252,6 +253,7 @@ class ClusterLimiter:
     def __init__(self, actor: Any, key: str) -> None:
         self._actor = actor
         self._key = key
+        self._unavailable = load_ray().exceptions.ActorUnavailableError
         self._charged = time.monotonic()
 
     async def admit(self, model: str, tokens: int) -> int:
@@ -260,7 +262,10 @@ class ClusterLimiter:
         number = secrets.randbits(60)
         while True:
             asked = self._actor.admit.remote(number, self._key, model, tokens)
-            wait, refusal = await asyncio.wrap_future(asked.future())
+            try:
+                wait, refusal = await asyncio.wrap_future(asked.future())
+            except self._unavailable:
+                wait, refusal = _AGAIN_S, None
             if refusal is not None:
                 raise SharedLimitError(refusal[0], remedy=refusal[1])
             if wait <= 0:
@@ -306,7 +311,7 @@ class OneTask:
         if self._began or self._over or time.monotonic() < self._next:
             return []
         key = self._task.key
-        found = self._call(self._remote.writer.claim.remote(key, self._attempt, self._holder))
+        found = self._call(self._remote.writer.claim, key, self._attempt, self._holder)
         if isinstance(found, float):
             self._next = time.monotonic() + min(found, 1.0)
             self._began = found <= 0
@@ -327,12 +332,15 @@ class OneTask:
         if not self._ray.wait([asked], timeout=0)[0]:
             return None
         self._asked = None
-        return {self._attempt} if self._call(asked) else set(), since
+        try:
+            return {self._attempt} if self._ray.get(asked) else set(), since
+        except self._ray.exceptions.ActorUnavailableError:
+            return None
 
     def finish(self, token: int, _status: str, _kind: str | None, result: bytes, /) -> bool:
         """Writes the result; False if the attempt no longer holds the task. Raises QueueError."""
         key = self._task.key
-        if self._call(self._remote.writer.finish.remote(key, token, result)):
+        if self._call(self._remote.writer.finish, key, token, result):
             self._over, self.result = True, result
             self._remote.limiter.forget.remote(key)
         return self.result is not None
@@ -340,18 +348,25 @@ class OneTask:
     def release(self, token: int) -> None:
         """Gives the task back unfinished. Raises QueueError."""
         self._over = True
-        self._call(self._remote.writer.release.remote(self._task.key, token, "free"))
+        self._call(self._remote.writer.release, self._task.key, token, "free")
 
     def usage(self, token: int) -> Mapping[str, Any]:
         """Usage of the task so far. Raises QueueError."""
-        found = self._call(self._remote.limiter.usage.remote(self._task.key))
+        found = self._call(self._remote.limiter.usage, self._task.key)
         return {**found, "attempts": token}
 
-    def _call(self, asked: Any) -> Any:
+    def _call(self, method: Any, *arguments: Any) -> Any:
         """The answer of an actor. Raises QueueError."""
         exceptions = self._ray.exceptions
+        end = time.monotonic() + _CALL_S
         try:
-            return self._ray.get(asked, timeout=_CALL_S)
+            while True:
+                try:
+                    return self._ray.get(method.remote(*arguments), timeout=_CALL_S)
+                except exceptions.ActorUnavailableError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(_AGAIN_S)
         except (exceptions.RayError, OSError) as error:  # GetTimeoutError is an OSError
             raise QueueError(
                 f"the run in {self._store.directory} does not answer: {error}.",

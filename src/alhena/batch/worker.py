@@ -61,8 +61,10 @@ class Lease:
         self._end = end
 
     def renew(self, end: float) -> None:
-        """The queue has renewed it up to `end`, on the monotonic clock."""
-        self._end = end
+        """The queue has renewed it up to `end`, on the monotonic clock. One that is over stays
+        so: what was refused meanwhile may have ended the task."""
+        if not self.is_over:
+            self._end = end
 
     def end(self) -> None:
         """It is over; processes of the task are killed."""
@@ -73,7 +75,9 @@ class Lease:
     @property
     def is_over(self) -> bool:
         """True when another worker may have the task."""
-        return time.monotonic() >= self._end
+        if time.monotonic() >= self._end:
+            self._end = float("-inf")
+        return self._end == float("-inf")
 
     def require(self) -> None:
         """Raises LostLeaseError when it is over."""
@@ -169,9 +173,10 @@ class Worker:
         if renewed is not None:
             self._renewed = renewed[1]
         for task, lease in self._running.items():
-            if renewed is not None and lease.claim.token in renewed[0]:
+            kept = renewed is None or lease.claim.token in renewed[0]
+            if renewed is not None and kept:
                 lease.renew(self._renewed + seconds)
-            elif renewed is not None or lease.is_over:
+            if not kept or lease.is_over:
                 self._lose(task, lease)
 
     def _lose(self, task: "asyncio.Task[None]", lease: Lease) -> None:
