@@ -58,10 +58,8 @@ class Progress:
         self._clear()
         counts = self._last
         cancelled = f", {counts.cancelled} cancelled" if counts.cancelled else ""
-        self._write(
-            f"alhena: {counts.done} done, {counts.failed} failed{cancelled} of {counts.total};"
-            f" {_money(counts)}\n"
-        )
+        said = f"{counts.done} done, {counts.failed} failed{cancelled} of {counts.total};"
+        self._write(f"alhena: {said} {_money(counts)}\n" if counts.total else "")
 
     def _clear(self) -> None:
         if self._at_terminal:

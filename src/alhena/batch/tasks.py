@@ -127,7 +127,7 @@ def checked(numbered: Iterable[Numbered], cwd: Path) -> list[Task]:
             break
     if problems:
         error = TaskFileError(
-            f"{len(problems)} tasks cannot be used, the first is {problems[0]}.",
+            f"{len(problems)} unusable task(s), the first: {problems[0]}.",
             remedy="Nothing was started.",
         )
         error.problems = tuple(problems)

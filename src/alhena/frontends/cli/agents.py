@@ -13,7 +13,7 @@ from alhena.config.effective_settings import Place
 from alhena.config.environment import own_environment
 from alhena.config.home import agent_folders, config_home
 from alhena.display_text import one_line
-from alhena.errors import InputError, UsageError
+from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.tools.names import is_declarable
@@ -223,7 +223,7 @@ def _validate(path: Path) -> int:
     where = one_line(str(path))
     try:
         agents, warnings = parsed(path, content(path)[0])
-    except InputError as error:
+    except AlhenaError as error:
         raise InputError(f"{where}: {error.message.rstrip('.')}.") from error
     tell([f"{where} {each}." for each in warnings])
     names = ", ".join(agent.name for agent in agents)
