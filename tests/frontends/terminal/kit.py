@@ -57,6 +57,8 @@ class ListScreen:
         self.closed = False
         self.keys = True
         self.settings = Settings()
+        self.sequences: list[str] = []
+        self.control = self.sequences.append
         self._changed = asyncio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:

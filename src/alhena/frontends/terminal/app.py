@@ -287,6 +287,7 @@ class TerminalScreen:
         self._loop = asyncio.get_running_loop()
         self._output = output
         self._printer = Printer(output)
+        self.control = self._printer.control
         self._markdown = LiveMarkdown(lambda: self._draw_in(0), self._printer.rendered)
         self._view = View()
         self._status = Status()

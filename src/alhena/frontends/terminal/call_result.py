@@ -182,10 +182,14 @@ def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
         case "terminal_output":
             return _terminal(display, rows)
         case "todo_list":
-            todos = cast("list[dict[str, str]]", display.get("todos", []))
-            return [_task(each) for each in todos]
+            return task_lines(display.get("todos", []))
         case _:
             return []
+
+
+def task_lines(todos: Any) -> list[Line]:
+    """The lines of a list of tasks."""
+    return [_task(each) for each in cast("list[dict[str, str]]", todos)]
 
 
 def _terminal(display: dict[str, Any], rows: int) -> list[Line]:

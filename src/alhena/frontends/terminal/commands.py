@@ -10,6 +10,7 @@ from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
 from alhena.frontends.mentions import PromptCommands
+from alhena.frontends.terminal import setting_commands
 from alhena.frontends.terminal.approval_dialog import rule_words
 from alhena.frontends.terminal.call_result import counted, duration
 from alhena.frontends.terminal.ide import EditorLink
@@ -48,7 +49,7 @@ LINE_KEYS = (
 """The keys of a terminal that only reads lines."""
 
 
-class CommandContext(GoingBack, FolderContext, Protocol):
+class CommandContext(GoingBack, FolderContext, setting_commands.SettingContext, Protocol):
     """The session as commands see it."""
 
     @property
@@ -255,6 +256,12 @@ async def _chat(context: CommandContext, rest: str) -> list[Line]:
     return await chat(context, rest)
 
 
+async def _export(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.frontends.terminal.session_commands import chat
+
+    return await chat(context, f"share {rest}")
+
+
 async def _mcp(context: CommandContext, rest: str) -> list[Line]:
     from alhena.frontends.terminal.session_commands import mcp
 
@@ -347,7 +354,10 @@ COMMANDS: tuple[Command, ...] = (
         at_once=False,
     ),
     Command(
-        name="stats", aliases=("usage",), summary="tokens, cost, calls and times", carry=_stats
+        name="stats",
+        aliases=("usage", "cost", "status"),
+        summary="tokens, cost, calls and times",
+        carry=_stats,
     ),
     Command(
         name="clear", aliases=("new",), summary="begin a new session", carry=_clear, at_once=False
@@ -384,10 +394,53 @@ COMMANDS: tuple[Command, ...] = (
         carry=_trust,
         at_once=False,
     ),
+    Command(
+        name="settings",
+        aliases=("config",),
+        summary="change a setting (`WORD`: those with it in their names)",
+        carry=setting_commands.settings,
+        at_once=False,
+    ),
+    Command(
+        name="directory",
+        aliases=("dir",),
+        summary="directories of the workspace (`add DIR`)",
+        carry=setting_commands.directory,
+        at_once=False,
+    ),
+    Command(
+        name="plan",
+        summary="plan mode (`/plan PROMPT`: with this prompt)",
+        carry=setting_commands.plan,
+    ),
+    Command(name="copy", summary="copy the last answer", carry=setting_commands.copy_answer),
+    Command(
+        name="export",
+        summary="write the conversation to a file (`FILE.md`, `.json`, `.html`)",
+        carry=_export,
+        at_once=False,
+    ),
+    Command(name="todos", summary="the model's list of tasks", carry=setting_commands.todos),
+    Command(
+        name="init",
+        summary="have the model write a GEMINI.md",
+        carry=setting_commands.init,
+        at_once=False,
+    ),
+    Command(
+        name="about",
+        aliases=("version",),
+        summary="version, system, model, session",
+        carry=setting_commands.about,
+    ),
+    Command(name="bug", summary="what a report of a defect needs", carry=setting_commands.bug),
+    Command(name="docs", summary="where the documentation is", carry=setting_commands.docs),
     Command(name="quit", aliases=("exit",), summary="leave", carry=_quit),
 )
 
 
+LEAVING = frozenset({"exit", "quit", ":q", ":q!", ":wq"})
+"""Lines that leave, as /quit does."""
 NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliases))
 
 
@@ -433,23 +486,17 @@ def _rule(rule: PolicyRule) -> Line:
 NEAR = 0.75
 """Least similarity of a misspelling to the command suggested for it."""
 INSTEAD = {
-    **dict.fromkeys(("about", "version"), "`alhena --version` says which version this is."),
-    "auth": "`alhena auth login` signs in, `alhena auth status` shows the account.",
-    "copy": "Select the text in your terminal to copy it.",
     **dict.fromkeys(
-        ("directory", "dir"), "Start with `alhena --include-directories DIR` for more directories."
+        ("auth", "login"), "`alhena auth login` signs in, `alhena auth status` shows the account."
     ),
-    "docs": "See the docs folder, or ask: the model can read it.",
     "editor": "Set VISUAL or EDITOR to choose your editor.",
-    "init": "Ask for a GEMINI.md of this project; /memory shows what it says.",
     "model": "Start with `alhena --model NAME`; `alhena models list` lists them.",
-    "plan": "Shift-Tab goes to plan mode.",
     "privacy": "`alhena settings show privacy` shows what is set.",
     "resume": "Leave, then `alhena --resume`; `alhena sessions list` lists the sessions.",
     "rewind": "/undo undoes the last turn's changes, /restore restores a checkpoint.",
-    "settings": "`alhena settings show` shows them, `alhena settings path` their files.",
     "shortcuts": "/help has the keys, too.",
-    "theme": "The colours are those of your terminal.",
+    "theme": "/settings ui.theme NAME sets the colours.",
+    "vim": "/settings general.vimMode true sets the keys of vi.",
 }
 """For commands of the reference: how the same is done here."""
 

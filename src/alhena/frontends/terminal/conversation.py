@@ -98,7 +98,7 @@ class ShownSession:
     def __init__(self, screen: Screen, clock: Clock, folder: Folder) -> None:
         self.view = View()
         self.keys = screen.keys
-        self._screen = screen
+        self.screen = self._screen = screen
         self._clock = clock
         self._started = clock()
         self._queue: deque[str] = deque()
@@ -246,6 +246,8 @@ class Conversation(ShownSession):
         text = text.strip()
         if not text or self._leaving:
             return
+        if text in commands.LEAVING:
+            text = "/quit"
         named = commands.named(text)
         if named is None:
             at_once = False
@@ -576,6 +578,7 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
         asked = session_options(arguments, conversation.folder.place)
         return msgspec.structs.replace(
             asked,
+            include_directories=(*asked.include_directories, *conversation.folder.added),
             approve=conversation.approve,
             ask=conversation.ask,
             edit=conversation.edit,

@@ -33,7 +33,7 @@ class LineScreen:
         self._headings = headings
         self._part = ""
         self._source = source
-        self._write = write
+        self._write = self.control = write
         self._loop = asyncio.get_running_loop()
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._begun = ""

@@ -1,6 +1,6 @@
 """Protocols between a conversation and the screen that shows it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -85,6 +85,11 @@ class Screen(Protocol):
 
     def suspended(self) -> AbstractAsyncContextManager[None]:
         """The terminal is another program's meanwhile."""
+        ...
+
+    @property
+    def control(self) -> Callable[[str], None]:
+        """Sends the terminal a control sequence that moves nothing."""
         ...
 
     def close(self) -> None:

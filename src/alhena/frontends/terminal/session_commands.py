@@ -136,9 +136,11 @@ MAX_NOTES = 5
 
 
 class Folder:
-    """The settings of a session's folder; `opened` reads them."""
+    """The settings of a session's folder; `opened` reads them. `added` are more directories of its
+    workspace."""
 
     def __init__(self, opened: "Callable[[], Place]") -> None:
+        self.added: list[str] = []
         self._opened = opened
         self._place: Place | None = None
 

@@ -1,0 +1,246 @@
+"""Commands that change a session's settings, or say and copy what there is in it."""
+
+import os
+import platform
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_origin
+
+import msgspec
+
+import alhena
+from alhena.agent.runner import SessionRunner
+from alhena.config.documents import value_at
+from alhena.config.home import user_settings_path
+from alhena.config.jsonc import with_value
+from alhena.config.settings import Section, Settings
+from alhena.display_text import escaped, one_line
+from alhena.errors import InputError
+from alhena.frontends.files import change_json
+from alhena.frontends.terminal.lines import Line, line
+from alhena.frontends.terminal.looks.clipboard import copy
+from alhena.frontends.terminal.menu import Menu, Option
+from alhena.frontends.terminal.screen import Screen
+from alhena.policy.model import ApprovalMode
+from alhena.version import __version__
+
+if TYPE_CHECKING:
+    from alhena.frontends.terminal.commands import CommandContext
+
+CONTEXT = 2
+"""Contents that each session begins with."""
+INIT = (
+    "Look at this project and write a GEMINI.md in its top folder for agents that work on it: what "
+    "it is, how its parts are arranged, the commands that build, test and check it, and the rules "
+    "its code keeps. Read before you write; leave out what cannot be known from the files."
+)
+
+
+class SettingContext(Protocol):
+    """The session as commands that change or copy it see it."""
+
+    @property
+    def agent(self) -> SessionRunner:
+        """The agent at work."""
+        ...
+
+    @property
+    def screen(self) -> Screen:
+        """The screen, for questions."""
+        ...
+
+    def submit(self, text: str) -> None:
+        """Takes a prompt as the person sends it."""
+        ...
+
+
+async def copy_answer(context: "CommandContext", _rest: str) -> list[Line]:
+    """/copy: the last answer to the clipboard."""
+    text = next(_answers(context.agent), "")
+    if not text:
+        return [line("Nothing to copy yet.", "warning")]
+    way = await copy(text, os.environ, context.screen.control)
+    if not way:
+        return [line("The answer is too long for the terminal. /export writes a file.", "warning")]
+    return [line(f"Copied {len(text):,} characters by {way}.", "dim")]
+
+
+def _answers(agent: SessionRunner) -> Iterator[str]:
+    """The model's texts, the newest first."""
+    for content in reversed(agent.history[CONTEXT:]):
+        parts = content.parts if content.role == "model" else ()
+        text = "".join(part.text or "" for part in parts if not part.thought)
+        if text.strip():
+            yield text
+
+
+async def about(context: "CommandContext", _rest: str) -> list[Line]:
+    """/about and /bug: version, system, model, session."""
+    session, model = context.identity
+    settings = context.folder.place.settings
+    rows = {
+        "version": f"alhena {__version__}",
+        "Python": platform.python_version(),
+        "system": platform.platform(),
+        "terminal": os.environ.get("TERM", ""),
+        "model": model,
+        "sign-in": settings.security.auth.selected_type or "by environment",
+        "sandbox": context.workbench.sandbox or "none",
+        "session": session,
+    }
+    return [line(f"  {name:10} {one_line(text)}") for name, text in rows.items()]
+
+
+async def bug(context: "CommandContext", rest: str) -> list[Line]:
+    """/bug: the lines that a report needs."""
+    head = line("Put these lines into your report, and `alhena trace` for what happened:", "bold")
+    return [head, *await about(context, rest)]
+
+
+async def docs(_context: "CommandContext", _rest: str) -> list[Line]:
+    """/docs: the folder of the documentation."""
+    inside = Path(alhena.__file__).parent / "docs"
+    folder = inside if inside.is_dir() else Path(alhena.__file__).parents[2] / "docs"
+    return [line(f"Documentation: {one_line(str(folder))}. The model can read it: ask it.")]
+
+
+async def plan(context: "CommandContext", rest: str) -> list[Line]:
+    """/plan: plan mode, with the rest of the line as a prompt."""
+    context.workbench.modes.switch(ApprovalMode.PLAN)
+    if rest.strip():
+        context.submit(rest)
+    return [line("Plan mode: nothing is changed until you approve a plan. Shift-Tab leaves it.")]
+
+
+async def init(context: "CommandContext", _rest: str) -> list[Line]:
+    """/init: has the model write a GEMINI.md."""
+    if (context.workbench.workspace.cwd / "GEMINI.md").exists():
+        return [line("There is a GEMINI.md here. Ask for changes to it.", "warning")]
+    context.submit(INIT)
+    return []
+
+
+async def todos(context: "CommandContext", _rest: str) -> list[Line]:
+    """/todos: the model's list of tasks."""
+    from alhena.frontends.terminal.call_result import task_lines
+
+    for content in reversed(context.agent.history):
+        for part in reversed(content.parts):
+            call = part.function_call
+            if call is not None and call.name == "write_todos":
+                return task_lines((call.args or {}).get("todos", [])) or [
+                    line("The list of tasks is empty.")
+                ]
+    return [line("There is no list of tasks.")]
+
+
+async def directory(context: "CommandContext", rest: str) -> list[Line]:
+    """/directory show|add DIR: the directories of the workspace. Raises InputError."""
+    what, _, given = rest.strip().partition(" ")
+    workspace = context.workbench.workspace
+    if what in ("", "show"):
+        return [line(one_line(str(root))) for root in workspace.roots]
+    if what != "add" or not given.strip():
+        return [line("It is /directory show or /directory add DIR.", "error")]
+    path = _directory(workspace.cwd, given.strip())
+    if path in workspace.roots:
+        return [line("It belongs to the workspace already.")]
+    context.folder.added.append(str(path))
+    if context.totals.requests:
+        return [line("The next session takes it into account: /clear begins one.")]
+    await context.clear()
+    return [line(f"Added {escaped(str(path))} to the workspace.", "dim")]
+
+
+def _directory(cwd: Path, given: str) -> Path:
+    path = Path(os.path.realpath(cwd / os.path.expanduser(given)))
+    if not path.is_dir():
+        raise InputError(f"there is no directory {path}.")
+    return path
+
+
+async def settings(context: "CommandContext", rest: str) -> list[Line]:
+    """/settings [WORD | KEY VALUE]: a menu of settings (those with WORD in their names), or one
+    that is set. Raises ConfigError."""
+    words = rest.split(None, 1)
+    kinds = dict(_settable(Settings))
+    now = context.folder.place.settings
+    if len(words) == 2 and words[0] in kinds:
+        return _set(context, words[0], _value(kinds[words[0]], words[1].strip()))
+    wanted = [key for key in kinds if rest.strip().casefold() in key.casefold()]
+    if not wanted:
+        return [line(f"No setting has {one_line(rest.strip())!r} in its name.", "error")]
+    options = tuple(Option(label=f"{key}: {_shown(_at(now, key))}") for key in wanted)
+    picked = await context.screen.choose(Menu(title="Which setting?", options=options))
+    if not picked:
+        return [line("Nothing is changed.")]
+    key = wanted[min(picked)]
+    values = _choices(kinds[key])
+    if values:
+        menu = Menu(title=key, options=tuple(Option(label=_shown(each)) for each in values))
+        chosen = await context.screen.choose(menu)
+        if not chosen:
+            return [line("Nothing is changed.")]
+        return _set(context, key, values[min(chosen)])
+    text = await context.screen.ask_text(f"{key}:", _shown(_at(now, key)))
+    if not text:
+        return [line("Nothing is changed.")]
+    return _set(context, key, _value(kinds[key], text))
+
+
+def _settable(kind: type[Section], above: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys with plain values, and their types."""
+    for field in msgspec.structs.fields(kind):
+        key = f"{above}{field.encode_name}"
+        value: Any = field.type
+        if isinstance(value, type) and issubclass(value, Section):
+            yield from _settable(value, f"{key}.")
+        elif _choices(value) or _plain(value):
+            yield key, value
+
+
+def _plain(kind: Any) -> bool:
+    kinds = {getattr(each, "__origin__", each) for each in (get_args(kind) or (kind,))}
+    return bool(kinds & {str, int, float}) and kinds <= {str, int, float, type(None)}
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    if kind is bool:
+        return (True, False)
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def _value(kind: Any, text: str) -> Any:
+    try:
+        return msgspec.convert(msgspec.json.decode(text), kind)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        pass
+    try:
+        return msgspec.convert(text, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{one_line(text)!r} cannot be used: {error}") from error
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _at(now: Settings, key: str) -> Any:
+    return value_at(msgspec.to_builtins(now), key)
+
+
+def _set(context: "CommandContext", key: str, value: Any) -> list[Line]:
+    file = user_settings_path(os.environ)
+    changed = partial(with_value, path=tuple(key.split(".")), value=value)
+    change_json(file, changed, f"{file} cannot be written")
+    place = context.folder.reread()
+    context.screen.adopt(place.settings)
+    lines = [line(f"{key} is {_shown(value)} in {one_line(str(file))}.")]
+    if _at(place.settings, key) != value:
+        lines.append(
+            line("! Another settings file outweighs it: `alhena settings show --origin`", "warning")
+        )
+    elif not key.startswith(("ui.", "general.vim", "general.notif", "general.enableNotif")):
+        lines.append(line("It takes effect in the next session.", "dim"))
+    return lines
