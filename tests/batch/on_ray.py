@@ -123,8 +123,9 @@ def lost_cluster(run: Run) -> dict[str, Any]:
 
 
 def own_cluster(run: Run) -> dict[str, Any]:
-    """The command starts a cluster on its machine."""
-    return run.ended(run.start("tasks.jsonl", "--out", "r.jsonl", *FLAGS))
+    """The command starts a cluster on its machine, and has no money for all tasks."""
+    money = ("-m", "gemini-2.5-flash", "--concurrency", "1", "--total-cost", "0.002")
+    return run.ended(run.start("tasks.jsonl", "--out", "r.jsonl", *FLAGS, *money))
 
 
 TASKS = {"lost_workers": 10, "lost_cluster": 12, "own_cluster": 3}

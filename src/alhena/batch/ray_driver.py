@@ -130,6 +130,9 @@ class Driver:
         except exceptions.NodeDiedError:
             self._release(order, "lost")
             return Report(token=order.token, lost=True)
+        if found.limited:  # why is known before the task is given back
+            look = self._remote.limiter.look.remote(self._elapsed)
+            self._report(Report(spent=self._ray.get(look)))
         if found.result is not None:
             return Report(token=order.token, result=result_of(found.result))
         return Report(token=order.token, fatal=found.fatal, limited=found.limited)
