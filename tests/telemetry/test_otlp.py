@@ -219,18 +219,19 @@ def test_prompts_are_sent_when_asked_for_and_without_credentials(
     assert collector.metrics
 
 
-def test_the_environment_names_the_endpoint_and_the_parent(server: ScriptedServer):
+def test_the_environment_names_the_endpoint_the_service_and_the_parent(server: ScriptedServer):
     collector = HttpCollector()
     server.reply(answer())
     above = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     told = {"GEMINI_TELEMETRY_ENABLED": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
     ran = alhena_process(
         "-p", "go", TRACEPARENT=above, OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf", **told,
-        **model_of(server),
+        **model_of(server), OTEL_SERVICE_NAME="my-agent",
     )  # fmt: skip
     collector.close()
     assert ran.err == ""
     root = collector.span("invoke_agent")["span"]
+    assert b"my-agent" in collector.raw
     assert root.trace_id.hex() == above.split("-")[1]
     assert root.parent_span_id.hex() == above.split("-")[2]
 

@@ -230,7 +230,6 @@ TOLD: frozenset[type[Event]] = frozenset(
         ApiResponseEvent,
         ApiErrorEvent,
         ToolCallRequestEvent,
-        ToolCallUpdateEvent,
         ToolCallResponseEvent,
         OutputTruncatedEvent,
         HookCallEvent,
@@ -243,7 +242,8 @@ TOLD: frozenset[type[Event]] = frozenset(
         LoopCheckEvent,
     )
 )
-"""Events that become records, or that later records need."""
+"""Events that become records, or that later records need; of ToolCallUpdateEvent those of
+`DELEGATES` do, too."""
 
 
 class Translation:
