@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -234,6 +235,27 @@ def test_the_environment_names_the_endpoint_the_service_and_the_parent(server: S
     assert b"my-agent" in collector.raw
     assert root.trace_id.hex() == above.split("-")[1]
     assert root.parent_span_id.hex() == above.split("-")[2]
+
+
+def test_prompts_of_a_batch_are_in_the_spans_of_their_tasks(
+    server: ScriptedServer, home: Path, project: Path
+):
+    tasks = "".join(json.dumps({"id": each, "prompt": each}) + "\n" for each in ("t1", "t2"))
+    (project / "tasks.jsonl").write_text(tasks, encoding="utf-8")
+    collector = HttpCollector()
+    configure(home, **sent_to(collector))
+    server.reply(answer(), Reply(status=400))
+    ran = alhena_process(
+        *("batch", "tasks.jsonl", "--out", "r.jsonl", "--concurrency", "1"), **model_of(server)
+    )
+    collector.close()
+    assert ran.code == 1
+    found = [_attributes(span.attributes) for span in collector.spans if span.name == "batch_task"]
+    assert sorted(each["alhena.batch.task"] for each in found) == ["t1", "t2"]
+    (failed,) = [each for each in found if "error.type" in each]
+    assert failed["error.type"] == "error"
+    prompts = [each for each in collector.tree() if each.endswith("invoke_agent")]
+    assert prompts == ["batch_task > invoke_agent"] * 2
 
 
 def test_the_variables_of_opentelemetry_alone_switch_nothing_on(server: ScriptedServer):

@@ -110,7 +110,7 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
     spans = Spans(tracer, told.session_id, told.environ)
     channel.subscribe(spans.feed)
     told.bench.traceparent = spans.traceparent
-    told.bench.when_closed.append(spans.close)
+    told.bench.when_closed.append(spans.finish)
 
 
 def _begun(telemetry: Telemetry, told: Told, channel: EventChannel, *, texts: bool) -> Telemetry:

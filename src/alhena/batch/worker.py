@@ -30,7 +30,7 @@ from alhena.batch.results import TaskResult, with_usage
 from alhena.batch.tasks import Task, TaskLimits
 from alhena.batch.worktree import Tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
-from alhena.config.home import PROJECT_TEMP
+from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.library.agent import Agent
 from alhena.library.options import AgentOptions, Limits
@@ -298,7 +298,12 @@ class Worker:
 
         return msgspec.structs.replace(
             options,
-            environ={**options.environ, **(task.env or {}), PROJECT_TEMP: str(folder)},
+            environ={
+                **options.environ,
+                **(task.env or {}),
+                PROJECT_TEMP: str(folder),
+                BATCH_TASK: task.id,
+            },
             record=True,
             resume=session_id if resumes else None,
             session_id=None if resumes else session_id,

@@ -23,6 +23,8 @@ _FORMER_ROOTS = ".project_former_roots"
 PROMPT_HISTORY = "prompt_history.jsonl"
 PROJECT_TEMP = "ALHENA_PROJECT_TEMP"
 """Variable by which an engine of many runs gives a session a `project_temp` of its own."""
+BATCH_TASK = "ALHENA_BATCH_TASK"
+"""Variable with the id of the batch task that a session works on."""
 _HEADER = 1 << 16
 _TRIES, _PAUSE_S = 200, 0.05
 _LINKS = 40

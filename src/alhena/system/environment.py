@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from alhena.config.environment import SanitisedEnvironment, is_hijacking, own_environment, sanitised
-from alhena.config.home import PROJECT_TEMP
+from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.config.settings import EnvironmentRedaction
 from alhena.system.errors import ProcessStartError
 
@@ -46,7 +46,8 @@ def child_environment(
     wanted = extra or {}
     refused = {name for name in wanted if is_hijacking(name)}
     added = {name: value for name, value in wanted.items() if name not in refused}
-    clean.variables.pop(PROJECT_TEMP, None)  # it is of this session alone
+    for name in (PROJECT_TEMP, BATCH_TASK):  # they are of this session alone
+        clean.variables.pop(name, None)
     return SanitisedEnvironment(
         {**UNATTENDED_DEFAULTS, **clean.variables, **UNATTENDED, **added},
         tuple(sorted({*clean.removed, *refused})),

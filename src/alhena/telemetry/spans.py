@@ -10,6 +10,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from alhena.config.home import BATCH_TASK
 from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
@@ -37,7 +38,7 @@ class Spans:
     """Makes the spans of a session from its events. Subscribe `feed` to them.
 
     A prompt is a child of the span that is current where it is given, or of TRACEPARENT in
-    `environ`; without either it is a root.
+    `environ`; without either it is a root. In a session of a batch it is a child of the task's.
     """
 
     def __init__(self, tracer: Tracer, session_id: str, environ: Mapping[str, str]) -> None:
@@ -45,6 +46,10 @@ class Spans:
         self._session_id = session_id
         carrier = {name: environ.get(name.upper(), "") for name in ("traceparent", "tracestate")}
         self._outer = _PROPAGATOR.extract(carrier)
+        self._task: Span | None = None
+        if task := environ.get(BATCH_TASK):
+            self._task = self._started("batch_task", self._above(), {"alhena.batch.task": task})
+            self._outer = _inside(self._task)
         self._prompt: Span | None = None
         self._turn: Span | None = None
         self._answered = False
@@ -85,8 +90,14 @@ class Spans:
             case _:
                 pass
 
+    def finish(self) -> None:
+        """Ends the session's spans."""
+        self.close()
+        if self._task is not None:
+            self._task.end()
+
     def close(self, reason: str = "interrupted") -> None:
-        """Ends all spans; those of work that was cut short are errors."""
+        """Ends the spans of a prompt; those of work that was cut short are errors."""
         for span in (*self._chats.values(), *self._tools.values(), *self._agents.values()):
             _fail(span, "cancelled", "")
             span.end()
@@ -99,17 +110,23 @@ class Spans:
             self._prompt.set_attribute("alhena.finish_reason", reason)
             if reason not in {"done", "stopped", "blocked", "error"}:
                 _fail(self._prompt, reason, "")
+            if reason not in {"done", "stopped", "blocked"}:
+                _fail(self._task, reason, "")
             self._prompt.end()
         self._prompt = self._turn = None
 
     def _start_prompt(self, event: RunStartedEvent) -> None:
-        current = get_current()
-        inherits = trace.get_current_span(current).get_span_context().is_valid
         self._prompt = self._started(
             "invoke_agent",
-            current if inherits else self._outer,
+            self._outer if self._task else self._above(),
             {_OPERATION: "invoke_agent", "gen_ai.agent.name": SCOPE} | _of_model(event.model),
         )
+
+    def _above(self) -> Context:
+        """The span that is current, or else that of the environment."""
+        current = get_current()
+        inherits = trace.get_current_span(current).get_span_context().is_valid
+        return current if inherits else self._outer
 
     def _start_chat(self, event: ApiRequestEvent) -> None:
         if event.role == "main" and self._prompt is not None:
