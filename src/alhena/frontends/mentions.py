@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alhena.display_text import one_line
 from alhena.errors import InputError, InterruptedRunError
@@ -114,7 +114,7 @@ def agent_names(bench: "Workbench") -> frozenset[str]:
     from alhena.tools.names import DELEGATE
 
     entry = bench.registry.find(DELEGATE)
-    properties = {} if entry is None else entry.tool.parameter_schema["properties"]
+    properties: dict[str, Any] = {} if entry is None else entry.tool.parameter_schema["properties"]
     return frozenset(properties.get("agent_name", {}).get("enum", ()))
 
 
