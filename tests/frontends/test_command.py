@@ -12,6 +12,8 @@ from alhena.frontends.cli.main import COMMANDS
 from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S
+from tests.support.server import ScriptedServer, json_reply, sse, text
+from tests.support.terminal import Terminal
 
 DEMO = ("-m", "demo", "-p", "hi")
 
@@ -134,7 +136,6 @@ def test_a_mistyped_command_is_no_prompt(line: list[str], code: int):
         ("read_file", '{"absolute_path": 5}', "invalid_tool_params"),
         ("nope", "{}", "tool_not_registered"),
         ("write_file", '{"file_path": "x", "content": "y"}', "policy_violation"),
-        ("read_file", "not json", "invalid_tool_params"),
         ("read_file", "[]", "invalid_tool_params"),
     ],
 )
@@ -149,3 +150,30 @@ def test_a_failed_call_is_the_same_object_as_a_successful_one(name: str, args: s
     assert ran.code == 0
     assert set(ran.json) == set(document)
     assert ran.json["error"] is None
+
+
+@pytest.mark.requirement("CLI-02")
+def test_a_word_that_looks_like_a_command_is_asked_about(server: ScriptedServer):
+    environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url}
+    for word, hint in (
+        ("doctor", "See alhena --help"),
+        ("setings", "Did you mean alhena settings?"),
+    ):
+        ran = alhena(word, **environ)
+        assert (ran.code, hint in ran.err) == (2, True)
+        for answer in ("n", "y"):
+            server.reply(sse(text("As you wish.")))
+            with Terminal(word, "-o", "text", **environ) as terminal:
+                terminal.until("Send it to the model as a prompt? [y/N]")
+                terminal.send(f"{answer}\r")
+                assert terminal.ended() == (0 if answer == "y" else 2)
+                assert ("As you wish." in terminal.screen.text) is (answer == "y")
+    assert len(server.requests) == 2
+
+
+def test_the_known_model_of_a_similar_name_is_suggested(server: ScriptedServer):
+    server.reply(json_reply({"error": {"code": 404, "message": "no such model"}}, status=404))
+    environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url}
+    ran = alhena("-m", "gemini-2.5-por", "-p", "hi", **environ)
+    assert ran.code == 1
+    assert "Did you mean gemini-2.5-pro?" in ran.err

@@ -206,9 +206,11 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
     if code in {401, 403} or (code == 400 and _names_key(api)):
         return _not_let_in(code, api, asked, said)
     if code == 404:
+        near = _near(asked.model)
+        other = f"Did you mean {near}? Choose it" if near else "Choose another"
         return ModelNotFoundError(
             f"{asked.service} has no model {asked.clean(asked.model)!r} ({said}).",
-            remedy=f"Choose another with -m, and check {asked.source} if it is set.",
+            remedy=f"{other} with -m, and check {asked.source} if it is set.",
             status=code,
         )
     if code >= 500:
@@ -222,6 +224,17 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
             status=code,
         )
     return RequestRejectedError(f"{asked.service} rejected the request ({said}).", status=code)
+
+
+def _near(model: str) -> str | None:
+    """The known model of a similar name."""
+    from difflib import get_close_matches
+
+    from alhena.models.catalogue import MODELS
+
+    names = [each.name for each in MODELS]
+    near = get_close_matches(model.lower(), names, n=1, cutoff=0.75)
+    return near[0] if near and near[0] != model else None
 
 
 def _not_let_in(code: int, api: ApiStatus, asked: Asked, said: str) -> CredentialsError:

@@ -2,6 +2,7 @@
 codes."""
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -190,6 +191,33 @@ def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ..
         _refuse(f"the command {missing} does not exist yet.", "See alhena --help for commands.")
     if near is not None:
         _refuse(f"there is no command {name}.", f"Did you mean alhena {near} {second}?")
+    if not second and name.replace("-", "").isalpha() and name.islower() and _unpiped():
+        _ask_about(name, commands)
+
+
+def _unpiped() -> bool:
+    """True when standard input brings nothing that a single word could be about."""
+    if sys.stdin is None:
+        return True
+    try:
+        status = os.fstat(sys.stdin.fileno())
+    except (OSError, ValueError):
+        return True
+    empty = stat.S_ISREG(status.st_mode) and not status.st_size
+    return empty or stat.S_ISCHR(status.st_mode)
+
+
+def _ask_about(name: str, commands: Mapping[str, tuple[str, ...]]) -> None:
+    """Asks whether a single word is a prompt; without a person it is refused."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, commands, n=1, cutoff=NEAR)
+    hint = f"Did you mean alhena {near[0]}?" if near else "See alhena --help for the commands."
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        _refuse(f"there is no command {name}.", hint)
+    write_stderr(f"There is no command {name}. {hint}\nSend it to the model as a prompt? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError(f"there is no command {name}.", remedy=hint)
 
 
 def _near(name: str, action: str, commands: Mapping[str, tuple[str, ...]]) -> str | None:

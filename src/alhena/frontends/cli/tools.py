@@ -12,7 +12,7 @@ from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.home import config_home
 from alhena.display_text import escaped, one_line, without_controls
-from alhena.errors import InputError
+from alhena.errors import InputError, UsageError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.arguments import Parser, split_list, split_tools
 from alhena.frontends.current_settings import included, place_here, tell
@@ -213,7 +213,10 @@ def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) ->
     try:
         args = parse_json(text)
     except InputError as error:
-        return _refused(name, f"the parameters are not JSON: {error.message}")
+        raise UsageError(
+            f"the parameters are not JSON: {error.message}",
+            remedy='Give an object: alhena tools call NAME \'{"key": "value"}\'.',
+        ) from error
     if not isinstance(args, dict):
         return _refused(name, "the parameters are no JSON object")
     request = ToolCallRequestInfo(
