@@ -200,6 +200,7 @@ def _open(
         close_bus=close_bus,
         recording=begun.recording,
         room=room,
+        switch_model=partial(_switch_model, chat, models, chosen),
         prompts=begun.prompts,
         mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
         proceeds=options.proceeds and len(begun.contents) > begun.opening,
@@ -224,6 +225,12 @@ def _open(
         by_program = instrumented and open_instrumented(instrumented, told, channel)
         session.telemetry = tuple(filter(None, (by_settings, by_program)))
     return session
+
+
+def _switch_model(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:
+    from alhena.agent.model_choice import switch
+
+    switch(chat, models, chosen, name)
 
 
 def _tell_files(

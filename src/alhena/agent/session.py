@@ -84,6 +84,7 @@ class Session(msgspec.Struct, kw_only=True):
     proposal: "Proposal | None" = None
     going_back: "threading.Event | None" = None
     before_first: Callable[[], Awaitable[None]] | None = None
+    switch_model: Callable[[str], None] | None = None
     proceeds: bool = False
 
     @property

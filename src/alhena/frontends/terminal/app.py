@@ -270,6 +270,7 @@ MAX_ROWS = 200
 BESIDE = 4
 """Rows that what streams in leaves to the input line and the foot."""
 QUEUED_COLUMNS = 60
+CONTEXT_WARNING = 0.8
 MAX_MESSAGE = 400
 MODE_STYLES = {"autoEdit": "accent", "plan": "accent", "yolo": "error"}
 
@@ -572,6 +573,10 @@ def foot_line(status: Status, hint: str) -> Line:
         first = one_line(status.queued[0], QUEUED_COLUMNS)
         spans.append(("dim", f"{len(status.queued)} queued: {first}"))
     spans.append((MODE_STYLES.get(status.mode, "dim"), status.mode))
-    spans += (("dim", each) for each in (status.model, status.cwd, *status.more))
+    spans.append(("dim", status.model))
+    if status.context:
+        style = "warning" if status.context >= CONTEXT_WARNING else "dim"
+        spans.append((style, f"{status.context:.0%} context"))
+    spans += (("dim", each) for each in (status.cwd, *status.more))
     shown = [span for span in spans if span[1]]
     return tuple(part for span in shown for part in (span, ("", "  ")))[:-1]

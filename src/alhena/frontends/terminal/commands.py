@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
@@ -304,6 +304,12 @@ async def _extensions(context: CommandContext, _rest: str) -> list[Line]:
     return [*lines, *(_row(name, text) for name, text in rows)]
 
 
+async def _model(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.frontends.terminal.session_commands import ModelContext, model
+
+    return await model(cast("ModelContext", context), rest)
+
+
 async def _trust(context: CommandContext, rest: str) -> list[Line]:
     if rest.strip() not in ("", "trust"):
         return [line("It is /trust.", "error")]
@@ -385,6 +391,12 @@ COMMANDS: tuple[Command, ...] = (
         name="undo",
         summary="undo the last turn's file changes",
         carry=undo,
+        at_once=False,
+    ),
+    Command(
+        name="model",
+        summary="choose the model (`set NAME [--persist]`)",
+        carry=_model,
         at_once=False,
     ),
     Command(
@@ -490,7 +502,6 @@ INSTEAD = {
         ("auth", "login"), "`alhena auth login` signs in, `alhena auth status` shows the account."
     ),
     "editor": "Set VISUAL or EDITOR to choose your editor.",
-    "model": "Start with `alhena --model NAME`; `alhena models list` lists them.",
     "privacy": "`alhena settings show privacy` shows what is set.",
     "resume": "Leave, then `alhena --resume`; `alhena sessions list` lists the sessions.",
     "rewind": "/undo undoes the last turn's changes, /restore restores a checkpoint.",

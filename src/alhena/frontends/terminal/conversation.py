@@ -21,12 +21,14 @@ from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
+    ApiResponseEvent,
     CompressedEvent,
     ConfirmationRequestEvent,
     ErrorEvent,
     Event,
     FinishedEvent,
     ModelFallbackEvent,
+    ToolCallResponseEvent,
     UserMessageEvent,
 )
 from alhena.frontends.arguments import RunArguments
@@ -50,7 +52,7 @@ from alhena.frontends.terminal.view import (
     without_run,
 )
 from alhena.models.auth_type import auth_type
-from alhena.models.catalogue import ANTHROPIC, OPENAI
+from alhena.models.catalogue import ANTHROPIC, OPENAI, model_info
 from alhena.models.providers.select import is_demo
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
@@ -88,6 +90,8 @@ class ToolTitles(Mapping[str, str]):
         return len(self._registry.all_tools)
 
 
+STATUS_EVENTS = ModelFallbackEvent | ApiResponseEvent | CompressedEvent | ToolCallResponseEvent
+"""Events that change the line at the foot."""
 CYCLE = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN)
 Clock = Callable[[], float]
 
@@ -114,6 +118,7 @@ class ShownSession:
         self._proposing = False
         self.folder = folder
         self._facts = FooterFacts(self.show_status)
+        self.choose = screen.choose
         self.prompts = PromptCommands(lambda: self.workbench, commands.NAMES)
         self.ide = EditorLink(self.print)
 
@@ -189,6 +194,7 @@ class ShownSession:
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
                 more=more,
                 queued=tuple(self._queue),
+                context=self.view.context / model_info(self.agent.model).input_limit,
             )
         )
 
@@ -503,7 +509,7 @@ class Conversation(ShownSession):
         self._failed = self._failed or isinstance(event, ErrorEvent)
         self.view, blocks = advance(self.view, event, self._clock())
         self._show(blocks)
-        if isinstance(event, ModelFallbackEvent):
+        if isinstance(event, STATUS_EVENTS):
             self.show_status()
         elif isinstance(event, ConfirmationRequestEvent):
             self._announced.setdefault(event.correlation_id, asyncio.Event()).set()

@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from select import select
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from alhena.frontends.terminal.lines import Block, Lines, folded, plain
-from alhena.frontends.terminal.menu import ALONE, LOOK, PAUSE, Menu, named
+from alhena.frontends.terminal.menu import ALONE, LOOK, PAUSE, Menu, Option, named
 from alhena.frontends.terminal.screen import Person, Status
 from alhena.frontends.terminal.view import View
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 PROMPT = "> "
 CHUNK = 65_536
+LISTED = 30
+"""Options of a menu with search that are listed at once."""
 NO_ANSWER = "! Not a valid answer. Try again."
 
 
@@ -108,10 +112,9 @@ class LineScreen:
         """As `Screen.choose`: a number, a letter, or several of them with commas. It is an answer
         when it stands alone, and was written after the question could be read: several lines at
         once were meant for something else."""
-        listed = (
-            f"  {number} {each.label}{f' ({each.detail})' if each.detail else ''}"
-            for number, each in enumerate(menu.options, 1)
-        )
+        if menu.search is not None:
+            return await self._search(menu)
+        listed = (f"  {number} {_option_text(each)}" for number, each in enumerate(menu.options, 1))
         self._write("\n".join((menu.title, *listed)) + "\n")
         async with self._question(LOOK) as answers:
             alone = ALONE
@@ -125,6 +128,24 @@ class LineScreen:
                     return picked
                 self._write(f"{NO_ANSWER}\n")
                 alone = PAUSE
+
+    async def _search(self, menu: Menu) -> frozenset[int] | None:
+        """Lists the options; a number takes one, words show those that hold them."""
+        async with self._question() as answers:
+            while True:
+                listed = [
+                    f"  {at + 1} {_option_text(menu.options[at])}" for at in menu.found[:LISTED]
+                ]
+                more = len(menu.found) - len(listed)
+                told = [f"  and {more} more"] if more > 0 else []
+                self._write("\n".join((menu.title, *listed, *told)) + "\n")
+                self._write("Number, or words to search (empty: none): ")
+                answer = (await answers.get()).strip()
+                if not answer:
+                    return None
+                if answer.isdigit() and 0 < int(answer) <= len(menu.options):
+                    return frozenset({int(answer) - 1})
+                menu = msgspec.structs.replace(menu, search=answer.removeprefix("/"))
 
     async def ask_text(
         self, label: str, placeholder: str = "", *, secret: bool = False
@@ -220,6 +241,10 @@ class LineScreen:
             self._person.submit(line)
         elif line:
             self._kept.append(line)
+
+
+def _option_text(option: Option) -> str:
+    return f"{option.label}{f' ({option.detail})' if option.detail else ''}"
 
 
 @contextmanager

@@ -25,12 +25,21 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Menu(msgspec.Struct, frozen=True, kw_only=True):
-    """`checked` is None where one option is picked, else those that are ticked so far."""
+    """`checked` is None where one option is picked, else those that are ticked so far. `search` is
+    what was typed to find an option, None for a menu without search: there letters are answers."""
 
     title: str
     options: tuple[Option, ...]
     selected: int = 0
     checked: frozenset[int] | None = None
+    search: str | None = None
+
+    @property
+    def found(self) -> list[int]:
+        """Indices of the options that hold every word of the search."""
+        words = (self.search or "").casefold().split()
+        texts = [f"{each.label} {each.detail}".casefold() for each in self.options]
+        return [at for at, text in enumerate(texts) if all(word in text for word in words)]
 
 
 class Picked(msgspec.Struct, frozen=True):
@@ -47,6 +56,8 @@ def moves(key: str) -> bool:
 def press(menu: Menu, key: str) -> Menu | Picked:
     """The menu after a key press. Keys are up, down, enter, space, escape, or a character; others
     change nothing."""
+    if menu.search is not None:
+        return _search(menu, menu.search, key)
     count = len(menu.options)
     match key:
         case "up" | "down":
@@ -67,6 +78,51 @@ def press(menu: Menu, key: str) -> Menu | Picked:
     return Picked(frozenset({index}))
 
 
+def _search(menu: Menu, search: str, key: str) -> Menu | Picked:
+    """The menu with a search after a key press; `selected` is an index among those found."""
+    found = menu.found
+    match key:
+        case "up" | "down":
+            step = 1 if key == "down" else -1
+            selected = (menu.selected + step) % max(len(found), 1)
+            return msgspec.structs.replace(menu, selected=selected)
+        case "escape":
+            return Picked(None)
+        case "enter":
+            return Picked(frozenset({found[menu.selected]})) if found else menu
+        case "backspace":
+            search = search[:-1]
+        case "space":
+            search += " "
+        case "/" if not search:
+            return menu
+        case _:
+            search += key
+    return msgspec.structs.replace(menu, search=search, selected=0)
+
+
+SEARCH_ROWS = 10
+"""Options of a menu with search that are in view."""
+
+
+def _search_lines(menu: Menu, columns: int, rows: int) -> tuple[list[Line], range]:
+    found = menu.found
+    room = max(min(SEARCH_ROWS, rows - 3), 1)
+    first = max(0, min(menu.selected - room // 2, len(found) - room))
+    lines = [clipped(line(one_line(menu.title), "bold"), columns)]
+    lines.append(clipped((("accent", "  / "), *line(menu.search or "")), columns))
+    chosen = range(len(lines), len(lines) + 1)
+    for at, index in enumerate(found[first : first + room], first):
+        option, here = menu.options[index], at == menu.selected
+        text = line(f"{'>' if here else ' '} {one_line(option.label)}", "chosen" if here else "")
+        detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
+        chosen = range(len(lines), len(lines) + 1) if here else chosen
+        lines.append(clipped((*text, *detail), columns))
+    told = f"{len(found)} of {len(menu.options)}" if found else "nothing found"
+    hint = f"  {told} · Up/Down select · Enter confirms · type to search · Esc leaves"
+    return [*lines, clipped(line(hint, "dim"), columns)], chosen
+
+
 def menu_lines(
     menu: Menu, columns: int, note: str = "", rows: int | None = None, *, counts: bool = True
 ) -> tuple[list[Line], range]:
@@ -74,6 +130,8 @@ def menu_lines(
     place of what the keys do, which is not said before they do it (`counts`), nor is there a
     pointer. Where it does not fit in `rows`, each option says how many there are: only those around
     the selected one are seen; in very few rows the others are cut to one."""
+    if menu.search is not None:
+        return _search_lines(menu, columns, rows or SEARCH_ROWS + 3)
     hint = _hint(menu, note) if counts or note else line("  …", "dim")
     pointer = ">" if counts else "·"
     shown, chosen = _menu_lines(menu, columns, hint, pointer)
@@ -247,6 +305,9 @@ class Panel:
             picked.set_result(None)
             return
         moved = {"tab": "down", "s-tab": "up"}.get(name, name)
+        if menu.search is not None:
+            self._take(press(menu, moved))
+            return
         if not self._worded and self._named(menu, name):
             return
         made = press(menu, moved)
@@ -268,6 +329,10 @@ class Panel:
     def words(self, text: str) -> None:
         """Takes text typed while there is a menu: it is meant for the input line. "" is a key that
         writes nothing."""
+        if self.menu is not None and self.menu.search is not None:
+            for char in text:
+                self._take(press(self.menu, char))
+            return
         text = self._begun + text
         self._forget()
         if text:
@@ -280,6 +345,9 @@ class Panel:
 
     def erase(self) -> None:
         """Takes back a letter that is not an answer yet."""
+        if self.menu is not None and self.menu.search is not None:
+            self._take(press(self.menu, "backspace"))
+            return
         self._forget()
         self._rest(PAUSE)
 
@@ -294,6 +362,14 @@ class Panel:
         for each in waiting:
             each.set_result(None)
         return bool(waiting)
+
+    def _take(self, made: Menu | Picked) -> None:
+        """Takes what a key has made of a menu with search."""
+        if isinstance(made, Menu):
+            self.menu = made
+            self._changed()
+        elif self._picked is not None and not self._picked.done():
+            self._picked.set_result(made.indices)
 
     def _named(self, menu: Menu, name: str) -> bool:
         """Takes a letter or number that may be an answer, and Enter right after it."""

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The line at the foot. `queued`: prompts that wait for their turn; `more`: what stands behind
-    the directory."""
+    the directory; `context`: the used share of the model's window."""
 
     cwd: str = ""
     mode: str = ""
     model: str = ""
     more: tuple[str, ...] = ()
     queued: tuple[str, ...] = ()
+    context: float = 0.0
 
 
 class Person(Protocol):

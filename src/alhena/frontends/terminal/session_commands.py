@@ -1,9 +1,9 @@
-"""/chat, /mcp, /restore, /skills and /undo."""
+"""/chat, /mcp, /model, /restore, /skills and /undo."""
 
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,9 +13,12 @@ from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.frontends.terminal.call_result import counted
 from alhena.frontends.terminal.lines import Line, line
+from alhena.frontends.terminal.menu import Menu, Option
 
 if TYPE_CHECKING:
+    from alhena.agent.model_choice import Choices
     from alhena.agent.restoring import AgentCheckpoints, Restored, SavedConversations
+    from alhena.agent.runner import SessionRunner
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.config.effective_settings import Place
     from alhena.mcp.servers import ServerReport
@@ -397,3 +400,103 @@ def change_skills(bench: Workbench, skills: "Skills", words: list[str]) -> list[
         bench.registry.register(ActivateSkill(skills, bench.workspace))
     bench.sources.changed()
     return lines
+
+
+PERSIST = "--persist"
+
+
+class ModelContext(Protocol):
+    """The session as /model sees it."""
+
+    choose: Callable[[Menu], Awaitable[frozenset[int] | None]]
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The session's id and its model."""
+        ...
+
+    @property
+    def folder(self) -> Folder:
+        """The settings of the session's folder."""
+        ...
+
+    @property
+    def agent(self) -> "SessionRunner":
+        """The agent at work."""
+        ...
+
+    def show_status(self) -> None:
+        """Brings the line at the foot up to date."""
+        ...
+
+
+async def model(context: ModelContext, rest: str) -> list[Line]:
+    """Carries out `/model REST`. Raises AlhenaError."""
+    from alhena.agent.model_choice import drive_switch
+    from alhena.config.home import user_settings_path
+    from alhena.config.jsonc import with_value
+    from alhena.frontends.files import change_json
+
+    words = rest.split()
+    if words[:1] == ["set"]:
+        del words[0]
+    saved = PERSIST in words
+    names = [word for word in words if word != PERSIST]
+    if len(names) > 1 or (saved and not names):
+        return [line(f"It is /model, or /model set NAME [{PERSIST}].", "error")]
+    if not names:
+        picked = await _picked(context)
+        if picked is None:
+            return []
+        names, saved = [picked[0]], picked[1]
+    name = names[0]
+    lines: list[Line] = []
+    if saved:
+        environ = context.folder.place.environ
+        file = user_settings_path(environ)
+        change_json(
+            file, lambda text: with_value(text, ("model", "name"), name), f"{file} was not changed"
+        )
+        lines.append(line(f"Saved as model.name in {one_line(str(file))}.", "dim"))
+    async for _ in context.agent.aside(drive_switch(name)):
+        pass
+    context.show_status()
+    return [line(f"Model: {one_line(context.identity[1])}."), *lines]
+
+
+async def _picked(context: ModelContext) -> tuple[str, bool] | None:
+    """The model that was picked, and whether it is saved."""
+    from alhena.agent.model_choice import drive_listing
+    from alhena.models.catalogue import MODELS
+
+    limits = {each.name: f"{each.input_limit:,} tokens" for each in MODELS}
+    found: list[Choices] = []
+    async for _ in context.agent.aside(drive_listing(found.append)):
+        pass
+    names = found[0].names
+    now = context.identity[1]
+    options = tuple(
+        Option(
+            label=name,
+            detail=", ".join(
+                filter(None, (limits.get(name, ""), "current" if name == now else ""))
+            ),
+        )
+        for name in names
+    )
+    title = "Model" if found[0].complete else "Model (known by name; the service listed none)"
+    selected = names.index(now) if now in names else 0
+    menu = Menu(title=title, options=options, selected=selected, search="")
+    picked = await context.choose(menu)
+    if not picked:
+        return None
+    how = Menu(
+        title=f"Use {one_line(names[min(picked)])}",
+        options=(
+            Option(label="For this session"),
+            Option(label="For this and later sessions", detail="model.name in your settings"),
+        ),
+        search="",
+    )
+    answer = await context.choose(how)
+    return None if not answer else (names[min(picked)], min(answer) == 1)

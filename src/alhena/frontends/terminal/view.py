@@ -82,7 +82,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """All that is shown. `titles`: names of tools for people. `own` are ids of calls that the
     person made, `shown` those of calls whose change was shown before it is made. `busy_since` is
     None while nothing runs; `spoken`: something of the answer to the last request was printed.
-    `group` is what the last block was, so that a blank line parts it from others."""
+    `group` is what the last block was, so that a blank line parts it from others. `context` are
+    tokens of the conversation: as the service counted them last, and an estimate of what is new."""
 
     titles: Mapping[str, str] = {}
     own: frozenset[str] = frozenset()
@@ -97,6 +98,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     prompt_start: Totals = Totals()
     shown: frozenset[str] = frozenset()
     group: str = ""
+    context: int = 0
 
 
 Step = tuple[View, tuple[Block, ...]]
@@ -139,6 +141,7 @@ def since(totals: Totals, start: Totals) -> Totals:
 
 
 OUTPUT_KEPT = 4_000
+CHARACTERS_PER_TOKEN = 4
 PROMPT_ROWS, PROMPT_END = 40, 5
 """Lines of a long prompt that stay in the scrollback: its beginning and its end."""
 MAX_MESSAGE = 2_000
@@ -161,6 +164,7 @@ def advance(view: View, event: Event, now: float) -> Step:
         case WarningEvent() | LoopDetectedEvent():
             step = _notice(view, event)
         case CompressedEvent() | OutputsMaskedEvent():
+            view = msgspec.structs.replace(view, context=_compressed(view, event))
             step = _after_text(view, "notice", _room_lines(event))
         case ErrorEvent():
             step = _error(view, event)
@@ -263,6 +267,10 @@ def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> St
     return printed(view, "notice", lines, fold=True)
 
 
+def _compressed(view: View, event: CompressedEvent | OutputsMaskedEvent) -> int:
+    return event.new_tokens if event.role == "main" else view.context
+
+
 def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
     from alhena.frontends.descriptions import compressed_words, is_loss, masked_words
 
@@ -318,6 +326,9 @@ def _counted(view: View, event: ApiRequestEvent | ApiResponseEvent) -> View:
     if isinstance(event, ApiRequestEvent):
         totals = replace(totals, requests=totals.requests + 1)
         return replace(view, totals=totals, spoken=False)
+    if event.role == "main" and event.input_tokens:
+        context = event.input_tokens + event.output_tokens + event.thoughts_tokens
+        view = replace(view, context=context)
     totals = replace(
         totals,
         input_tokens=totals.input_tokens + event.input_tokens + event.tool_tokens,
@@ -377,7 +388,10 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
         tool_ms=view.totals.tool_ms + event.duration_ms,
     )
     rest = tuple(each for each in view.calls if each.call_id != event.call_id)
-    view = replace(view, calls=rest, totals=totals)
+    context = view.context
+    if context and event.parent_call_id is None:
+        context += event.content_length // CHARACTERS_PER_TOKEN
+    view = replace(view, calls=rest, totals=totals, context=context)
     return call_blocks(view, event, call.description, nested=call.nested)
 
 

@@ -1,0 +1,139 @@
+"""/model, the menu with search, and the context meter at the foot."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from alhena.events import ApiResponseEvent, CompressedEvent
+from alhena.frontends.terminal.app import foot_line
+from alhena.frontends.terminal.lines import plain
+from alhena.frontends.terminal.menu import Menu, Option, Picked, menu_lines, press
+from alhena.frontends.terminal.screen import Status
+from tests.frontends.terminal.kit import ended, played
+from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, at, leave
+from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
+
+DOWN = "\x1b[B"
+MENU = Menu(
+    title="Model",
+    options=tuple(Option(label=f"model-{name}", detail=f"of {name}") for name in "abcab"),
+    search="",
+)
+
+
+def typed(*keys: str) -> Menu | Picked:
+    made: Menu | Picked = MENU
+    for key in keys:
+        assert isinstance(made, Menu)
+        made = press(made, key)
+    return made
+
+
+def test_a_menu_with_search_takes_letters_for_words():
+    assert typed("/", "o", "f", "space", "b", "down", "enter") == Picked(frozenset({4}))
+    assert typed("b", "backspace", "enter") == Picked(frozenset({0}))
+    assert typed("up", "enter") == Picked(frozenset({4}))
+    assert typed("z", "escape") == Picked(None)
+    nothing = typed("z", "down", "enter")
+    assert isinstance(nothing, Menu)
+    assert "nothing found" in plain(menu_lines(nothing, 80)[0])
+    rows, chosen = menu_lines(press(MENU, "down"), 80)  # type: ignore[arg-type]
+    assert plain([rows[chosen.start]]) == "> model-b  of b"
+    assert len(menu_lines(MENU, 80, rows=5)[0]) == 5
+
+
+@pytest.mark.requirement("TERM-01")
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_model_is_chosen_for_the_session_and_for_good(
+    server: ScriptedServer, home: Path, term: str
+):
+    models = [
+        {"name": f"models/gemini-{each}", "supportedGenerationMethods": ["generateContent"]}
+        for each in ("one", "two", "three")
+    ]
+    server.reply(
+        sse(text("First.")), json_reply({"models": models}), sse(text("Second.")), sse(text("3."))
+    )
+    with at(server, term=term) as terminal:
+        terminal.until("commands and keys\n>" if term == "dumb" else PLACEHOLDER)
+        terminal.send("hi" + ENTER)
+        terminal.until("First.")
+        terminal.until("1 turn")
+        terminal.send("/model" + ENTER)
+        if term == "dumb":
+            terminal.until("words to search")
+            terminal.send("tw" + ENTER)
+            terminal.until("words to search", times=2)
+            terminal.send("2" + ENTER)
+            terminal.until("words to search", times=3)
+            terminal.send("1" + ENTER)
+        else:
+            terminal.until("3 of 3")
+            terminal.send("tw" + ENTER)
+            terminal.until("> For this session")
+            terminal.send(ENTER)
+        terminal.until("Model: gemini-two.")
+        terminal.send("go on" + ENTER)
+        terminal.until("Second.")
+        terminal.send("/model set gemini-three --persist" + ENTER)
+        terminal.until("Saved as model.name")
+        terminal.send("more" + ENTER)
+        terminal.until("3.\n")
+        terminal.send("/model set openai:x" + ENTER)
+        terminal.until("another service")
+        if term == "dumb":
+            terminal.send("\x04")
+            assert terminal.ended() == 0
+        else:
+            terminal.until("gemini-three")
+            leave(terminal)
+    paths = [each.path.partition("?")[0] for each in server.requests]
+    assert [path.rpartition("/")[2].partition(":")[0] for path in paths] == [
+        *("m", "models", "gemini-two", "gemini-three")
+    ]
+    assert "First." in server.requests[3].body.decode()
+    settings = json.loads((home / ".gemini" / "settings.json").read_text(encoding="utf-8"))
+    assert settings == {"model": {"name": "gemini-three"}}
+
+
+@pytest.mark.requirement("TERM-02")
+def test_the_foot_shows_how_full_the_context_window_is(server: ScriptedServer):
+    usage = {"promptTokenCount": 629_146, "candidatesTokenCount": 0}
+    server.reply(sse(chunk({"text": "Much."}, finish="STOP", usage=usage)))
+    with at(server, GEMINI_MODEL="gemini-2.5-pro") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("hi" + ENTER)
+        terminal.until("60% context")
+        terminal.send("/clear" + ENTER)
+        terminal.until("Started a new conversation.", gone="context")
+        leave(terminal)
+    (style, told) = foot_line(Status(context=0.8), "")[-1]
+    assert (style, told) == ("warning", "80% context")
+    assert foot_line(Status(context=0.79), "")[-1][0] == "dim"
+
+
+def test_the_context_is_what_was_counted_last_and_what_is_new():
+    counted = ApiResponseEvent(
+        model="m", prompt_id="p", duration_ms=1, input_tokens=100, output_tokens=20
+    )
+    view, _ = played(counted, ended("read_file", content_length=400))
+    assert view.context == 220
+    inner = ApiResponseEvent(
+        model="m", prompt_id="p", duration_ms=1, input_tokens=9, role="subagent"
+    )
+    view, _ = played(inner, view=view)
+    assert view.context == 220
+    compressed = CompressedEvent(original_tokens=220, new_tokens=50, status="compressed")
+    assert played(compressed, view=view)[0].context == 50
+
+
+def test_a_menu_that_is_left_changes_nothing(server: ScriptedServer):
+    server.reply(json_reply({}, status=404))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("/model" + ENTER)
+        terminal.until("known by name")
+        terminal.send(ESC)
+        terminal.until(PLACEHOLDER, gone="known by name")
+        leave(terminal)
