@@ -28,6 +28,7 @@ class Screen:
         self.wraps = True
         self.modes: set[str] = set()
         self._rest = ""
+        self._kept: tuple[list[list[str]], int, int] | None = None
 
     @property
     def text(self) -> str:
@@ -99,10 +100,21 @@ class Screen:
         while self.row >= len(self.lines):
             self.lines.append([])
 
+    def _switch(self, *, aside: bool) -> None:
+        """To the alternate screen, or back."""
+        if aside:
+            self._kept = (self.lines, self.row, self.column)
+            self.lines, self.row, self.column = [[]], 0, 0
+        elif self._kept is not None:
+            self.lines, self.row, self.column = self._kept
+            self._kept = None
+
     def _control(self, private: str, parameters: str, final: str) -> None:
         first = int(parameters.partition(";")[0] or 0)
         count = max(first, 1)
         if private:
+            if parameters == "1049":
+                self._switch(aside=final == "h")
             (self.modes.add if final == "h" else self.modes.discard)(parameters)
             self.wraps = self.wraps if parameters != "7" else final == "h"
             return

@@ -248,6 +248,13 @@ def run_parser() -> Parser:
         metavar="SESSION",
         help="resume the latest session of this project, or that number or id",
     )
+    add(
+        *("-c", "--continue"),
+        action="store_const",
+        const="latest",
+        dest="resume",
+        help="resume the latest session of this project",
+    )
     add("--session-id", metavar="ID", help="begin a session with this id")
     add(
         *("-w", "--worktree"),

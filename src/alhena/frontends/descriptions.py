@@ -176,3 +176,12 @@ def offer_words(report: ServerReport) -> str:
     )
     told = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count]
     return ", ".join(told) or "nothing"
+
+
+def age_words(seconds: float) -> str:
+    """The age of something in words."""
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "just now"

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.display_text import escaped, one_line
-from alhena.frontends.descriptions import checkpoint_words, listed, restored_words
+from alhena.frontends.descriptions import (
+    age_words,
+    checkpoint_words,
+    listed,
+    restored_words,
+)
 from alhena.frontends.streams import is_terminal, write_json, write_stdout
 from alhena.session.adopting import Ownership
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, shown
@@ -205,15 +210,7 @@ def _adopt(options: "Namespace", _store: "SessionStore") -> None:
 
 def _line(number: int, item: "SessionSummary", now: float) -> str:
     title = one_line(item.title, 70) or "(nothing readable)"
-    return f"  {number}. {title} ({_age(now - item.updated)}) [{one_line(item.session_id)}]\n"
-
-
-def _age(seconds: float) -> str:
-    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {name}{'s' if count > 1 else ''} ago"
-    return "just now"
+    return f"  {number}. {title} ({age_words(now - item.updated)}) [{one_line(item.session_id)}]\n"
 
 
 def _as_json(item: "SessionSummary") -> dict[str, Any]:

@@ -66,6 +66,7 @@ from alhena.frontends.terminal.lines import (
 )
 from alhena.frontends.terminal.live_markdown import LiveMarkdown
 from alhena.frontends.terminal.menu import Menu, Panel, menu_lines
+from alhena.frontends.terminal.pager import PagerOpener
 from alhena.frontends.terminal.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.resizing import ReflowingApplication
 from alhena.frontends.terminal.screen import Status
@@ -305,6 +306,7 @@ class TerminalScreen:
         self.hands = Hands(
             self._entry, self._panel, close=self.close, draw=lambda: self._draw_in(0)
         )
+        self.pager = PagerOpener(self._panel, (input, output), lambda: self._printer.style)
         self._written = Buffer(multiline=False)
         self._places = placed(
             Texts(live=self._live, menu=self._menu, foot=self._foot),
@@ -319,7 +321,7 @@ class TerminalScreen:
             key_bindings=merge_key_bindings(
                 [
                     input_keys(self.hands, self._entry, self._panel),
-                    session_keys(self.hands, self._panel),
+                    session_keys(self.hands, self._panel, self.pager.open),
                     sign_keys(self._panel),
                 ]
             ),

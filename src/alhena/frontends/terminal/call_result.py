@@ -1,10 +1,21 @@
 """Ended tool calls in lines: a diff, a list of tasks, an output."""
 
 import re
+from collections import deque
+from pathlib import Path
 from typing import Any, cast
 
-from alhena.display_text import exact, one_line, without_controls
-from alhena.events import ToolCallResponseEvent
+import msgspec
+
+from alhena.display_text import escaped, exact, one_line, without_controls
+from alhena.events import (
+    ApiRequestEvent,
+    Event,
+    RunFinishedEvent,
+    ThoughtEvent,
+    ToolCallResponseEvent,
+    ToolCallUpdateEvent,
+)
 from alhena.frontends.terminal.lines import TAB, Line, Span, line, spoken
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -257,3 +268,76 @@ def _changed(event: ToolCallResponseEvent) -> str:
     added = sum(count for name, count in counts.items() if name.endswith("added_lines"))
     removed = sum(count for name, count in counts.items() if name.endswith("removed_lines"))
     return f"  +{added} -{removed}"
+
+
+MAX_PAGES = 200
+MAX_CHARACTERS = 2_000_000
+"""Characters of a page that are shown: its end."""
+LONG_PROMPT = 45
+"""Line breaks of a prompt that is not shown whole."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One block. `path`: the file that has all of it, "" if `text` is all."""
+
+    title: str
+    text: str
+    path: str = ""
+
+    @property
+    def whole(self) -> str:
+        """All of the text, safe to show."""
+        text = self.text
+        if self.path:
+            try:
+                text = Path(self.path).read_text(encoding="utf-8", errors="replace")
+            except OSError:  # it was removed: the part that is known remains
+                text = self.text
+        return escaped(text[-MAX_CHARACTERS:].expandtabs(TAB), block=True)
+
+
+class Pages:
+    """Collects the newest blocks of a session from its events."""
+
+    def __init__(self) -> None:
+        self.items: deque[Page] = deque(maxlen=MAX_PAGES)
+        self._thoughts: list[str] = []
+        self._described: dict[str, str] = {}
+
+    def prompt(self, text: str) -> None:
+        """Takes a prompt; only a long one is a block."""
+        if text.count("\n") >= LONG_PROMPT:
+            self.items.append(Page("Prompt", text))
+
+    def feed(self, event: Event) -> None:
+        """Takes an event."""
+        if isinstance(event, ThoughtEvent):
+            self._thoughts.append(f"{event.subject}\n{event.description}".strip())
+        elif isinstance(event, ToolCallUpdateEvent):
+            self._described[event.call_id] = event.description
+        elif isinstance(event, ToolCallResponseEvent):
+            self._call(event)
+        elif isinstance(event, ApiRequestEvent | RunFinishedEvent) and self._thoughts:
+            self.items.append(Page("Thoughts", "\n\n".join(self._thoughts)))
+            self._thoughts.clear()
+
+    def _call(self, event: ToolCallResponseEvent) -> None:
+        described = self._described.pop(event.call_id, "")
+        display = event.display
+        text = event.error or ""
+        if isinstance(display, dict):
+            text = str(display.get("fileDiff") or display.get("text") or text)
+        elif event.status == "success":
+            text = _answered(event) or display or ""
+        if text.strip() or event.output_file:
+            title = f"{event.name} {one_line(described, 80)}"
+            self.items.append(Page(title.strip(), text, event.output_file or ""))
+
+
+def _answered(event: ToolCallResponseEvent) -> str:
+    """The text that the model got."""
+    for part in event.parts:
+        response = getattr(part, "function_response", None)
+        if response is not None:
+            return str(response.response.get("output", ""))
+    return ""

@@ -36,6 +36,7 @@ KEYS = (
     ("Up, Down, Ctrl-R", "earlier prompts"),
     ("Tab", "completes a command, or a path after an @"),
     ("Ctrl-X Ctrl-E", "the input in your editor"),
+    ("Ctrl-O", "opens the last output, diff, thoughts or long prompt in a pager"),
     ("Ctrl-L, Ctrl-Z", "clears the screen; suspends"),
     ("@path", "sends the file's content with the prompt"),
     ("!command", "runs a command; the model is told of it with the next prompt"),
@@ -310,6 +311,12 @@ async def _model(context: CommandContext, rest: str) -> list[Line]:
     return await model(cast("ModelContext", context), rest)
 
 
+async def _resume(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.frontends.terminal.session_commands import ModelContext, resume
+
+    return await resume(context, cast("ModelContext", context).choose, rest)
+
+
 async def _trust(context: CommandContext, rest: str) -> list[Line]:
     if rest.strip() not in ("", "trust"):
         return [line("It is /trust.", "error")]
@@ -397,6 +404,12 @@ COMMANDS: tuple[Command, ...] = (
         name="model",
         summary="choose the model (`set NAME [--persist]`)",
         carry=_model,
+        at_once=False,
+    ),
+    Command(
+        name="resume",
+        summary="resume an earlier session (`ID`, or pick one)",
+        carry=_resume,
         at_once=False,
     ),
     Command(
@@ -503,7 +516,6 @@ INSTEAD = {
     ),
     "editor": "Set VISUAL or EDITOR to choose your editor.",
     "privacy": "`alhena settings show privacy` shows what is set.",
-    "resume": "Leave, then `alhena --resume`; `alhena sessions list` lists the sessions.",
     "rewind": "/undo undoes the last turn's changes, /restore restores a checkpoint.",
     "shortcuts": "/help has the keys, too.",
     "theme": "/settings ui.theme NAME sets the colours.",

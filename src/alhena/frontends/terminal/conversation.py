@@ -37,6 +37,7 @@ from alhena.frontends.editor import editor_command
 from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
+from alhena.frontends.terminal.call_result import Pages
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.lines import Block, Line, line
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
@@ -119,6 +120,7 @@ class ShownSession:
         self.folder = folder
         self._facts = FooterFacts(self.show_status)
         self.choose = screen.choose
+        self.pages = Pages()
         self.prompts = PromptCommands(lambda: self.workbench, commands.NAMES)
         self.ide = EditorLink(self.print)
 
@@ -452,6 +454,7 @@ class Conversation(ShownSession):
             await self._follow(self.agent.checkpoints.propose())
 
     async def _prompt(self, text: str) -> None:
+        self.pages.prompt(text)
         self.print(prompt_lines(text), "user")
         await self._send(text, await self._referenced(text))
 
@@ -507,6 +510,7 @@ class Conversation(ShownSession):
 
     def _feed(self, event: Event) -> None:
         self._failed = self._failed or isinstance(event, ErrorEvent)
+        self.pages.feed(event)
         self.view, blocks = advance(self.view, event, self._clock())
         self._show(blocks)
         if isinstance(event, STATUS_EVENTS):

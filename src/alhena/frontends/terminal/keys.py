@@ -250,8 +250,8 @@ def _leave_insert_mode(event: KeyPressEvent) -> None:
     event.current_buffer.cursor_left()
 
 
-def session_keys(hands: Hands, panel: Panel) -> KeyBindings:
-    """The keys that are for the session as a whole."""
+def session_keys(hands: Hands, panel: Panel, look: Callable[[], None]) -> KeyBindings:
+    """The keys that are for the session as a whole; `look` opens the pager."""
     keys = KeyBindings()
     writing = Condition(lambda: not panel.open) & ~is_searching
     empty = Condition(lambda: not get_app().current_buffer.text)
@@ -267,6 +267,10 @@ def session_keys(hands: Hands, panel: Panel) -> KeyBindings:
     @keys.add("c-y", filter=writing)
     def _(_event: KeyPressEvent) -> None:
         hands.toggle_yolo()
+
+    @keys.add("c-o", filter=~is_searching)
+    def _(_event: KeyPressEvent) -> None:
+        look()
 
     @keys.add("c-z")
     def _(_event: KeyPressEvent) -> None:

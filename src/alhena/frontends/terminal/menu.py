@@ -17,11 +17,13 @@ FEW_ROWS = 6
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to choose. `key` is a letter that picks it at once, beside its number."""
+    """One thing to choose. `key` is a letter that picks it at once, beside its number. A menu with
+    search shows the `preview` while it is selected."""
 
     label: str
     key: str = ""
     detail: str = ""
+    preview: str = ""
 
 
 class Menu(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +40,7 @@ class Menu(msgspec.Struct, frozen=True, kw_only=True):
     def found(self) -> list[int]:
         """Indices of the options that hold every word of the search."""
         words = (self.search or "").casefold().split()
-        texts = [f"{each.label} {each.detail}".casefold() for each in self.options]
+        texts = [f"{each.label} {each.detail} {each.preview}".casefold() for each in self.options]
         return [at for at, text in enumerate(texts) if all(word in text for word in words)]
 
 
@@ -118,6 +120,8 @@ def _search_lines(menu: Menu, columns: int, rows: int) -> tuple[list[Line], rang
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
         chosen = range(len(lines), len(lines) + 1) if here else chosen
         lines.append(clipped((*text, *detail), columns))
+        if here and option.preview:
+            lines.append(clipped(line(f"    {one_line(option.preview, 400)}", "dim"), columns))
     told = f"{len(found)} of {len(menu.options)}" if found else "nothing found"
     hint = f"  {told} · Up/Down select · Enter confirms · type to search · Esc leaves"
     return [*lines, clipped(line(hint, "dim"), columns)], chosen

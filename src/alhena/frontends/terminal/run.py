@@ -188,6 +188,7 @@ async def _sit(
 
     def attach(conversation: Conversation) -> None:
         completer.prompts = conversation.prompts.names
+        screen.pager.pages = conversation.pages
         hands.attach(conversation)
 
     work = asyncio.create_task(converse(arguments, screen, attach), context=screen.context)

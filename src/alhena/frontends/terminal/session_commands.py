@@ -1,9 +1,10 @@
-"""/chat, /mcp, /model, /restore, /skills and /undo."""
+"""/chat, /mcp, /model, /restore, /resume, /skills and /undo."""
 
 import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.config.effective_settings import Place
     from alhena.mcp.servers import ServerReport
+    from alhena.session.store import SessionSummary
     from alhena.skills.files import Skills
 
 USAGE = (
@@ -405,10 +407,13 @@ def change_skills(bench: Workbench, skills: "Skills", words: list[str]) -> list[
 PERSIST = "--persist"
 
 
+Choose = Callable[[Menu], Awaitable[frozenset[int] | None]]
+
+
 class ModelContext(Protocol):
     """The session as /model sees it."""
 
-    choose: Callable[[Menu], Awaitable[frozenset[int] | None]]
+    choose: Choose
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -500,3 +505,61 @@ async def _picked(context: ModelContext) -> tuple[str, bool] | None:
     )
     answer = await context.choose(how)
     return None if not answer else (names[min(picked)], min(answer) == 1)
+
+
+MAX_SESSIONS = 50
+"""Newest sessions that /resume offers."""
+_TAIL_BYTES = 200_000
+
+
+async def resume(context: ChatContext, choose: Choose, rest: str) -> list[Line]:
+    """Carries out `/resume REST`. Raises SessionError, JournalError."""
+    from alhena.session.store import project_store
+
+    now, _ = context.identity
+    store = project_store(os.environ, context.workbench.workspace.cwd)
+    if rest.strip():
+        session_id = (await asyncio.to_thread(store.find, rest.strip())).session_id
+    else:
+        sessions = await asyncio.to_thread(store.summaries)
+        sessions = [each for each in reversed(sessions) if each.session_id != now][:MAX_SESSIONS]
+        if not sessions:
+            return [line("There are no earlier sessions of this project.")]
+        options = await asyncio.to_thread(lambda: tuple(map(_session_option, sessions)))
+        picked = await choose(Menu(title="Resume a session", options=options, search=""))
+        if not picked:
+            return []
+        session_id = sessions[min(picked)].session_id
+    if session_id == now:
+        return [line("That is this session.")]
+    await context.go_on(session_id)
+    return [line(f"Resumed session {one_line(session_id)}.", "dim")]
+
+
+def _session_option(session: "SessionSummary") -> Option:
+    from alhena.frontends.descriptions import age_words
+
+    age = age_words(time.time() - session.updated)
+    return Option(
+        label=session.title or "(no prompt)",
+        detail=f"{age} · {max(session.size // 1024, 1):,} KiB · {session.session_id[:8]}",
+        preview=_last_prompt(session),
+    )
+
+
+def _last_prompt(session: "SessionSummary") -> str:
+    """The last prompt of a session, as far as the end of its journal has it."""
+    from alhena.session.records import Prompted, record_of
+
+    try:
+        with open(session.path, "rb") as file:
+            file.seek(max(session.size - _TAIL_BYTES, 0))
+            rows = file.read().split(b"\n")
+    except OSError:
+        return ""
+    for row in reversed(rows):
+        if row.startswith(b'{"type":"prompt",'):
+            with suppress(msgspec.DecodeError):
+                said = record_of(row)
+                return f"last: {said.text}" if isinstance(said, Prompted) else ""
+    return ""

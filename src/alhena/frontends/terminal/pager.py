@@ -1,0 +1,151 @@
+"""Whole outputs, diffs, prompts and thoughts of a session, and a pager for them."""
+
+import asyncio
+from collections.abc import Callable
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.run_in_terminal import in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import is_searching
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import (
+    BufferControl,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.output import Output
+from prompt_toolkit.search import start_search
+from prompt_toolkit.styles import BaseStyle
+from prompt_toolkit.widgets import SearchToolbar
+
+from alhena.display_text import one_line
+from alhena.frontends.terminal.call_result import Pages
+from alhena.frontends.terminal.menu import Panel
+
+
+class Pager:
+    """Shows the blocks on a screen of its own, the newest first, until it is left."""
+
+    def __init__(self, pages: Pages, terminal: tuple[Input, Output], style: BaseStyle) -> None:
+        source, output = terminal
+        self._items = list(pages.items)
+        self._at = len(self._items) - 1
+        self._buffer = Buffer(read_only=True)
+        search = SearchToolbar()
+        self._control = BufferControl(self._buffer, search_buffer_control=search.control)
+        body = Window(self._control, wrap_lines=True)
+        head = Window(FormattedTextControl(self._head), height=1, style="reverse")
+        self._app: Application[None] = Application(
+            layout=Layout(HSplit([head, body, search]), focused_element=body),
+            key_bindings=self._keys(),
+            full_screen=True,
+            style=style,
+            include_default_pygments_style=False,
+            input=source,
+            output=output,
+        )
+        self._app.ttimeoutlen = 0.05
+        self._show(0)
+
+    async def run(self) -> None:
+        """Draws until q or Esc."""
+        await self._app.run_async(set_exception_handler=False, handle_sigint=False)
+
+    def _head(self) -> str:
+        title = one_line(self._items[self._at].title, 60)
+        place = f"{self._at + 1} of {len(self._items)}"
+        return f" {title}  ({place})  q closes · / searches · Left, Right: other blocks"
+
+    def _show(self, step: int) -> None:
+        self._at = max(0, min(self._at + step, len(self._items) - 1))
+        self._buffer.set_document(Document(self._items[self._at].whole, 0), bypass_readonly=True)
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        reading = ~is_searching
+
+        @keys.add("q", filter=reading)
+        @keys.add("escape", filter=reading, eager=True)
+        @keys.add("c-c")
+        @keys.add("c-o", filter=reading)
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit()
+
+        @keys.add("left", filter=reading)
+        def _(_event: KeyPressEvent) -> None:
+            self._show(-1)
+
+        @keys.add("right", filter=reading)
+        def _(_event: KeyPressEvent) -> None:
+            self._show(1)
+
+        @keys.add("g", filter=reading)
+        @keys.add("home", filter=reading)
+        def _(_event: KeyPressEvent) -> None:
+            self._buffer.cursor_position = 0
+
+        @keys.add("G", filter=reading)
+        @keys.add("end", filter=reading)
+        def _(_event: KeyPressEvent) -> None:
+            self._buffer.cursor_position = len(self._buffer.text)
+
+        @keys.add("pagedown", filter=reading)
+        @keys.add(" ", filter=reading)
+        def _(event: KeyPressEvent) -> None:
+            self._buffer.cursor_down(max(event.app.output.get_size().rows - 2, 1))
+
+        @keys.add("pageup", filter=reading)
+        def _(event: KeyPressEvent) -> None:
+            self._buffer.cursor_up(max(event.app.output.get_size().rows - 2, 1))
+
+        @keys.add("/", filter=reading)
+        def _(_event: KeyPressEvent) -> None:
+            start_search(self._control)
+
+        @keys.add("n", filter=reading)
+        def _(event: KeyPressEvent) -> None:
+            self._buffer.apply_search(
+                event.app.current_search_state, include_current_position=False
+            )
+
+        @keys.add("N", filter=reading)
+        def _(event: KeyPressEvent) -> None:
+            state = ~event.app.current_search_state
+            self._buffer.apply_search(state, include_current_position=False)
+
+        return keys
+
+
+class PagerOpener:
+    """Opens the pager where the prompt stands, and returns to it."""
+
+    def __init__(
+        self, panel: Panel, terminal: tuple[Input, Output], style: Callable[[], BaseStyle]
+    ) -> None:
+        self.pages: Pages | None = None
+        self._panel = panel
+        self._terminal = terminal
+        self._style = style
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Opens the newest block, if there is one."""
+        if self.pages is None or not self.pages.items or self._task is not None:
+            return
+        self._task = asyncio.ensure_future(self._run(self.pages))
+        self._task.add_done_callback(self._closed)
+
+    async def _run(self, pages: Pages) -> None:
+        self._panel.hide()
+        async with in_terminal():
+            await Pager(pages, self._terminal, self._style()).run()
+
+    def _closed(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        self._panel.show()
+        if not task.cancelled():
+            task.result()
