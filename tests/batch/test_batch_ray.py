@@ -176,6 +176,7 @@ def once(found: Any) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.requirement("RUN-04")
 def test_whatever_a_cluster_loses_each_task_ends_once(project: Path):
     found = on_ray("lost_workers", project)
@@ -185,6 +186,7 @@ def test_whatever_a_cluster_loses_each_task_ends_once(project: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.requirement("RUN-04")
 def test_a_lost_cluster_ends_the_command_which_says_how_to_go_on(project: Path):
     found = on_ray("lost_cluster", project)
@@ -200,6 +202,7 @@ def test_a_lost_cluster_ends_the_command_which_says_how_to_go_on(project: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.requirement("RUN-04")
 def test_without_an_address_the_command_starts_a_cluster_which_keeps_its_limits(project: Path):
     found = on_ray("own_cluster", project)
