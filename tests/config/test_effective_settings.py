@@ -223,7 +223,7 @@ def test_settings_with_every_key_of_the_reference_work_unchanged(home: Path, pro
     user(home, text)
     place = opened(project, GITHUB_TOKEN="t-1")
     assert place.warnings == ()
-    assert {"general.vimMode", "ui.hideTips"} < set(place.idle) < REFERENCE_KEYS - known_keys()
+    assert {"ui.hideBanner", "ui.hideTips"} < set(place.idle) < REFERENCE_KEYS - known_keys()
     assert "$schema" not in place.idle
     assert [note.count(", ") for note in place.notes] == [len(place.idle) - 1]
     found = place.settings
