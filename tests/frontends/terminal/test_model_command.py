@@ -1,6 +1,7 @@
 """/model, the menu with search, and the context meter at the foot."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -98,15 +99,22 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
 
 
 @pytest.mark.requirement("TERM-02")
-def test_the_foot_shows_how_full_the_context_window_is(server: ScriptedServer):
+def test_the_foot_shows_context_branch_mode_model_and_cost(server: ScriptedServer, project: Path):
+    (project / ".git").mkdir()
+    (project / ".git" / "HEAD").write_text("ref: refs/heads/topic\n", encoding="utf-8")
     usage = {"promptTokenCount": 629_146, "candidatesTokenCount": 0}
     server.reply(sse(chunk({"text": "Much."}, finish="STOP", usage=usage)))
-    with at(server, GEMINI_MODEL="gemini-2.5-pro") as terminal:
+    with at(server, GEMINI_MODEL="gemini-2.5-pro", columns=250) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("hi" + ENTER)
         terminal.until("60% context")
+        foot = terminal.until("$")
+        (line,) = (each for each in foot.split("\n") if "60% context" in each)
+        assert line.startswith("default  gemini-2.5-pro  60% context")
+        assert "topic" in line
+        assert re.search(r"\$\d", line)
         terminal.send("/clear" + ENTER)
-        terminal.until("Started a new conversation.", gone="context")
+        terminal.until("Started a new conversation.", gone="% context")
         leave(terminal)
     (style, told) = foot_line(Status(context=0.8), "")[-1]
     assert (style, told) == ("warning", "80% context")

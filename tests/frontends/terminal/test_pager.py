@@ -3,8 +3,6 @@
 import threading
 from pathlib import Path
 
-import pytest
-
 from alhena.events import ApiRequestEvent, ThoughtEvent
 from alhena.frontends.terminal.call_result import Page, Pages
 from tests.frontends.terminal.kit import ended
@@ -36,7 +34,6 @@ def test_blocks_are_collected_whole(tmp_path: Path):
     assert Page("gone", "a part", str(tmp_path / "gone")).whole == "a part"
 
 
-@pytest.mark.requirement("TERM-03")
 def test_a_whole_output_is_read_and_searched_and_the_prompt_is_as_it_was(server: ScriptedServer):
     hold = threading.Event()
     server.reply(
