@@ -13,7 +13,7 @@ from alhena.frontends.terminal.looks.footer import branch_of
 from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, at, leave
 from tests.frontends.terminal.test_looks import settled, until_raw
 from tests.support.each import for_each
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import ScriptedServer, chunk, sse, text
 
 
 def git(folder: Path, *words: str) -> None:
@@ -28,6 +28,7 @@ def committed(folder: Path) -> None:
     git(folder, "commit", "-q", "-m", "first")
 
 
+@pytest.mark.requirement("TERM-02")
 def test_the_footer_shows_mode_model_directory_branch_and_sandbox(
     server: ScriptedServer, project: Path
 ):
@@ -40,6 +41,23 @@ def test_the_footer_shows_mode_model_directory_branch_and_sandbox(
         (project / "a.txt").write_text("b\n", encoding="utf-8")
         terminal.send("hi" + ENTER)
         terminal.until("(main*)  no sandbox")
+        leave(terminal)
+
+
+@pytest.mark.requirement("TERM-02")
+def test_the_footer_shows_what_the_session_has_cost(server: ScriptedServer, home: Path):
+    folder = home / ".gemini"
+    folder.mkdir(exist_ok=True)
+    prices = {"*": {"input": 10_000, "output": 10_000}}
+    document = json.dumps({"model": {"prices": prices}})
+    (folder / "settings.json").write_text(document, encoding="utf-8")
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": 50, "totalTokenCount": 150}
+    server.reply(sse(chunk({"text": "Fine."}, finish="STOP", usage=usage)))
+    with at(server, columns=200) as terminal:
+        terminal.until("no sandbox")
+        assert "$" not in terminal.screen.shown[-1]
+        terminal.send("hi" + ENTER)
+        terminal.until("no sandbox  $1.50")
         leave(terminal)
 
 
