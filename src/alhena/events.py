@@ -101,10 +101,12 @@ class ToolCallsUpdateEvent(EventBase, Value, frozen=True, kw_only=True, tag="too
 
 
 class ToolOutputEvent(EventBase, frozen=True, kw_only=True, tag="tool_output"):
-    """Live output of a running tool: the text since the last such event."""
+    """Live output of a running tool: the text since the last such event, or with `screen` all that
+    is on its screen now."""
 
     call_id: str
     text: str
+    screen: bool = False
     parent_call_id: str | None = None
 
 

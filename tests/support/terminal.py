@@ -10,7 +10,9 @@ import pexpect
 from tests.support.command import ALHENA
 from tests.support.patience import PATIENCE_S
 
-TOKEN = re.compile(r"\x1b\[([?>=]?)([\d;]*)([A-Za-z~])|\x1b\][^\x07]*\x07|\x1b[=>78]|.", re.DOTALL)
+TOKEN = re.compile(
+    r"\x1b\[([?>=]?)([\d;]*)([A-Za-z~])|\x1b\][^\x07]*\x07|\x1b\(?[=>78B]|.", re.DOTALL
+)
 
 
 class Screen:

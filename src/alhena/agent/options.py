@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver, Edit
     from alhena.session.journal import Disk
+    from alhena.system.workspace import Console
 
 T = TypeVar("T")
 PolicySource = str | PathLike[str] | PolicyRule
@@ -59,6 +60,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     approve: "Approver | None" = None
     ask: Ask | None = None
     edit: "Edit | None" = None
+    console: "Console | None" = None
     bus: "MessageBus | None" = None
     interactive: bool = False
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT

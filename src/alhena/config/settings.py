@@ -59,9 +59,12 @@ class OutputSettings(Section, frozen=True, kw_only=True):
 
 
 class ShellSettings(Section, frozen=True, kw_only=True):
-    """`tools.shell.*`; the inactivity timeout is in seconds, 0 for none."""
+    """`tools.shell.*`; the inactivity timeout is in seconds, 0 for none. `pty` is an alias of
+    `enable_interactive_shell`: commands of the model run in a terminal."""
 
     inactivity_timeout: float = 300
+    enable_interactive_shell: bool = False
+    pty: bool = False
 
 
 class EnvironmentRedaction(Section, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ FREE = frozenset(
         *("context.importFormat", "context.maxImportDepth", "context.discoveryMaxDirs"),
         *("context.loadMemoryFromIncludeDirectories", "context.includeDirectoryTree"),
         *("tools.truncateToolOutputThreshold", "tools.shell.inactivityTimeout"),
+        *("tools.shell.enableInteractiveShell", "tools.shell.pty"),
         *("model.compressionThreshold", "model.contextWindow"),
         "agents.overrides",
         "contextManagement.tools.outputMasking.protectLatestTurn",

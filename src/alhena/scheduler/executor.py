@@ -202,10 +202,11 @@ class Executor:
         in_loop = _loop_caller()
         replacements = call.replacements
 
-        def output(text: str) -> None:
+        def output(text: str, screen: bool = False) -> None:
             at_work = call.status is Status.EXECUTING and call.replacements == replacements
             if live and at_work:
-                call.emit(ToolOutputEvent(call_id=call.current.call_id, text=plain(text)))
+                call_id = call.current.call_id
+                call.emit(ToolOutputEvent(call_id=call_id, text=plain(text), screen=screen))
 
         def report(pid: int) -> None:
             if isinstance(call.state, ExecutingToolCall) and call.replacements == replacements:
@@ -215,6 +216,7 @@ class Executor:
             self.cwd,
             cancellation=call.cancellation,
             update_output=lambda text: in_loop(output, text),
+            update_screen=lambda text: in_loop(output, text, True),
             report_pid=lambda pid: in_loop(report, pid),
             call_id=call.current.call_id,
             program=self.program,

@@ -19,8 +19,12 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from subprocess import Popen
+from typing import TYPE_CHECKING
 
 from alhena.system.errors import ProcessStartError, printable
+
+if TYPE_CHECKING:
+    from alhena.system.pseudo_terminal import PseudoTerminal
 
 MARK_DIGITS = 17
 """Decimal digits of a mark, in microseconds; those of one `Marks` share the first ten."""
@@ -206,12 +210,15 @@ def _members_by_ps(session: int) -> tuple[int, ...]:
 
 _CHUNK = 1 << 18
 _PIPE_BYTES = 1 << 20
+_TERMINAL_READS = 64
 
 
 class Child:
-    """A process in its own session, with one pipe for its output. `stdin` is the content of its
-    standard input: a file, so that nobody waits for it to be read. Its stderr goes to the same
-    pipe, is discarded, or has its own pipe if `start` gets a sink for it."""
+    """A process in its own session, with one pipe for its output, or a `terminal`. `stdin` is the
+    content of its standard input: a file, so that nobody waits for it to be read. Its stderr goes
+    to the same pipe, is discarded, or has its own pipe if `start` gets a sink for it."""
+
+    terminal: "PseudoTerminal | None" = None
 
     def __init__(
         self,
@@ -259,7 +266,7 @@ class Child:
         writing: list[int] = []
         try:
             for _ in (sink,) if errors is None else (sink, errors):
-                ends = _pipe()
+                ends = _pipe() if self.terminal is None else self.terminal.open()
                 reading.append(ends[0])
                 writing.append(ends[1])
             with marking(mark) as marked:
@@ -280,6 +287,8 @@ class Child:
             os.set_blocking(pipe, False)
             self._loop.add_reader(pipe, self._read, pipe)
         watch_exit(self._loop, self._process, self._on_exit)
+        if self.terminal is not None:
+            self.terminal.started()
 
     def now(self) -> float:
         """The clock of `exit_time` and `last_output`, in seconds."""
@@ -361,10 +370,12 @@ class Child:
 
         shield_memory()
         separate = outputs[1] if len(outputs) > 1 else subprocess.DEVNULL
-        stdin = self._standard_input()
+        argv, stdin = self._argv, self._standard_input()
+        if self.terminal is not None:
+            argv = self.terminal.argv(argv)
         try:
             return subprocess.Popen(
-                self._argv,
+                argv,
                 stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=outputs[0],
                 stderr=subprocess.STDOUT if self._merge_stderr else separate,
@@ -387,7 +398,7 @@ class Child:
         if pipe not in self._pipes:
             return False
         try:
-            data = os.read(pipe, _CHUNK)
+            data = os.read(pipe, _CHUNK) if self.terminal is None else _read_terminal(pipe)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
@@ -408,6 +419,8 @@ class Child:
             self._loop.remove_reader(pipe)
             if not self._pipes and not self.eof.done():
                 self.eof.set_result(None)
+        if self.terminal is not None:
+            self.terminal.closed()
         os.close(pipe)
 
     def _on_exit(self) -> None:
@@ -419,6 +432,17 @@ class Child:
 
     def _reaped(self) -> bool:
         return self._process is not None and self._process.returncode is not None
+
+
+def _read_terminal(descriptor: int) -> bytes:
+    """Reads what there is; a terminal gives at most 4 KiB at a time."""
+    data = os.read(descriptor, _CHUNK)
+    parts = [data]
+    with suppress(OSError):  # nothing more for now, or the end, which the next reading meets
+        while data and len(parts) < _TERMINAL_READS:
+            data = os.read(descriptor, _CHUNK)
+            parts.append(data)
+    return b"".join(parts)
 
 
 def _drop(_data: bytes) -> None:

@@ -23,11 +23,17 @@ UNATTENDED: Mapping[str, str] = {
     "GIT_OPTIONAL_LOCKS": "0",
     "DEBIAN_FRONTEND": "noninteractive",
 }
-"""Set for every command: nobody is at its terminal, so pagers, prompts and colours are off; and
-read-only git commands do not write to the index."""
+"""Set for every command without a terminal: pagers, prompts and colours are off, and read-only git
+commands do not write to the index."""
+
+WATCHED: Mapping[str, str] = {name: UNATTENDED[name] for name in UNATTENDED if name != "TERM"}
+"""Set for a command whose output goes to a terminal where nobody can type."""
+
+ATTENDED: Mapping[str, str] = {"GEMINI_CLI": "1"}
+"""Set for a command at the person's terminal."""
 
 UNATTENDED_DEFAULTS: Mapping[str, str] = {"CI": "1"}
-"""Set unless the user's environment sets them."""
+"""Set for a command without a terminal, unless the user's environment sets them."""
 
 
 def child_environment(
@@ -35,9 +41,10 @@ def child_environment(
     rules: EnvironmentRedaction | None = None,
     *,
     extra: Mapping[str, str] | None = None,
+    fixed: Mapping[str, str] = UNATTENDED,
 ) -> SanitisedEnvironment:
     """`parent` without secrets and without variables of a project's .env file, overridden by
-    `UNATTENDED` and then `extra`.
+    `fixed` and then `extra`.
 
     For every child process. `extra` comes from configuration; variables in it that make other
     programs run code (LD_PRELOAD, BASH_ENV) are dropped and listed as removed.
@@ -48,8 +55,9 @@ def child_environment(
     added = {name: value for name, value in wanted.items() if name not in refused}
     for name in (PROJECT_TEMP, BATCH_TASK):  # they are of this session alone
         clean.variables.pop(name, None)
+    defaults: Mapping[str, str] = UNATTENDED_DEFAULTS if fixed is UNATTENDED else {}
     return SanitisedEnvironment(
-        {**UNATTENDED_DEFAULTS, **clean.variables, **UNATTENDED, **added},
+        {**defaults, **clean.variables, **fixed, **added},
         tuple(sorted({*clean.removed, *refused})),
     )
 

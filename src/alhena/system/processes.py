@@ -12,13 +12,16 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from alhena.system.background import BackgroundCommand, BackgroundOutput, LeftProcess
 from alhena.system.child import GRACE, Child, Marks, command_line, marked, stop, stop_member
 from alhena.system.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from alhena.system.pseudo_terminal import PseudoTerminal
 
 QUIET = 0.05
 """Seconds without output after which the pipe of an ended child counts as drained."""
@@ -36,7 +39,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command to run. Without `merge_stderr` stderr is discarded, or goes to its own sink.
     `stdin` is the content of its standard input. With `leaves_nothing`, processes it leaves running
     are killed. A `label`, its name for people, makes it tracked: processes that start their own
-    session still belong to it."""
+    session still belong to it. With a `terminal` the output goes there."""
 
     argv: tuple[str | bytes, ...]
     cwd: str
@@ -45,6 +48,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes = b""
     leaves_nothing: bool = False
     label: str = ""
+    terminal: "PseudoTerminal | None" = None
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,6 +306,7 @@ def _start(
         merge_stderr=command.merge_stderr,
         stdin=command.stdin,
     )
+    child.terminal = command.terminal
     if groups is None:
         child.start(sink, errors, mark=Marks().next() if command.label else 0)
         return child

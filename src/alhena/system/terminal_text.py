@@ -123,6 +123,14 @@ def _is_simple(sequence: str) -> bool:
     return sequence != "\x1b[" and not sequence.startswith(_STRINGS)
 
 
+class Converter(Protocol):
+    """Converts bytes to text, piece by piece."""
+
+    def feed(self, data: bytes, *, final: bool = False) -> str:
+        """Returns the text known after these bytes; `final` also returns pending text."""
+        ...
+
+
 class CapturedText(msgspec.Struct, frozen=True, kw_only=True):
     """Captured output. `omitted` counts the characters dropped between `head` and `tail`."""
 
@@ -146,8 +154,10 @@ class OutputCapture:
     """Keeps the first `head` and the last `tail` characters of an output of any length.
 
     `on_text` receives the text as it arrives, until the output turns out to be binary. `characters`
-    counts it.
+    counts it. `converter` makes it of the bytes.
     """
+
+    converter: Converter
 
     def __init__(
         self,
@@ -161,7 +171,7 @@ class OutputCapture:
         self._head_size = head
         self._tail_size = tail
         self._on_text = on_text
-        self._terminal = TerminalText()
+        self.converter = TerminalText()
         self._sample = b""
         self._head = ""
         self._tail: deque[str] = deque()
@@ -175,12 +185,12 @@ class OutputCapture:
             self.binary = looks_binary(self._sample)
         self.total_bytes += len(data)
         if not self.binary:
-            self._take(self._terminal.feed(data))
+            self._take(self.converter.feed(data))
 
     def captured(self) -> CapturedText:
         """Finishes the capture after the end of the output."""
         if not self.binary:
-            self._take(self._terminal.feed(b"", final=True))
+            self._take(self.converter.feed(b"", final=True))
         return self.so_far()
 
     def so_far(self) -> CapturedText:
@@ -243,16 +253,24 @@ class LiveOutput:
         self._limit = limit
         self._last: float | None = None
         self._timer: Timer | None = None
+        self._shown: Callable[[], str] | None = None
         self._waiting = ""
         self._lost = 0
 
     def add(self, text: str) -> None:
         """Adds text for the next update."""
-        self._waiting += text
+        self._waiting = self._waiting + text if self._shown is None else self._shown()
         over = len(self._waiting) - self._limit
         if over > 0:
             self._lost += over
             self._waiting = self._waiting[over:]
+        self._soon()
+
+    def follow(self, shown: Callable[[], str], emit: Callable[[str], None]) -> None:
+        """From now on `emit` gets what is `shown`, and added text only says that it has changed."""
+        self._shown, self._emit = shown, emit
+
+    def _soon(self) -> None:
         if self._timer is None:
             elapsed = None if self._last is None else self._clock() - self._last
             if elapsed is None or elapsed >= self._interval:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +10,7 @@ from alhena.errors import InputError
 
 if TYPE_CHECKING:
     from alhena.system.processes import Command, Ending
+    from alhena.system.pseudo_terminal import PseudoTerminal
 
 
 def current_directory() -> Path:
@@ -45,12 +47,20 @@ class Terminal(Protocol):
         ...
 
 
+class Console(Protocol):
+    """Gives commands a pseudo-terminal."""
+
+    def attach(self, call_id: str) -> "AbstractAsyncContextManager[PseudoTerminal | None]":
+        """The terminal of a call's command, for as long as it runs; None when it gets a pipe."""
+        ...
+
+
 class Workspace:
     """A working directory plus further roots. All roots are real paths (symlinks resolved).
 
     `readable` are directories of the session itself, which need not exist: their files may be read
     by path. Texts are read and edited through the `editor`, if there is one, and
-    commands run in the `terminal`.
+    commands run in the `terminal`, or with what the `console` gives them.
     """
 
     editor: EditorFiles | None = None
@@ -61,7 +71,10 @@ class Workspace:
         cwd: str | os.PathLike[str],
         include: Iterable[str | os.PathLike[str]] = (),
         readable: Iterable[str | os.PathLike[str]] = (),
+        *,
+        console: Console | None = None,
     ) -> None:
+        self.console = console
         self.cwd = Path(os.path.realpath(cwd))
         roots = [self.cwd]
         for extra in include:

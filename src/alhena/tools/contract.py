@@ -211,7 +211,8 @@ class ExecutionContext:
     """The execution context of a running call.
 
     `cancellation` is set when the call is cancelled, for work in threads; coroutines also receive
-    CancelledError. `update_output` takes live output (a no-op for tools without it);
+    CancelledError. `update_output` takes live output (a no-op for tools without it), and
+    `update_screen` a text that replaces all of it;
     `report_pid` takes the process id of a child. `call_id` identifies the call in events,
     `traceparent` in traces (W3C; "" where none are kept).
     """
@@ -224,6 +225,7 @@ class ExecutionContext:
         "report_pid",
         "traceparent",
         "update_output",
+        "update_screen",
     )
 
     def __init__(  # noqa: PLR0913  one field a fact
@@ -232,6 +234,7 @@ class ExecutionContext:
         *,
         cancellation: threading.Event | None = None,
         update_output: Callable[[str], None] = lambda _text: None,
+        update_screen: Callable[[str], None] = lambda _text: None,
         report_pid: Callable[[int], None] = lambda _pid: None,
         call_id: str = "",
         program: Program | None = None,
@@ -243,6 +246,7 @@ class ExecutionContext:
         self.call_id = call_id
         self.cancellation = cancellation or threading.Event()
         self.update_output = update_output
+        self.update_screen = update_screen
         self.report_pid = report_pid
 
 

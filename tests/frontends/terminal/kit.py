@@ -8,8 +8,8 @@ from typing import Any
 
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
-from alhena.frontends.terminal.app import live
 from alhena.frontends.terminal.lines import Block, Lines, plain
+from alhena.frontends.terminal.live_region import live
 from alhena.frontends.terminal.menu import Menu
 from alhena.frontends.terminal.screen import Status
 from alhena.frontends.terminal.view import View, advance

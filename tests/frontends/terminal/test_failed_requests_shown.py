@@ -27,8 +27,8 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.app import live
 from alhena.frontends.terminal.lines import plain, width
+from alhena.frontends.terminal.live_region import live
 from alhena.frontends.terminal.view import PROMPT_END, PROMPT_ROWS, View
 from tests.frontends.terminal.kit import ended, played, shown_live
 

@@ -233,6 +233,7 @@ def open_workbench(
         options.cwd,
         (_directory(options.cwd, item) for item in options.include_directories),
         readable=(outputs.directory, plans),
+        console=options.console,
     )
     gathered = session_policy(options)
     sandbox, told = (None, "") if groups is None else session_sandbox(options, workspace, groups)

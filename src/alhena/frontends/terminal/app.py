@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,6 @@ from prompt_toolkit.styles import DynamicStyle
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.call_result import described, duration
 from alhena.frontends.terminal.entry import Entry
 from alhena.frontends.terminal.keys import (
     Hands,
@@ -60,17 +59,16 @@ from alhena.frontends.terminal.lines import (
     Markdown,
     Span,
     clipped,
-    folded,
     line,
-    wrapped,
 )
 from alhena.frontends.terminal.live_markdown import LiveMarkdown
+from alhena.frontends.terminal.live_region import live, open_task_lines
 from alhena.frontends.terminal.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.pager import PagerOpener
 from alhena.frontends.terminal.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.resizing import ReflowingApplication
 from alhena.frontends.terminal.screen import Status
-from alhena.frontends.terminal.view import Call, View
+from alhena.frontends.terminal.view import View
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings
@@ -167,77 +165,6 @@ def placed(
         align=VerticalAlign.TOP,
     )
     return Placed(Layout(body, focused_element=entry), entry, menu, answer)
-
-
-OUTPUT_ROWS = 5
-CAUSE_ROWS = 2
-"""Rows that the cause of a retry may take."""
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
-
-def live(
-    view: View,
-    columns: int,
-    rows: int,
-    now: float,
-    *,
-    asking: bool = False,
-    drawn: Sequence[Line] | None = None,
-) -> list[Line]:
-    """The live region in at most `rows` lines of `columns`: the unfinished end of the answer (as it
-    was `drawn`), running calls and the model's activity."""
-    if view.busy_since is None and not view.calls:
-        return []
-    lines: list[Line] = []
-    for call in view.calls:
-        if not call.nested:
-            lines += _call_lines(call, view, columns, now)
-    if not lines and not asking and view.busy_since is not None:
-        lines += _thinking(view, columns, now)
-    room = max(rows - len(lines), 1)
-    text = drawn or [
-        (("", piece),)
-        for each in view.open_text.split("\n")[-room:]
-        for piece in wrapped(each.expandtabs(4), max(columns, 1))
-    ]
-    shown = [*(text[-room:] if view.open_text.strip() else []), *lines]
-    return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
-
-
-def _thinking(view: View, columns: int, now: float) -> list[Line]:
-    seconds = 0.0 if view.busy_since is None else now - view.busy_since
-    pause = view.pause
-    if pause is not None and now < pause.until:
-        left = duration((int(pause.until - now) + 1) * 1000)
-        why = folded((("warning", "! "), ("warning", pause.why)), columns)
-        if len(why) > CAUSE_ROWS:
-            why[CAUSE_ROWS - 1 :] = [clipped((*why[CAUSE_ROWS - 1], ("", " " * columns)), columns)]
-        again = f"  Trying again in {left} ({pause.attempt}, Esc to interrupt)"
-        return [*why, clipped((("dim", again),), columns)]
-    spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
-    what = "Answering" if view.answering else "Thinking"
-    thought = f" {view.thought}" if view.thought and not view.answering else ""
-    hint = f" ({duration(int(seconds) * 1000)}, Esc to interrupt)"
-    return [(("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))]
-
-
-def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
-    title = one_line(view.titles.get(call.name, call.name))
-    took = now - call.since
-    running = call.status == "executing"
-    mark = SPINNER[int(took * 10) % len(SPINNER)] if running else "·"
-    state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
-    time = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
-    lines: list[Line] = [
-        clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(time + state), 1))
-    ]
-    room = columns - sum(len(text) for _, text in lines[0]) - len(time + state) - 1
-    what = described(title, one_line(call.description, 400))
-    shown = clipped(line(f" {what}"), max(room, 0))
-    lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + time))
-    rows = call.output.rstrip("\n").split("\n")[-OUTPUT_ROWS:] if call.output.strip() else []
-    lines += (clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows)
-    return lines
 
 
 MAX_DEFECTS = 3
@@ -417,7 +344,9 @@ class TerminalScreen:
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
-        """As `Screen.suspended`. To be used in the context of the application."""
+        """As `Screen.suspended`, once all is written. To be used in the context of the
+        application."""
+        await self._written_all.wait()
         with self.hands.elsewhere():
             async with in_terminal():
                 yield
@@ -538,10 +467,12 @@ class TerminalScreen:
         below = self._entry.buffer.document.line_count
         if self._panel.menu is not None:
             below = len(menu_lines(self._panel.menu, size.columns)[0]) - 1
-        rows = max(size.rows - BESIDE - below, 0 if asking else 1)
+        tasks = [] if asking else open_task_lines(self._view, size.columns, size.rows)
+        rows = max(size.rows - BESIDE - below - len(tasks), 0 if asking else 1)
         drawn = self._markdown.rows(self._view.open_text, size.columns)
         now = self._loop.time()
-        return fragments(live(self._view, size.columns, rows, now, asking=asking, drawn=drawn))
+        lines = live(self._view, size.columns, rows, now, asking=asking, drawn=drawn)
+        return fragments([*lines, *tasks])
 
     def _menu(self) -> Fragments:
         menu = self._panel.menu

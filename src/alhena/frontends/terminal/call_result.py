@@ -145,10 +145,10 @@ def counted(count: int, noun: str) -> str:
 def ended_lines(
     event: ToolCallResponseEvent, *, seen: bool = False, own: bool = False
 ) -> list[Line]:
-    """The result below the header. `seen`: the person saw the change before it was made; `own`: the
-    person made the call, and sees its whole output."""
+    """The result below the header. `seen`: the person saw the change before it was made, or the
+    output as it came; `own`: the person made the call, and sees its whole output."""
     display = event.display
-    rows = OWN_ROWS if own else OUTPUT_ROWS
+    rows = 0 if own and seen else OWN_ROWS if own else OUTPUT_ROWS
     if event.status != "success":
         told = display if isinstance(display, str) else ""
         # Of a tool that may not be called the model hears no more than that there is none.
@@ -236,9 +236,9 @@ def _first(text: str, rows: int, style: str) -> list[Line]:
 def _last(text: str, rows: int) -> list[Line]:
     shown = _rows(text)
     lines: list[Line] = []
-    if len(shown) > rows:
+    if len(shown) > rows > 0:
         lines.append((INDENT, ("dim", f"… {counted(len(shown) - rows, 'line')} above")))
-    return lines + [_row(each, "dim") for each in shown[-rows:]]
+    return lines + [_row(each, "dim") for each in shown[len(shown) - rows :] if rows]
 
 
 def _rows(text: str) -> list[str]:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +38,14 @@ from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
 from alhena.frontends.terminal.call_result import Pages
+from alhena.frontends.terminal.console import ConsoleFactory, Use
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.lines import Block, Line, line
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.frontends.terminal.view import (
+    ToolTitles,
     Totals,
     View,
     advance,
@@ -64,31 +66,11 @@ from alhena.tools.confirmation import Question
 from alhena.tools.contract import TerminalOutput, ToolFailure
 from alhena.tools.edit.modify import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
-from alhena.tools.registry import ToolRegistry
 from alhena.version import __version__
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import AgentCheckpoints
-
-
-class ToolTitles(Mapping[str, str]):
-    """Display names of all tools, also of hidden ones and of those registered later."""
-
-    def __init__(self, registry: ToolRegistry) -> None:
-        self._registry = registry
-
-    def __getitem__(self, name: str) -> str:
-        entry = self._registry.find(name, excluded=True)
-        if entry is None:
-            raise KeyError(name)
-        return entry.tool.display_name
-
-    def __iter__(self) -> Iterator[str]:
-        return (tool.name for tool in self._registry.all_tools)
-
-    def __len__(self) -> int:
-        return len(self._registry.all_tools)
 
 
 STATUS_EVENTS = ModelFallbackEvent | ApiResponseEvent | CompressedEvent | ToolCallResponseEvent
@@ -100,7 +82,9 @@ Clock = Callable[[], float]
 class ShownSession:
     """A session with what the screen shows of it. `clock` gives seconds."""
 
-    def __init__(self, screen: Screen, clock: Clock, folder: Folder) -> None:
+    def __init__(
+        self, screen: Screen, clock: Clock, folder: Folder, console: ConsoleFactory | None = None
+    ) -> None:
         self.view = View()
         self.keys = screen.keys
         self.screen = self._screen = screen
@@ -117,6 +101,7 @@ class ShownSession:
         self._consent = Consent(screen)
         self._failed = False
         self._proposing = False
+        self.console = None if console is None else console(self._use_of_terminal)
         self.folder = folder
         self._facts = FooterFacts(self.show_status)
         self.choose = screen.choose
@@ -226,6 +211,14 @@ class ShownSession:
         """Prints lines above the prompt."""
         self.view, blocks = printed(self.view, group, lines, clip=clip, fold=fold)
         self._show(blocks)
+
+    def _use_of_terminal(self, call_id: str) -> Use:
+        """The person sees the output of a call of their own as it comes."""
+        if call_id in self._consent.own:
+            self.view = msgspec.structs.replace(self.view, shown=self.view.shown | {call_id})
+            return "keys"
+        shell = self.folder.place.settings.tools.shell
+        return "output" if shell.enable_interactive_shell or shell.pty else "none"
 
     def _show(self, blocks: tuple[Block, ...]) -> None:
         self._screen.update(self.view, blocks)
@@ -539,13 +532,17 @@ def _lacks_access(arguments: RunArguments, place: Place) -> bool:
 
 
 async def converse(
-    arguments: RunArguments, screen: Screen, attach: Callable[[Conversation], None]
+    arguments: RunArguments,
+    screen: Screen,
+    attach: Callable[[Conversation], None],
+    *,
+    console: ConsoleFactory | None = None,
 ) -> None:
     """Works off what a person sends until the person leaves. `attach` is given the conversation as
-    soon as it takes input. Raises ConfigError, CredentialsError and what else keeps a session from
-    beginning."""
+    soon as it takes input; `console` makes what gives commands a terminal. Raises ConfigError,
+    CredentialsError and what else keeps a session from beginning."""
     folder = Folder(lambda: _place(arguments))
-    conversation = Conversation(screen, time.monotonic, folder)
+    conversation = Conversation(screen, time.monotonic, folder, console)
     place = folder.place
     screen.adopt(place.settings)
     if place.undecided:
@@ -592,6 +589,7 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
             approve=conversation.approve,
             ask=conversation.ask,
             edit=conversation.edit,
+            console=conversation.console,
             wait_for_servers=False,
             facts={**asked.facts, "output_format": "text"},
         )

@@ -13,11 +13,11 @@ from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.frontends.terminal.call_result import counted
-from alhena.frontends.terminal.conversation import ToolTitles
 from alhena.frontends.terminal.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.markdown_pieces import at_margin, split
 from alhena.frontends.terminal.view import (
     Step,
+    ToolTitles,
     View,
     call_blocks,
     gap,

@@ -178,20 +178,29 @@ async def _sit(
     await asyncio.wait({drawing, painted}, return_when=asyncio.FIRST_COMPLETED)
     if painted.cancel():
         return await _closed(drawing)
+    from prompt_toolkit.application.application import attach_winch_signal_handler
+
     # In a thread, so that what is typed meanwhile is seen.
     await asyncio.to_thread(import_module, "alhena.frontends.terminal.conversation")
+    from alhena.frontends.terminal.console import SharedConsole, UseOf
     from alhena.frontends.terminal.conversation import Conversation, converse
 
     gc.freeze()  # what is loaded is looked at no more: keys are not kept waiting for that
     gc.enable()
     hands = screen.hands
 
+    def console(use: UseOf) -> SharedConsole:
+        files = (sys.stdin.fileno(), sys.stdout.fileno())
+        return SharedConsole(screen, use, *files, attach_winch_signal_handler)
+
     def attach(conversation: Conversation) -> None:
         completer.prompts = conversation.prompts.names
         screen.pager.pages = conversation.pages
         hands.attach(conversation)
 
-    work = asyncio.create_task(converse(arguments, screen, attach), context=screen.context)
+    work = asyncio.create_task(
+        converse(arguments, screen, attach, console=console), context=screen.context
+    )
     await asyncio.wait({drawing, work}, return_when=asyncio.FIRST_COMPLETED)
     screen.close()
     try:

@@ -4,8 +4,8 @@ What is finished is printed once, into the terminal's own scrollback; what still
 below it (`live`). Nothing here knows a terminal, a clock or an event loop.
 """
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, assert_never, cast
 
 import msgspec
 
@@ -44,6 +44,9 @@ from alhena.frontends.terminal.call_result import counted, duration, ended_lines
 from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, line, spoken
 from alhena.frontends.terminal.markdown_pieces import at_margin, split
 
+if TYPE_CHECKING:
+    from alhena.tools.registry import ToolRegistry
+
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that has not ended. `since`: when it was asked for, or began to run."""
@@ -54,7 +57,34 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     description: str = ""
     output: str = ""
-    nested: bool = False
+    parent: str = ""
+
+
+class Subagent(msgspec.Struct, frozen=True, kw_only=True):
+    """A subagent at work, under the call that started it. `parent` of a call is that call's id."""
+
+    call_id: str
+    since: float
+    turns: int = 0
+
+
+class ToolTitles(Mapping[str, str]):
+    """Display names of all tools, also of hidden ones and of those registered later."""
+
+    def __init__(self, registry: "ToolRegistry") -> None:
+        self._registry = registry
+
+    def __getitem__(self, name: str) -> str:
+        entry = self._registry.find(name, excluded=True)
+        if entry is None:
+            raise KeyError(name)
+        return entry.tool.display_name
+
+    def __iter__(self) -> Iterator[str]:
+        return (tool.name for tool in self._registry.all_tools)
+
+    def __len__(self) -> int:
+        return len(self._registry.all_tools)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,11 +113,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     person made, `shown` those of calls whose change was shown before it is made. `busy_since` is
     None while nothing runs; `spoken`: something of the answer to the last request was printed.
     `group` is what the last block was, so that a blank line parts it from others. `context` are
-    tokens of the conversation: as the service counted them last, and an estimate of what is new."""
+    tokens of the conversation: as the service counted them last, and an estimate of what is new.
+    `tasks` are those of the model's list."""
 
     titles: Mapping[str, str] = {}
     own: frozenset[str] = frozenset()
     calls: tuple[Call, ...] = ()
+    subagents: tuple[Subagent, ...] = ()
+    tasks: tuple[Mapping[str, str], ...] = ()
     open_text: str = ""
     thought: str = ""
     busy_since: float | None = None
@@ -124,6 +157,7 @@ def without_run(view: View) -> View:
     return msgspec.structs.replace(
         view,
         calls=(),
+        subagents=(),
         open_text="",
         thought="",
         busy_since=None,
@@ -241,7 +275,17 @@ RequestEvent = ApiRequestEvent | ApiResponseEvent | RetryEvent | ModelFallbackEv
 def _request_event(view: View, event: RequestEvent, now: float) -> Step:
     if isinstance(event, RetryEvent | ModelFallbackEvent):
         return _again(view, event, now)
+    if isinstance(event, ApiRequestEvent) and event.role == "subagent" and event.parent_call_id:
+        view = _with_turn(view, event.parent_call_id, now)
     return _counted(view, event), ()
+
+
+def _with_turn(view: View, call_id: str, now: float) -> View:
+    """Counts a request of the subagent that a call started."""
+    at_work = {each.call_id: each for each in view.subagents}
+    agent = at_work.get(call_id) or Subagent(call_id=call_id, since=now)
+    at_work[call_id] = msgspec.structs.replace(agent, turns=agent.turns + 1)
+    return msgspec.structs.replace(view, subagents=tuple(at_work.values()))
 
 
 def _again(view: View, event: RetryEvent | ModelFallbackEvent, now: float) -> Step:
@@ -350,7 +394,7 @@ CallEvent = (
 
 def _call_event(view: View, event: CallEvent, now: float) -> Step:
     replace = msgspec.structs.replace
-    nested = event.parent_call_id is not None
+    parent = event.parent_call_id or ""
     if isinstance(event, OutputTruncatedEvent):
         where = f"; all of it: {event.output_file}" if event.output_file else ""
         told = f"of {event.original_length:,} characters the model gets the two ends{where}"
@@ -358,14 +402,15 @@ def _call_event(view: View, event: CallEvent, now: float) -> Step:
         return printed(view, "calls", [line(f"  {told}{problem}", "dim")])
     if isinstance(event, ToolCallRequestEvent):
         view, blocks = _flushed(view)
-        call = Call(call_id=event.call_id, name=event.name, since=now, nested=nested)
+        call = Call(call_id=event.call_id, name=event.name, since=now, parent=parent)
         return replace(view, calls=(*view.calls, call), thought=""), blocks
     known = next((each for each in view.calls if each.call_id == event.call_id), None)
-    call = known or Call(call_id=event.call_id, name="", since=now, nested=nested)
+    call = known or Call(call_id=event.call_id, name="", since=now, parent=parent)
     if isinstance(event, ToolCallResponseEvent):
         return _ended(view, call, event)
     if isinstance(event, ToolOutputEvent):
-        output = (call.output + without_controls(event.text))[-OUTPUT_KEPT:]
+        before = "" if event.screen else call.output
+        output = (before + without_controls(event.text))[-OUTPUT_KEPT:]
         call = replace(call, output=output)
     else:
         starts = event.status == "executing" and call.status != "executing"
@@ -391,8 +436,9 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
     context = view.context
     if context and event.parent_call_id is None:
         context += event.content_length // CHARACTERS_PER_TOKEN
-    view = replace(view, calls=rest, totals=totals, context=context)
-    return call_blocks(view, event, call.description, nested=call.nested)
+    working = tuple(each for each in view.subagents if each.call_id != event.call_id)
+    view = replace(view, calls=rest, subagents=working, totals=totals, context=context)
+    return call_blocks(view, event, call.description, nested=bool(call.parent))
 
 
 def call_blocks(
@@ -403,6 +449,9 @@ def call_blocks(
     head = header(event, title, one_line(description, 300))
     if nested:  # the call that runs the subagent shows what came of it
         return printed(view, "calls", [(("", "  "), *head)], clip=True)
+    if isinstance(event.display, dict) and event.display.get("type") == "todo_list":
+        listed = cast("list[Mapping[str, str]]", event.display.get("todos", []))
+        view = msgspec.structs.replace(view, tasks=tuple(listed))
     view, heading = printed(view, "calls", [head], clip=True)
     view, body = printed(
         view,

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
     from alhena.system.background import BackgroundCommand
     from alhena.system.processes import Command, Ending, ProcessGroups
+    from alhena.system.pseudo_terminal import PseudoTerminal
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.system.terminal_text import CapturedText
     from alhena.tools.output_store import OutputStore
@@ -81,11 +83,14 @@ class RunShellCommand(DeclarativeTool):
         self.outputs = outputs
         self._made: tuple[dict[str, str], SanitisedEnvironment] | None = None
 
-    def child_environment(self) -> "SanitisedEnvironment":
-        """The environment for the next command; rebuilt only after a change."""
-        from alhena.system.environment import child_environment
+    def child_environment(self, terminal: "PseudoTerminal | None" = None) -> "SanitisedEnvironment":
+        """The environment for the next command; without a terminal rebuilt only after a change."""
+        from alhena.system.environment import ATTENDED, WATCHED, child_environment
 
         parent = dict(self.environment.parent)
+        if terminal is not None:
+            fixed = ATTENDED if terminal.interactive else WATCHED
+            return child_environment(parent, self.environment.redaction, fixed=fixed)
         if self._made is None or self._made[0] != parent:
             self._made = (parent, child_environment(parent, self.environment.redaction))
         return self._made[1]
@@ -151,15 +156,15 @@ class ShellInvocation(BaseInvocation):
             return failed(directory)
         report = ShellReport(command=self._command, directory=self._directory)
         try:
-            command, removed = self._prepared(directory, context.traceparent)
             if self.params.get("is_background") and self._tool.groups is not None:
-                result = await self._in_background(command, report, self._tool.groups, context)
+                result = await self._in_background(directory, report, self._tool.groups, context)
             else:
-                result = await self._in_foreground(command, report, context)
+                result = await self._in_foreground(directory, report, context)
         except ProcessStartError as error:
             failure = ToolFailure(str(error), ToolErrorType.SHELL_EXECUTE_ERROR)
             text = report.text("", str(error), None)
             return ToolResult(llm_content=text, display=str(error), error=failure)
+        removed = self._tool.child_environment().removed
         if removed and result.data is not None:
             result.data["environment_removed"] = list(removed)
         return result
@@ -183,28 +188,30 @@ class ShellInvocation(BaseInvocation):
             )
         return path
 
-    def _prepared(self, directory: Path, traceparent: str) -> "tuple[Command, tuple[str, ...]]":
-        """The command to start, and the names of the variables hidden from it."""
+    def _prepared(
+        self, directory: Path, traceparent: str, terminal: "PseudoTerminal | None" = None
+    ) -> "Command":
+        """The command to start."""
         from alhena.system.processes import Command, shell_path
 
-        made = self._tool.child_environment()
-        bash = shell_path(made.variables)
+        env = self._tool.child_environment(terminal).variables
+        bash = shell_path(env)
         if bash is None:
             raise ProcessStartError(
                 "bash was not found on the PATH.", remedy="Install bash, or correct PATH."
             )
         argv, cwd = (bash, "-c", self._command), str(directory)
-        env = {**made.variables, "TRACEPARENT": traceparent} if traceparent else made.variables
-        command = Command(argv=argv, cwd=cwd, env=env, label=self._command)
+        env = {**env, "TRACEPARENT": traceparent} if traceparent else env
+        command = Command(argv=argv, cwd=cwd, env=env, label=self._command, terminal=terminal)
         if self._sandbox is not None:
             from alhena.system.sandbox.sandbox import ends_own
 
             if not ends_own(self._command, self._tool.groups):
                 command = self._sandbox.confine(command)
-        return command, made.removed
+        return command
 
     async def _in_foreground(
-        self, command: "Command", report: "ShellReport", context: ExecutionContext
+        self, directory: Path, report: "ShellReport", context: ExecutionContext
     ) -> ToolResult:
         import asyncio
 
@@ -220,18 +227,31 @@ class ShellInvocation(BaseInvocation):
             pids.append(pid)
             context.report_pid(pid)
 
-        terminal = self._tool.workspace.terminal if self._sandbox is None else None
+        client = self._tool.workspace.terminal if self._sandbox is None else None
         try:
-            if terminal is not None:
-                ending = await terminal.run(command, output.capture.feed, context.call_id)
+            if client is not None:
+                command = self._prepared(directory, context.traceparent)
+                ending = await client.run(command, output.capture.feed, context.call_id)
             else:
-                ending = await run_process(
-                    command,
-                    output.capture.feed,
-                    limits=limits,
-                    groups=self._tool.groups,
-                    started=started,
-                )
+                async with self._console(context) as terminal:
+                    command = self._prepared(directory, context.traceparent, terminal)
+                    sink = output.capture.feed
+                    if terminal is not None:
+                        output.capture.converter = terminal.screen
+                        sink = terminal.seen_after(sink)
+                        if terminal.interactive:  # somebody sits there
+                            limits = Limits(inactivity=0, output=limits.output)
+                        else:
+                            screen = terminal.screen
+                            live.follow(lambda: screen.shown, context.update_screen)
+                            terminal.seen = lambda _data: live.add("")
+                    ending = await run_process(
+                        command,
+                        sink,
+                        limits=limits,
+                        groups=self._tool.groups,
+                        started=started,
+                    )
         except ProcessStartError:
             output.discard()
             raise
@@ -248,9 +268,18 @@ class ShellInvocation(BaseInvocation):
         error = stop_reason(ending, limits) or self._refusal(ending, captured)
         return _result(report, ending, error, output, captured)
 
+    def _console(
+        self, context: ExecutionContext
+    ) -> "AbstractAsyncContextManager[PseudoTerminal | None]":
+        """The terminal of the command. One that leaves a process in the background has none: a
+        terminal ends with its command, and what uses it."""
+        console = self._tool.workspace.console
+        leaves = re.search(r"(?<!&)&\s*\Z", self._command)
+        return nullcontext() if console is None or leaves else console.attach(context.call_id)
+
     async def _in_background(
         self,
-        command: "Command",
+        directory: Path,
         report: "ShellReport",
         groups: "ProcessGroups",
         context: ExecutionContext,
@@ -258,6 +287,7 @@ class ShellInvocation(BaseInvocation):
         from alhena.system.processes import Ending, Limits, Stop, run_in_background
         from alhena.tools.shell_output import stop_reason
 
+        command = self._prepared(directory, context.traceparent)
         limits = Limits(inactivity=0, output=self._tool.limits.output)
         output = self._output(report, context, size=BACKGROUND_CHARACTERS)
         delay = min(self.params.get("delay_ms", DELAY_MS), MAX_DELAY_MS) / 1000

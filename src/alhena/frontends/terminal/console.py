@@ -1,0 +1,113 @@
+"""Commands at the terminal of the session: the person's own use it as if they had it alone."""
+
+import asyncio
+import os
+import termios
+import tty
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from typing import Literal
+
+from alhena.frontends.terminal.screen import Screen
+from alhena.system.pseudo_terminal import PseudoTerminal
+from alhena.system.workspace import Console
+
+Use = Literal["keys", "output", "none"]
+"""A command gets the keys and writes to the terminal itself, or has one for its output only."""
+UseOf = Callable[[str], Use]
+"""Use of the terminal by the command of a call."""
+ConsoleFactory = Callable[[UseOf], Console]
+
+_CHUNK = 1 << 16
+_RETRY = 0.01
+"""Seconds after which keys that a program did not take are offered again."""
+
+
+MARGIN = 4
+"""Columns beside the live output of a call."""
+OnResize = Callable[[Callable[[], None]], AbstractContextManager[None]]
+
+
+class SharedConsole:
+    """A `system.workspace.Console`, by what `use` says of each call: one gets the keys of the
+    terminal `source`, and its output goes to `target` as it is. `on_resize` has a function called
+    for each change of their size."""
+
+    def __init__(
+        self, screen: Screen, use: UseOf, source: int, target: int, on_resize: OnResize
+    ) -> None:
+        self._screen = screen
+        self._use = use
+        self._source = source
+        self._target = target
+        self._on_resize = on_resize
+
+    @asynccontextmanager
+    async def attach(self, call_id: str) -> AsyncGenerator[PseudoTerminal | None]:
+        """As `Console.attach`."""
+        use = self._use(call_id)
+        if use != "keys":
+            rows, columns = _size(self._target)
+            yield PseudoTerminal(rows, columns - MARGIN) if use == "output" else None
+            return
+        async with self._screen.suspended():
+            with (
+                forwarding(self._source, self._target) as terminal,
+                self._on_resize(lambda: terminal.resize(*_size(self._target))),
+            ):
+                yield terminal
+
+
+@contextmanager
+def forwarding(source: int, target: int) -> Generator[PseudoTerminal]:
+    """A pseudo-terminal that gets the keys of the terminal `source`, and whose output goes to
+    `target`. Both are as before afterwards, whatever a program has left changed."""
+    loop = asyncio.get_running_loop()
+    before = termios.tcgetattr(source)
+    waiting = bytearray()
+
+    def write(data: bytes) -> None:
+        view = memoryview(data)
+        with suppress(OSError):  # the terminal has gone away: a signal ends the session
+            while view:
+                view = view[os.write(target, view) :]
+
+    def typed() -> None:
+        try:
+            data = os.read(source, _CHUNK)
+        except OSError:
+            data = b""
+        waiting.extend(data)
+        if not data or not passed_on():
+            loop.remove_reader(source)
+
+    def passed_on() -> bool:
+        del waiting[: terminal.write(bytes(waiting))]
+        if waiting:
+            loop.call_later(_RETRY, again)
+        return not waiting
+
+    def again() -> None:
+        if passing and passed_on():
+            loop.add_reader(source, typed)
+
+    terminal = PseudoTerminal(
+        *_size(target), keys=lambda: loop.add_reader(source, typed), seen=write, attributes=before
+    )
+    passing = True
+    tty.setraw(source, termios.TCSANOW)
+    try:
+        yield terminal
+    finally:
+        passing = False
+        loop.remove_reader(source)
+        undone = terminal.screen.restoration.encode("ascii")
+        terminal.screen.feed(undone)
+        write(undone if terminal.screen.at_margin else undone + b"\r\n")
+        with suppress(termios.error):
+            termios.tcsetattr(source, termios.TCSADRAIN, before)
+
+
+def _size(descriptor: int) -> tuple[int, int]:
+    columns, rows = os.get_terminal_size(descriptor)
+    return rows or 24, columns or 80

@@ -1,0 +1,138 @@
+"""The region above the prompt: what still changes, and the tasks that are still open."""
+
+from collections.abc import Iterator, Sequence
+
+from alhena.display_text import one_line
+from alhena.frontends.terminal.call_result import counted, described, duration, task_lines
+from alhena.frontends.terminal.lines import Line, clipped, folded, line, wrapped
+from alhena.frontends.terminal.view import Call, Subagent, View
+
+OUTPUT_ROWS = 5
+TREE_ROWS = 6
+"""Lines that subagents take at most; the rest are counted."""
+TASK_ROWS, FEW_TASK_ROWS, LOW = 5, 1, 16
+"""Lines of open tasks, and those in a terminal lower than so many rows."""
+CAUSE_ROWS = 2
+"""Rows that the cause of a retry may take."""
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+def live(
+    view: View,
+    columns: int,
+    rows: int,
+    now: float,
+    *,
+    asking: bool = False,
+    drawn: Sequence[Line] | None = None,
+) -> list[Line]:
+    """The live region in at most `rows` lines of `columns`: the unfinished end of the answer (as it
+    was `drawn`), running calls and the model's activity."""
+    if view.busy_since is None and not view.calls:
+        return []
+    top = [call for call in view.calls if not call.parent]
+    trees = {call.call_id: list(_tree(call, view, columns, now)) for call in top}
+    over = sum(map(len, trees.values())) - TREE_ROWS
+    lines: list[Line] = []
+    left = TREE_ROWS - (over > 0)
+    for call in top:
+        lines += _call_lines(call, view, columns, now)
+        lines += trees[call.call_id][:left]
+        left -= min(len(trees[call.call_id]), left)
+    if over > 0:
+        lines.append(line(f"  … {counted(over + 1, 'more subagent')}", "dim"))
+    if not lines and not asking and view.busy_since is not None:
+        lines += _thinking(view, columns, now)
+    room = max(rows - len(lines), 1)
+    text = drawn or [
+        (("", piece),)
+        for each in view.open_text.split("\n")[-room:]
+        for piece in wrapped(each.expandtabs(4), max(columns, 1))
+    ]
+    shown = [*(text[-room:] if view.open_text.strip() else []), *lines]
+    return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
+
+
+def _thinking(view: View, columns: int, now: float) -> list[Line]:
+    seconds = 0.0 if view.busy_since is None else now - view.busy_since
+    pause = view.pause
+    if pause is not None and now < pause.until:
+        left = duration((int(pause.until - now) + 1) * 1000)
+        why = folded((("warning", "! "), ("warning", pause.why)), columns)
+        if len(why) > CAUSE_ROWS:
+            why[CAUSE_ROWS - 1 :] = [clipped((*why[CAUSE_ROWS - 1], ("", " " * columns)), columns)]
+        again = f"  Trying again in {left} ({pause.attempt}, Esc to interrupt)"
+        return [*why, clipped((("dim", again),), columns)]
+    spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
+    what = "Answering" if view.answering else "Thinking"
+    thought = f" {view.thought}" if view.thought and not view.answering else ""
+    hint = f" ({duration(int(seconds) * 1000)}, Esc to interrupt)"
+    return [(("accent", spinner), ("", f" {what}"), ("dim", thought), ("dim", hint))]
+
+
+def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
+    title = one_line(view.titles.get(call.name, call.name))
+    took = now - call.since
+    running = call.status == "executing"
+    mark = SPINNER[int(took * 10) % len(SPINNER)] if running else "·"
+    state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
+    time = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
+    lines: list[Line] = [
+        clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(time + state), 1))
+    ]
+    room = columns - sum(len(text) for _, text in lines[0]) - len(time + state) - 1
+    what = described(title, one_line(call.description, 400))
+    shown = clipped(line(f" {what}"), max(room, 0))
+    lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + time))
+    told = "" if _subagent(call, view) else call.output.rstrip("\n")
+    rows = told.split("\n")[-OUTPUT_ROWS:] if told.strip() else []
+    lines += (clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows)
+    return lines
+
+
+def _subagent(call: Call, view: View) -> Subagent | None:
+    return next((each for each in view.subagents if each.call_id == call.call_id), None)
+
+
+def _tree(call: Call, view: View, columns: int, now: float, depth: int = 1) -> Iterator[Line]:
+    """A line for the subagent that a call started, and below it those that this one started."""
+    agent = _subagent(call, view)
+    if agent is None:
+        return
+    children = [each for each in view.calls if each.parent == call.call_id]
+    working = [each for each in children if _subagent(each, view) is None]
+    waits = [each for each in working if each.status == "awaiting_approval"]
+    state = "waits for approval" if waits else "running" if children else "thinking"
+    at_work = (waits or working)[:1]
+    more = f" +{len(working) - 1}" if len(working) > 1 else ""
+    seconds = duration(int(now - agent.since) * 1000)
+    name = ("bold", one_line(call.name, 40))
+    begin, end = f"  {state}", f"{more} · {counted(agent.turns, 'turn')} · {seconds}"
+    indent = "  " * depth + "└ "
+    room = columns - len(indent + name[1] + begin + end) - 3
+    for each in at_work if room > 0 else ():
+        title = view.titles.get(each.name, each.name)
+        begin += f" · {one_line(f'{title} {each.description}', room)}"
+    yield (("dim", indent), name, ("dim", begin + end))
+    for each in children:
+        yield from _tree(each, view, columns, now, depth + 2)
+
+
+def open_task_lines(view: View, columns: int, rows: int) -> list[Line]:
+    """The tasks of the model that are not done, the one in progress first where there is no room
+    for all; nothing when all are done."""
+    left = [each for each in view.tasks if each.get("status") not in DONE]
+    if not left:
+        return []
+    most = TASK_ROWS if rows >= LOW else FEW_TASK_ROWS
+    at = next((n for n, each in enumerate(left) if each.get("status") == "in_progress"), 0)
+    start = max(min(at, len(left) - most), 0)
+    done = len(view.tasks) - len(left)
+    lines = [line(f"Tasks: {done} of {len(view.tasks)} done", "dim")]
+    lines += task_lines(left[start : start + most])
+    if len(left) > most:
+        lines[0] = (*lines[0], ("dim", f", {len(left) - most} more open"))
+    return [clipped(each, columns) for each in lines]
+
+
+DONE = ("completed", "cancelled")
