@@ -95,3 +95,20 @@ async def test_a_local_model_is_chosen_and_used_from_then_on(
     assert place.environ["OPENAI_BASE_URL"] == f"{server.url}/v1"
     assert place.environ["A"] == "b"
     assert place.settings.model.name == "openai:large"
+
+
+@pytest.mark.requirement("TERM-01")
+def test_a_key_is_given_inside_a_session(server: ScriptedServer, home: Path):
+    server.reply(json_reply({"models": []}), sse(text("One.")))
+    with Terminal(GOOGLE_GEMINI_BASE_URL=server.url, GEMINI_MODEL="m") as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("/auth" + ENTER)
+        answer(terminal, "1" + ENTER)
+        terminal.until("API key:")
+        terminal.send(KEY + ENTER)
+        terminal.until("The session has begun again with it.")
+        terminal.send("hi" + ENTER)
+        terminal.until("One.")
+        leave(terminal)
+    assert server.requests[-1].headers["x-goog-api-key"] == KEY
+    assert KEY not in terminal.raw

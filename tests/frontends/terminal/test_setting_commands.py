@@ -53,6 +53,7 @@ async def test_a_program_of_this_machine_copies_where_there_is_one(
     assert screen.sequences == []
 
 
+@pytest.mark.requirement("TERM-01")
 async def test_a_setting_is_changed_by_a_menu_and_comments_stay(home: Path):
     file = home / ".gemini" / "settings.json"
     file.parent.mkdir(exist_ok=True)
@@ -88,6 +89,7 @@ async def test_a_setting_is_changed_by_name_and_value(home: Path):
     assert written == {"ui": {"theme": "Solarized Light"}, "model": {"maxSessionTurns": 7}}
 
 
+@pytest.mark.requirement("TERM-01")
 def test_a_directory_is_added_to_the_workspace_of_this_session_or_the_next(
     server: ScriptedServer, tmp_path: Path
 ):
@@ -121,6 +123,7 @@ async def test_a_directory_that_is_missing_is_named(tmp_path: Path):
     assert "It is /directory show or /directory add DIR." in shown
 
 
+@pytest.mark.requirement("TERM-01")
 async def test_plan_tasks_about_and_documentation():
     todos = [{"description": "first", "status": "in_progress"}]
     generator = ScriptedGenerator(

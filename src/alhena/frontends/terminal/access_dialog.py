@@ -45,17 +45,28 @@ async def ask_access(
     """Offers ways to a model until one works or the person wants none, and saves it; returns the
     arguments to start with."""
     show([line("! No API key found (GEMINI_API_KEY), and no other access to a model.", "warning")])
-    ways = (_paste_key, _sign_in, _use_local)
     while True:
         picked = await screen.choose(_MENU)
-        way = min(picked) if picked else len(ways)
-        if way == len(ways):
+        way = min(picked) if picked else len(_WAYS)
+        if way == len(_WAYS):
             return msgspec.structs.replace(arguments, model=DEMO)
         try:
-            if await ways[way](place, screen, show):
+            if await _WAYS[way](place, screen, show):
                 return arguments
         except AlhenaError as error:
             show([line(f"✗ {one_line(str(error))}", "error")])
+
+
+async def change_access(place: Place, screen: Screen, show: Show) -> bool:
+    """Offers ways to a model and saves the one that works; False when nothing was saved."""
+    if place.environ.get("GEMINI_API_KEY"):
+        show([line("! GEMINI_API_KEY is set: it is used before a saved key.", "warning")])
+    picked = await screen.choose(msgspec.structs.replace(_MENU, options=_MENU.options[:-1]))
+    try:
+        return bool(picked) and await _WAYS[min(picked)](place, screen, show)
+    except AlhenaError as error:
+        show([line(f"✗ {one_line(str(error))}", "error")])
+        return False
 
 
 async def _paste_key(place: Place, screen: Screen, show: Show) -> bool:
@@ -169,3 +180,7 @@ async def _use_local(place: Place, screen: Screen, show: Show) -> bool:
 def _set(place: Place, path: tuple[str, ...], value: str) -> None:
     file = user_settings_path(place.environ)
     change_json(file, lambda text: with_value(text, path, value), f"{file} was not changed")
+
+
+_WAYS = (_paste_key, _sign_in, _use_local)
+"""The options of the menu as functions, without demo mode."""

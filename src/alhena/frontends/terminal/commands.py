@@ -420,6 +420,13 @@ COMMANDS: tuple[Command, ...] = (
         at_once=False,
     ),
     Command(
+        name="auth",
+        aliases=("login",),
+        summary="another API key, account or local model",
+        carry=setting_commands.authenticate,
+        at_once=False,
+    ),
+    Command(
         name="settings",
         aliases=("config",),
         summary="change a setting (`WORD`: those with it in their names)",
@@ -511,9 +518,6 @@ def _rule(rule: PolicyRule) -> Line:
 NEAR = 0.75
 """Least similarity of a misspelling to the command suggested for it."""
 INSTEAD = {
-    **dict.fromkeys(
-        ("auth", "login"), "`alhena auth login` signs in, `alhena auth status` shows the account."
-    ),
     "editor": "Set VISUAL or EDITOR to choose your editor.",
     "privacy": "`alhena settings show privacy` shows what is set.",
     "rewind": "/undo undoes the last turn's changes, /restore restores a checkpoint.",

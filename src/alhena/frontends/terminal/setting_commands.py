@@ -55,6 +55,19 @@ class SettingContext(Protocol):
         ...
 
 
+async def authenticate(context: "CommandContext", _rest: str) -> list[Line]:
+    """/auth: another way to reach models."""
+    from alhena.frontends.terminal.access_dialog import change_access
+
+    if not await change_access(context.folder.place, context.screen, context.print):
+        return [line("Nothing is changed.")]
+    context.folder.reread()
+    if context.totals.requests:
+        return [line("The next session uses it: /clear begins one.")]
+    await context.clear()
+    return [line("The session has begun again with it.", "dim")]
+
+
 async def copy_answer(context: "CommandContext", _rest: str) -> list[Line]:
     """/copy: the last answer to the clipboard."""
     text = next(_answers(context.agent), "")
