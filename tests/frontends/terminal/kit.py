@@ -8,11 +8,11 @@ from typing import Any
 
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
-from alhena.frontends.terminal.lines import Block, Lines, plain
-from alhena.frontends.terminal.live_region import live
-from alhena.frontends.terminal.menu import Menu
+from alhena.frontends.terminal.drawing.lines import Block, Lines, plain
+from alhena.frontends.terminal.drawing.live_region import live
+from alhena.frontends.terminal.drawing.menu import Menu
+from alhena.frontends.terminal.drawing.view import View, advance
 from alhena.frontends.terminal.screen import Status
-from alhena.frontends.terminal.view import View, advance
 
 
 def text_of(blocks: Iterable[Block]) -> str:

@@ -15,8 +15,8 @@ from alhena.frontends.terminal.approval_dialog import (
     request_blocks,
     rule_words,
 )
-from alhena.frontends.terminal.lines import plain, width
-from alhena.frontends.terminal.menu import Menu, Option, Picked, menu_lines, press
+from alhena.frontends.terminal.drawing.lines import plain, width
+from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import LastingRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest

@@ -11,6 +11,7 @@ from prompt_toolkit.document import Document
 
 from alhena.frontends.mentions import attachment, existing, mentioned, quoted_path, shell_note
 from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown
+from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.entry import (
     NAME,
     OFFERED,
@@ -19,7 +20,6 @@ from alhena.frontends.terminal.entry import (
     PromptHistory,
     path_word,
 )
-from alhena.frontends.terminal.lines import plain
 from alhena.wire.content import Blob, FunctionResponse, Part
 from tests.support.each import for_each
 

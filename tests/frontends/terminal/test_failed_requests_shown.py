@@ -27,9 +27,9 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.lines import plain, width
-from alhena.frontends.terminal.live_region import live
-from alhena.frontends.terminal.view import PROMPT_END, PROMPT_ROWS, View
+from alhena.frontends.terminal.drawing.lines import plain, width
+from alhena.frontends.terminal.drawing.live_region import live
+from alhena.frontends.terminal.drawing.view import PROMPT_END, PROMPT_ROWS, View
 from tests.frontends.terminal.kit import ended, played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")

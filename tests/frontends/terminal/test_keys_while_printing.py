@@ -3,8 +3,8 @@
 import asyncio
 
 from alhena.frontends.terminal.app import MAX_ROWS
-from alhena.frontends.terminal.lines import Lines, Markdown, line
-from alhena.frontends.terminal.view import View
+from alhena.frontends.terminal.drawing.lines import Lines, Markdown, line
+from alhena.frontends.terminal.drawing.view import View
 from tests.frontends.terminal.test_screen import Shown, Somebody, shown
 
 MANY = 2_000

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.line_screen import NO_ANSWER, LineScreen, picked_by
-from alhena.frontends.terminal.menu import Menu, Option
 from tests.frontends.terminal.test_screen import Somebody
 from tests.support.each import for_each
 

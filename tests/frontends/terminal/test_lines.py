@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from alhena.frontends.terminal.lines import (
+from alhena.frontends.terminal.drawing.lines import (
     Line,
     clipped,
     first_sign,
@@ -18,7 +18,7 @@ from alhena.frontends.terminal.lines import (
     width,
     wrapped,
 )
-from alhena.frontends.terminal.menu import Menu, Option, menu_lines
+from alhena.frontends.terminal.drawing.menu import Menu, Option, menu_lines
 
 
 def test_columns_are_those_of_a_terminal():

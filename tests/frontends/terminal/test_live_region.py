@@ -9,9 +9,9 @@ from alhena.events import (
     ToolCallRequestEvent,
     ToolCallUpdateEvent,
 )
-from alhena.frontends.terminal.lines import plain
-from alhena.frontends.terminal.live_region import open_task_lines
-from alhena.frontends.terminal.view import View
+from alhena.frontends.terminal.drawing.lines import plain
+from alhena.frontends.terminal.drawing.live_region import open_task_lines
+from alhena.frontends.terminal.drawing.view import View
 from tests.frontends.terminal.kit import ended, played, shown_live
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, calling, leave
 from tests.support.server import ScriptedServer, sse, text

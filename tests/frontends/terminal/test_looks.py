@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.terminal.call_result import diff_lines
-from alhena.frontends.terminal.lines import plain
+from alhena.frontends.terminal.drawing.call_result import diff_lines
+from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.looks.background import AnswerReader, is_light, said_light
 from alhena.frontends.terminal.looks.theme import ANSI_LIGHT, THEMES, theme_named, theme_of
 from tests.frontends.terminal.session import PLACEHOLDER, at, leave

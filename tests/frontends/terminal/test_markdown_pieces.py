@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.frontends.terminal.markdown import rendered
-from alhena.frontends.terminal.markdown_pieces import MAX_CHARACTERS, MAX_LINES, at_margin, split
+from alhena.frontends.terminal.drawing.markdown import rendered
+from alhena.frontends.terminal.drawing.markdown_pieces import (
+    MAX_CHARACTERS,
+    MAX_LINES,
+    at_margin,
+    split,
+)
 
 LINES = st.sampled_from(
     [

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 from alhena.events import ApiRequestEvent, ThoughtEvent
-from alhena.frontends.terminal.call_result import Page, Pages
+from alhena.frontends.terminal.drawing.call_result import Page, Pages
 from tests.frontends.terminal.kit import ended
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, calling, leave
 from tests.support.server import ScriptedServer, sse, text

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from alhena.frontends.terminal.menu import (
+from alhena.frontends.terminal.drawing.menu import (
     ALONE,
     EARLY,
     LOOK,

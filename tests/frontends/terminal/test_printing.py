@@ -11,8 +11,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from alhena.display_text import without_controls
-from alhena.frontends.terminal.lines import Block, Lines, Markdown, width
-from alhena.frontends.terminal.printing import Printer
+from alhena.frontends.terminal.drawing.lines import Block, Lines, Markdown, width
+from alhena.frontends.terminal.drawing.printing import Printer
 
 SGR = re.compile(r"\x1b\[(?:[\d;]*m|\?7h)")
 """Colours, and that lines wrap."""

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from alhena.display_text import without_controls
-from alhena.frontends.terminal.markdown import (
+from alhena.frontends.terminal.drawing.markdown import (
     MARKS,
     MAX_CODE,
     MAX_CODE_LINE,

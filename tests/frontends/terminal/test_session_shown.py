@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from alhena.frontends.terminal.lines import Lines
+from alhena.frontends.terminal.drawing.lines import Lines
 from alhena.policy.model import ApprovalMode
 from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_conversation import finished, sitting

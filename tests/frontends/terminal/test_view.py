@@ -19,10 +19,10 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.lines import Lines, width
-from alhena.frontends.terminal.live_region import live
+from alhena.frontends.terminal.drawing.lines import Lines, width
+from alhena.frontends.terminal.drawing.live_region import live
+from alhena.frontends.terminal.drawing.view import View, advance
 from alhena.frontends.terminal.looks.theme import ANSI
-from alhena.frontends.terminal.view import View, advance
 from tests.frontends.terminal.kit import ended, played, shown_live
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")

@@ -12,8 +12,8 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.arguments import RunArguments
 from alhena.frontends.files import change_json
-from alhena.frontends.terminal.lines import Line, line
-from alhena.frontends.terminal.menu import Menu, Option
+from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen
 from alhena.models.auth.store import LoginStore, save_key
 from alhena.models.auth_type import AuthType

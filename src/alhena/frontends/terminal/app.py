@@ -43,6 +43,20 @@ from prompt_toolkit.styles import DynamicStyle
 from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
+from alhena.frontends.terminal.drawing.lines import (
+    Block,
+    Line,
+    Lines,
+    Markdown,
+    Span,
+    clipped,
+    line,
+)
+from alhena.frontends.terminal.drawing.live_markdown import LiveMarkdown
+from alhena.frontends.terminal.drawing.live_region import live, open_task_lines
+from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
+from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
+from alhena.frontends.terminal.drawing.view import View
 from alhena.frontends.terminal.entry import Entry
 from alhena.frontends.terminal.keys import (
     Hands,
@@ -52,23 +66,9 @@ from alhena.frontends.terminal.keys import (
     session_keys,
     sign_keys,
 )
-from alhena.frontends.terminal.lines import (
-    Block,
-    Line,
-    Lines,
-    Markdown,
-    Span,
-    clipped,
-    line,
-)
-from alhena.frontends.terminal.live_markdown import LiveMarkdown
-from alhena.frontends.terminal.live_region import live, open_task_lines
-from alhena.frontends.terminal.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.pager import PagerOpener
-from alhena.frontends.terminal.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.resizing import ReflowingApplication
 from alhena.frontends.terminal.screen import Status
-from alhena.frontends.terminal.view import View
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings

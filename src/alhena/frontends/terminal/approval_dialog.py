@@ -7,9 +7,9 @@ from typing import Any, Literal, assert_never
 import msgspec
 
 from alhena.display_text import escaped, exact, one_line
-from alhena.frontends.terminal.call_result import diff_lines
-from alhena.frontends.terminal.lines import TAB, Block, Line, Lines, line, lines_of
-from alhena.frontends.terminal.menu import Menu, Option
+from alhena.frontends.terminal.drawing.call_result import diff_lines
+from alhena.frontends.terminal.drawing.lines import TAB, Block, Line, Lines, line, lines_of
+from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen
 from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload

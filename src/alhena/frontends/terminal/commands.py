@@ -12,9 +12,10 @@ from alhena.events import CompressedEvent
 from alhena.frontends.mentions import PromptCommands
 from alhena.frontends.terminal import setting_commands
 from alhena.frontends.terminal.approval_dialog import rule_words
-from alhena.frontends.terminal.call_result import counted, duration
+from alhena.frontends.terminal.drawing.call_result import counted, duration
+from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.view import Totals
 from alhena.frontends.terminal.ide import EditorLink
-from alhena.frontends.terminal.lines import Line, line
 from alhena.frontends.terminal.session_commands import (
     FolderContext,
     GoingBack,
@@ -22,7 +23,6 @@ from alhena.frontends.terminal.session_commands import (
     undo,
     unread_lines,
 )
-from alhena.frontends.terminal.view import Totals
 from alhena.policy.model import PolicyRule
 
 NAME_COLUMNS = 26

@@ -37,14 +37,10 @@ from alhena.frontends.editor import editor_command
 from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.approval_dialog import Consent
-from alhena.frontends.terminal.call_result import Pages
 from alhena.frontends.terminal.console import ConsoleFactory, Use
-from alhena.frontends.terminal.ide import EditorLink
-from alhena.frontends.terminal.lines import Block, Line, line
-from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
-from alhena.frontends.terminal.screen import Screen, Status
-from alhena.frontends.terminal.session_commands import Folder
-from alhena.frontends.terminal.view import (
+from alhena.frontends.terminal.drawing.call_result import Pages
+from alhena.frontends.terminal.drawing.lines import Block, Line, line
+from alhena.frontends.terminal.drawing.view import (
     ToolTitles,
     Totals,
     View,
@@ -54,6 +50,10 @@ from alhena.frontends.terminal.view import (
     usage_words,
     without_run,
 )
+from alhena.frontends.terminal.ide import EditorLink
+from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
+from alhena.frontends.terminal.screen import Screen, Status
+from alhena.frontends.terminal.session_commands import Folder
 from alhena.models.auth_type import auth_type
 from alhena.models.catalogue import ANTHROPIC, OPENAI, model_info
 from alhena.models.providers.select import is_demo

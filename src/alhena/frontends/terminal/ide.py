@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.lines import Line, line
+from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload, Verdict
 from alhena.system.ignore import IgnoreRules
 from alhena.system.workspace import Workspace

@@ -14,9 +14,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
+from alhena.frontends.terminal.drawing.lines import first_sign, last_sign
+from alhena.frontends.terminal.drawing.menu import Panel
 from alhena.frontends.terminal.entry import Entry
-from alhena.frontends.terminal.lines import first_sign, last_sign
-from alhena.frontends.terminal.menu import Panel
 from alhena.frontends.terminal.screen import Person
 
 TWICE = 2.0

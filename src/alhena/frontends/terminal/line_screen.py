@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.frontends.terminal.lines import Block, Lines, folded, plain
-from alhena.frontends.terminal.menu import ALONE, LOOK, PAUSE, Menu, Option, named
+from alhena.frontends.terminal.drawing.lines import Block, Lines, folded, plain
+from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, Option, named
+from alhena.frontends.terminal.drawing.view import View
 from alhena.frontends.terminal.screen import Person, Status
-from alhena.frontends.terminal.view import View
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings

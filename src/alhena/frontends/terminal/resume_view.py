@@ -12,10 +12,10 @@ import msgspec
 from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
-from alhena.frontends.terminal.call_result import counted
-from alhena.frontends.terminal.lines import Block, Line, Markdown, line
-from alhena.frontends.terminal.markdown_pieces import at_margin, split
-from alhena.frontends.terminal.view import (
+from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, line
+from alhena.frontends.terminal.drawing.markdown_pieces import at_margin, split
+from alhena.frontends.terminal.drawing.view import (
     Step,
     ToolTitles,
     View,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.frontends.terminal.lines import Block
-from alhena.frontends.terminal.menu import Menu
-from alhena.frontends.terminal.view import View
+from alhena.frontends.terminal.drawing.lines import Block
+from alhena.frontends.terminal.drawing.menu import Menu
+from alhena.frontends.terminal.drawing.view import View
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings

@@ -12,9 +12,9 @@ import msgspec
 
 from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
-from alhena.frontends.terminal.call_result import counted
-from alhena.frontends.terminal.lines import Line, line
-from alhena.frontends.terminal.menu import Menu, Option
+from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.menu import Menu, Option
 
 if TYPE_CHECKING:
     from alhena.agent.model_choice import Choices

@@ -18,9 +18,9 @@ from alhena.config.settings import Section, Settings
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
 from alhena.frontends.files import change_json
-from alhena.frontends.terminal.lines import Line, line
+from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.looks.clipboard import copy
-from alhena.frontends.terminal.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
@@ -136,7 +136,7 @@ async def init(context: "CommandContext", _rest: str) -> list[Line]:
 
 async def todos(context: "CommandContext", _rest: str) -> list[Line]:
     """/todos: the model's list of tasks."""
-    from alhena.frontends.terminal.call_result import task_lines
+    from alhena.frontends.terminal.drawing.call_result import task_lines
 
     for content in reversed(context.agent.history):
         for part in reversed(content.parts):

@@ -13,8 +13,8 @@ from alhena.config.trust import TrustLevel
 from alhena.display_text import one_line
 from alhena.frontends.folder_trust import accept, accept_shown, aside_words, say_trust, what_waits
 from alhena.frontends.pinned_entry_text import pending_lines
-from alhena.frontends.terminal.lines import Line, line
-from alhena.frontends.terminal.menu import Menu, Option
+from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.menu import Menu, Option
 
 MAX_SHOWN = 30
 """Lines about what waits that are shown."""

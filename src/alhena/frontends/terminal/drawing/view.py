@@ -40,9 +40,9 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.call_result import counted, duration, ended_lines, header
-from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, line, spoken
-from alhena.frontends.terminal.markdown_pieces import at_margin, split
+from alhena.frontends.terminal.drawing.call_result import counted, duration, ended_lines, header
+from alhena.frontends.terminal.drawing.lines import Block, Line, Lines, Markdown, line, spoken
+from alhena.frontends.terminal.drawing.markdown_pieces import at_margin, split
 
 if TYPE_CHECKING:
     from alhena.tools.registry import ToolRegistry

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.call_result import counted, described, duration, task_lines
-from alhena.frontends.terminal.lines import Line, clipped, folded, line, wrapped
-from alhena.frontends.terminal.view import Call, Subagent, View
+from alhena.frontends.terminal.drawing.call_result import counted, described, duration, task_lines
+from alhena.frontends.terminal.drawing.lines import Line, clipped, folded, line, wrapped
+from alhena.frontends.terminal.drawing.view import Call, Subagent, View
 
 OUTPUT_ROWS = 5
 TREE_ROWS = 6

@@ -16,7 +16,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
-from alhena.frontends.terminal.lines import TAB, Line, Span, line, spoken
+from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, spoken
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = ("Index: ", "=====")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 from prompt_toolkit.formatted_text import ANSI
 
-from alhena.frontends.terminal.lines import Line
+from alhena.frontends.terminal.drawing.lines import Line
 
 PAUSE_S = 0.1
 SHARE = 5

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.lines import Line, clipped, folded, line
+from alhena.frontends.terminal.drawing.lines import Line, clipped, folded, line
 
 HANG = 6
 MIN_COLUMNS = 20

@@ -11,7 +11,7 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import BaseStyle
 
-from alhena.frontends.terminal.lines import Block, Line, Lines, Markdown, clipped, folded
+from alhena.frontends.terminal.drawing.lines import Block, Line, Lines, Markdown, clipped, folded
 from alhena.frontends.terminal.looks.attention import Attention
 from alhena.frontends.terminal.looks.background import ASK, BackgroundInput, is_light, said_light
 from alhena.frontends.terminal.looks.theme import ANSI, THEMES, Theme, theme_named, theme_of
@@ -120,7 +120,7 @@ class Printer:
 
     def rendered(self, text: str, columns: int) -> str:
         """A piece of Markdown in the theme's colours; any thread will do."""
-        from alhena.frontends.terminal.markdown import rendered
+        from alhena.frontends.terminal.drawing.markdown import rendered
 
         return rendered(text, columns, colour=self._colour, light=self._theme.light)
 
@@ -129,5 +129,5 @@ def warm_up() -> None:
     """Imports what the first Markdown needs, so that it need not wait for it."""
     from importlib import import_module
 
-    for name in ("alhena.frontends.terminal.markdown", "rich.syntax"):
+    for name in ("alhena.frontends.terminal.drawing.markdown", "rich.syntax"):
         import_module(name)

@@ -40,7 +40,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from alhena.display_text import escaped
-from alhena.frontends.terminal.lines import TAB, wrapped
+from alhena.frontends.terminal.drawing.lines import TAB, wrapped
 
 InlineRule = Callable[[StateInline, bool], bool]
 

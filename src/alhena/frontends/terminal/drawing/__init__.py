@@ -1,0 +1,1 @@
+"""The content of the screen as lines: the view, Markdown, ended calls, menus."""
