@@ -24,7 +24,8 @@ INSIDE = tuple(
     f"alhena.{room}."
     for room in (
         *("chat", "config", "frontends", "gateway", "mcp", "memory", "models", "session", "system"),
-        *("policy.bash", "policy.programs", "tracing", "wire.conformance", "wire.schema"),
+        *("batch.ray_driver", "batch.ray_nodes", "policy.bash", "policy.programs", "tracing"),
+        *("wire.conformance", "wire.schema"),
     )
 )
 """Rooms whose values are made by alhena alone, from what was read and checked."""

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-import msgspec
-
 from alhena.agent.chat import SessionModels, traits_of
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session
@@ -14,12 +12,13 @@ from alhena.chat.recovery import Substitute
 from alhena.errors import AlhenaError, InputError
 from alhena.models.catalogue import ANTHROPIC, MODELS, OPENAI, resolved_name
 from alhena.models.providers.select import ChosenGenerator, is_demo
+from alhena.values import Value
 
 PATIENCE_S = 4.0
 """Seconds that a service may take to list its models."""
 
 
-class Choices(msgspec.Struct, frozen=True):
+class Choices(Value, frozen=True):
     """Names of models; `complete`: the service itself has listed them."""
 
     names: tuple[str, ...]
