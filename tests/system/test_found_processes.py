@@ -29,11 +29,12 @@ def test_a_mark_goes_with_all_that_is_started_and_stays_off_this_process() -> No
     assert str(first).startswith(marks.prefix)
     assert child.stdout is not None
     child.stdout.readline()
-    while len(found := descendants(None, first)) < 5:
-        pass
+    sleeps = {"sleep 60", "sleep 61", "sleep 62"}
+    found: tuple[int, ...] = ()
+    while not sleeps <= set(map(command_line, found)):  # each is found before it runs its program
+        found = descendants(None, first)
     assert child.pid in found
     assert descendants(None, second) == ()
-    assert {command_line(pid) for pid in found} >= {"sleep 60", "sleep 61", "sleep 62"}
     for pid in found:
         os.kill(pid, 9)
     child.wait()
