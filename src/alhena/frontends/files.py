@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.config.errors import ConfigError
-from alhena.config.jsonc import JsonEditError
+from alhena.config.jsonc import JsonEditError, with_value
 from alhena.display_text import one_line
 from alhena.errors import InputError
 from alhena.hooks.user_files import change_file
@@ -38,7 +38,6 @@ def change_json(
 def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
     """Writes `skills.disabled` of a settings file with the skill in it, or not; the rest of the
     file stays as it is. Raises ConfigError."""
-    from alhena.config.jsonc import with_value
     from alhena.config.settings import load_settings
     from alhena.skills.files import plain_name
 
@@ -52,6 +51,11 @@ def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
             "the settings were not changed",
             remedy='Write "skills": {"disabled": [...]} there yourself.',
         )
+
+
+def write_setting(file: Path, path: tuple[str, ...], value: object) -> None:
+    """Sets one key of a settings file; the rest stays as it is. Raises ConfigError."""
+    change_json(file, lambda text: with_value(text, path, value), f"{file} was not changed")
 
 
 def form_of(path: str | Path | None) -> str:

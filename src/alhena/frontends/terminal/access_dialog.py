@@ -7,14 +7,14 @@ import msgspec
 
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home, user_settings_path
-from alhena.config.jsonc import with_value
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.arguments import RunArguments
-from alhena.frontends.files import change_json
+from alhena.frontends.files import write_setting
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen
+from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
 from alhena.models.auth_type import AuthType
 from alhena.models.catalogue import OPENAI
@@ -123,28 +123,20 @@ async def _sign_in(place: Place, screen: Screen, show: Show) -> bool:
     login = Login(client, endpoint, store, _Person(screen, show))
     account = await login.run(ways_from(place.environ))
     show([line(f"  Signed in{f' as {one_line(account)}' if account else ''}.", "ok")])
-    _set(place, ("security", "auth", "selectedType"), AuthType.LOGIN)
+    write_setting(
+        user_settings_path(place.environ), ("security", "auth", "selectedType"), AuthType.LOGIN
+    )
     return True
 
 
-class _Person:
+class _Person(SignInPerson):
     def __init__(self, screen: Screen, show: Show) -> None:
+        super().__init__(show)
         self._screen = screen
-        self._show = show
-
-    def tell(self, text: str) -> None:
-        """Shows a line. Addresses are left whole, so that they can be copied."""
-        self._show([line(text)])
 
     async def ask(self, question: str) -> str | None:
         """Asks for a line."""
         return await self._screen.ask_text(question.strip())
-
-    async def open(self, url: str) -> bool:
-        """Shows a page in the browser."""
-        from alhena.models.auth.authorization import open_browser
-
-        return await open_browser(url)
 
 
 async def _use_local(place: Place, screen: Screen, show: Show) -> bool:
@@ -172,14 +164,11 @@ async def _use_local(place: Place, screen: Screen, show: Show) -> bool:
     before = files.read(".env") or b""
     gap = b"" if not before or before.endswith(b"\n") else b"\n"
     files.write(".env", before + gap + f"OPENAI_BASE_URL={address}\n".encode())
-    _set(place, ("model", "name"), f"{OPENAI}{names[min(picked)]}")
+    write_setting(
+        user_settings_path(place.environ), ("model", "name"), f"{OPENAI}{names[min(picked)]}"
+    )
     show([line(f"  Saved: OPENAI_BASE_URL in {one_line(str(files.path('.env')))}", "dim")])
     return True
-
-
-def _set(place: Place, path: tuple[str, ...], value: str) -> None:
-    file = user_settings_path(place.environ)
-    change_json(file, lambda text: with_value(text, path, value), f"{file} was not changed")
 
 
 _WAYS = (_paste_key, _sign_in, _use_local)

@@ -219,7 +219,7 @@ async def mcp(context: ServerContext, rest: str) -> list[Line]:
         case "auth", []:
             return _to_sign_in(control)
         case "auth", [name]:
-            await control.sign_in(name, _Person(context.print))
+            await control.sign_in(name, SignInPerson(context.print))
             return [line(f"Signed in to MCP server '{one_line(name)}'.", "ok")]
         case (("enable" | "disable"), [name]):
             enabled = what == "enable"
@@ -231,8 +231,8 @@ async def mcp(context: ServerContext, rest: str) -> list[Line]:
             return [line(_USAGE, "error")]
 
 
-class _Person:
-    """The person at this terminal."""
+class SignInPerson:
+    """The person at this terminal, while a sign-in runs."""
 
     def __init__(self, show: Callable[[list[Line]], None]) -> None:
         self._show = show
@@ -439,8 +439,7 @@ async def model(context: ModelContext, rest: str) -> list[Line]:
     """Carries out `/model REST`. Raises AlhenaError."""
     from alhena.agent.model_choice import drive_switch
     from alhena.config.home import user_settings_path
-    from alhena.config.jsonc import with_value
-    from alhena.frontends.files import change_json
+    from alhena.frontends.files import write_setting
 
     words = rest.split()
     if words[:1] == ["set"]:
@@ -459,9 +458,7 @@ async def model(context: ModelContext, rest: str) -> list[Line]:
     if saved:
         environ = context.folder.place.environ
         file = user_settings_path(environ)
-        change_json(
-            file, lambda text: with_value(text, ("model", "name"), name), f"{file} was not changed"
-        )
+        write_setting(file, ("model", "name"), name)
         lines.append(line(f"Saved as model.name in {one_line(str(file))}.", "dim"))
     async for _ in context.agent.aside(drive_switch(name)):
         pass
