@@ -12,27 +12,27 @@ from alhena.policy.model import ApprovalMode
 
 EPILOG = """\
 commands:
-  alhena batch TASKS          many tasks: status, resume, cancel, retry-failed, show, report
-  alhena tools list|call      the tools, and one call through the gate
-  alhena policy explain|test  what the policy says of a call, and why; the examples of rules
-  alhena agents list|show     agents that get tasks; validate, new, auth
+  alhena batch TASKS          run many tasks; status, resume, cancel, retry-failed, show, report
+  alhena tools list|call      list the tools; run one call through the policy
+  alhena policy explain|test  explain the decision on a call; test the examples of rules
+  alhena agents list|show     subagents; validate, new, auth
   alhena commands list        custom commands: commands/**/*.toml
   alhena skills list          skills; enable, disable, install, link, uninstall
   alhena extensions list      extensions; install, update, enable, disable, link, uninstall,
                               config, new, validate
-  alhena hooks list|test      the hooks and whether they run; enable, disable, trust
-  alhena memory show|import   what GEMINI.md files say here, and what imports come to; refresh
-  alhena sessions list|show   the recorded sessions of this project: export, delete, adopt;
+  alhena hooks list|test      hooks and whether they run; enable, disable, trust
+  alhena memory show|import   the text of GEMINI.md files; a file with its imports; refresh
+  alhena sessions list|show   recorded sessions of this project; export, delete, adopt,
                               checkpoints, restore
-  alhena trace [SESSION]      what happened in a session, step by step; --html FILE: as a page
-  alhena auth login|status    signing in with a Google account, and who answers; logout
-  alhena models list          the models that are known by name
-  alhena mcp list|add|auth    MCP servers: remove, enable, disable; serve, to be one
-  alhena settings show|check  the settings that hold here, what is wrong; path: where they are said
-  alhena trust                trusts this folder, so that its own settings and context are read
-  alhena serve                the model over HTTP for clients of other dialects
-  alhena wire check|convert   whether a request keeps the rules of the API; other dialects
-  alhena completion SHELL     completion of commands and flags for bash, zsh or fish
+  alhena trace [SESSION]      show a session step by step; --html FILE: as a page
+  alhena auth login|status    sign in with a Google account; show model access; logout
+  alhena models list          known models and their limits
+  alhena mcp list|add|auth    MCP servers; remove, enable, disable, serve
+  alhena settings show|check  show effective settings; find mistakes; path: list the files
+  alhena trust                trust this folder: read its settings and context
+  alhena serve                serve the model over HTTP to Anthropic and OpenAI clients
+  alhena wire check|convert   check a request against the rules of the API; convert it
+  alhena completion SHELL     print completions for bash, zsh or fish
 
 Run `alhena COMMAND --help` for the arguments of a command.
 """
@@ -158,10 +158,10 @@ def amount(text: str) -> float:
 
 
 _LIMITS = (
-    ("turns", turns, "turns of the model than N for its prompt (-1: no limit)"),
-    ("tokens", whole, "tokens than N"),
-    ("seconds", amount, "seconds than N"),
-    ("cost", amount, "US dollars than N, by the table of prices"),
+    ("turns", turns, "stop a run after N model turns (-1: no limit)"),
+    ("tokens", whole, "stop a run after N tokens"),
+    ("seconds", amount, "stop a run after N seconds"),
+    ("cost", amount, "stop a run after N US dollars, by the price table"),
 )
 
 
@@ -187,20 +187,20 @@ def run_parser() -> Parser:
         "words",
         nargs="*",
         metavar="PROMPT",
-        help="what to do; standard input comes before it. Behind -- nothing is an option",
+        help="the task; standard input is put before it. After --, every word is part of it",
     )
     add("-p", "--prompt", metavar="PROMPT", help="the prompt, as an option")
     add(
         *("-i", "--prompt-interactive"),
         metavar="PROMPT",
-        help="begin a session at the terminal with this prompt",
+        help="start an interactive session with this prompt",
     )
     add("-m", "--model", metavar="NAME", help="the model; `demo` needs no key and no network")
     add(
         "-o",
         "--output-format",
         choices=[item.value for item in OutputFormat],
-        help="text as it comes, one JSON document, or JSON lines",
+        help="text as it arrives, one JSON document, or JSON lines",
     )
     add(
         "--approval-mode",
@@ -209,7 +209,12 @@ def run_parser() -> Parser:
     )
     add("-y", "--yolo", action="store_true", help="the same as --approval-mode yolo")
     add("--include-directories", action="append", metavar="DIR", help="more workspace roots")
-    add("-a", "--all-files", action="store_true", help="begin with the text of all files here")
+    add(
+        "-a",
+        "--all-files",
+        action="store_true",
+        help="start with the text of all files in the workspace",
+    )
     add("--policy", action="append", metavar="FILE", help="more policies (a file or directory)")
     add(
         "--allowed-tools",
@@ -221,7 +226,7 @@ def run_parser() -> Parser:
         "--allowed-mcp-server-names",
         action="append",
         metavar="NAMES",
-        help="of the MCP servers, only these",
+        help="use only these MCP servers",
     )
     add(
         *("--acp", "--experimental-acp"),
@@ -232,21 +237,21 @@ def run_parser() -> Parser:
         *("-e", "--extensions"),
         action="append",
         metavar="NAMES",
-        help="of the extensions, only these, also disabled ones; none: no extension",
+        help="use only these extensions, disabled ones too; none: no extension",
     )
-    add("-l", "--list-extensions", action="store_true", help="list the extensions in use here")
+    add("-l", "--list-extensions", action="store_true", help="list the extensions in use")
     add("--skip-trust", action="store_true", help="trust this folder for this run")
     add(
         *("-s", "--sandbox"),
         action=argparse.BooleanOptionalAction,
-        help="run commands in a sandbox, or not, whatever the settings say",
+        help="run commands in a sandbox, or not; overrides the settings",
     )
     add(
         *("-r", "--resume"),
         nargs="?",
         const="latest",
         metavar="SESSION",
-        help="resume the latest session of this project, or that number or id",
+        help="resume the latest session of this project, or the one with this number or id",
     )
     add(
         *("-c", "--continue"),
@@ -255,26 +260,30 @@ def run_parser() -> Parser:
         dest="resume",
         help="resume the latest session of this project",
     )
-    add("--session-id", metavar="ID", help="begin a session with this id")
+    add("--session-id", metavar="ID", help="start a session with this id")
     add(
         *("-w", "--worktree"),
         metavar="NAME",
-        help="work in the git worktree of this name, which is made if there is none",
+        help="work in the git worktree of this name; created if missing",
     )
     for name, kind, what in _LIMITS:
-        add(f"--max-{name}", type=kind, metavar="N", help=f"end a run that uses more {what}")
+        add(f"--max-{name}", type=kind, metavar="N", help=what)
     parser.set_defaults(max_turns=-1)
     add(
         "--checkpointing",
         action="store_true",
-        help="checkpoint files before each call that may change them, whatever the settings say",
+        help="snapshot files before each call that may change them; overrides the settings",
     )
     add("--list-sessions", action="store_true", help="the same as `alhena sessions list`")
     add("--delete-session", metavar="SESSION", help="the same as `alhena sessions delete SESSION`")
     add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
     add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
     add("--record-responses", metavar="FILE", help="append every response to FILE")
-    add("--screen-reader", action="store_true", help="plain lines with headings, nothing redrawn")
+    add(
+        "--screen-reader",
+        action="store_true",
+        help="print plain lines with headings; redraw nothing",
+    )
     add("-d", "--debug", action="store_true", help="show tracebacks")
     add("-v", "--version", action="store_true", help="print the version")
     # Only now: for each argument argparse creates a formatter, which would import shutil.

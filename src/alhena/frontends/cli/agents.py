@@ -28,23 +28,23 @@ usage: alhena agents list [--json] [--skip-trust]
        alhena agents new NAME [--scope user|workspace]
        alhena agents auth NAME [--logout]
 
-Agents get tasks from the model and work on them in a conversation of their own. They are defined in
-agents/*.toml and agents/*.md of ~/.gemini, and of .gemini in this folder if it is trusted and they
-are accepted (alhena trust).
+Subagents work on tasks of the model in conversations of their own. They are defined in
+agents/*.toml and agents/*.md of ~/.gemini, and of .gemini in this folder if it is trusted and you
+accepted them (alhena trust).
 
 list, show: the agents with their files, and why some are not used.
 
 validate: checks a file; exit code 1 if it cannot be used.
 
-new: writes a definition to begin with; overwrites nothing.
+new: writes an example definition; overwrites nothing.
 
 auth: signs in to a remote agent whose auth has the type oauth, in a browser.
 
 options:
-  --logout       forgets the sign-in
+  --logout       delete the sign-in
   --scope        workspace: in .gemini of this folder
-  --skip-trust   this folder is trusted
-  --json         JSON instead of sentences
+  --skip-trust   treat this folder as trusted
+  --json         print JSON
 """
 _NEW = '''\
 name = "{name}"

@@ -45,20 +45,18 @@ usage: alhena auth login [--no-browser]
        alhena auth status [--json] [--quota]
        alhena auth logout
 
-login: signs in with a Google account, for the models of Code Assist, in your browser. It needs an
-OAuth client of your own: create one of type Desktop app at
-https://console.cloud.google.com/apis/credentials, and set ALHENA_OAUTH_CLIENT_ID and
-ALHENA_OAUTH_CLIENT_SECRET.
+login: signs in to Code Assist with a Google account, in your browser. It needs an OAuth client of
+your own: create one of type Desktop app at https://console.cloud.google.com/apis/credentials, and
+set ALHENA_OAUTH_CLIENT_ID and ALHENA_OAUTH_CLIENT_SECRET.
 
-  --no-browser   shows an address instead, for a browser anywhere, and takes the code it ends with
+  --no-browser   print the address for a browser on any machine, and read the code it shows
 
-status: how a run would sign in to its model, and whether it can; exit code 41 when it cannot. No
-token is ever shown.
+status: shows how a run would sign in; exit code 41 when it cannot. Prints no token.
 
-  --json         JSON instead of sentences
-  --quota        asks Code Assist what is left of the quota
+  --json         print JSON
+  --quota        also ask Code Assist for the remaining quota
 
-logout: forgets the login, and the API key saved at the first start, on this machine.
+logout: deletes the login, and the API key saved at the first start, from this machine.
 """
 
 

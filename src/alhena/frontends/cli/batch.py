@@ -32,8 +32,8 @@ usage: alhena batch TASKS --out RESULTS.jsonl [options]
        alhena batch report DIR [--html FILE]
 
 Runs many tasks and writes one JSON line for each. TASKS is a file of JSON lines, a CSV file, a
-folder of prompts, or - for standard input. What is known of a run is in its run directory; `resume`
-continues it after an interruption, with the same options where none are given.
+folder of prompts, or - for standard input. The run directory records the run; `resume`
+continues it after an interruption, with the same options unless you give others.
 
 """
 
@@ -72,7 +72,11 @@ def _options() -> Parser:
     add("--run-dir", metavar="DIR", help="the run directory (default: the results file and .run)")
     add("--worktree", action="store_true", default=None, help="each task in its own git worktree")
     add("--format", choices=["full", "swebench"], help="the form of the results")
-    add("--engine", choices=["local", "ray"], help="where tasks run: here (default), or on Ray")
+    add(
+        "--engine",
+        choices=["local", "ray"],
+        help="where tasks run: on this machine (default), or on Ray",
+    )
     add("--address", metavar="HOST:PORT", help="the Ray cluster (default: one on this machine)")
     add("--workers", type=_count, metavar="N", help="worker processes; 0 (default): none")
     add("--lease", type=amount, metavar="SECONDS", help="lease of a worker on its task (30)")

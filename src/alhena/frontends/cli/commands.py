@@ -12,8 +12,8 @@ usage: alhena commands list [--json] [--skip-trust]
 Lists the custom commands: commands/**/*.toml in ~/.gemini, and in .gemini of this folder if it is
 trusted. A file that cannot be used is listed with the reason.
 
-  --skip-trust   this folder is trusted
-  --json         JSON instead of sentences
+  --skip-trust   treat this folder as trusted
+  --json         print JSON
 """
 
 

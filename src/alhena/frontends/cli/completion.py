@@ -18,10 +18,10 @@ from alhena.models.catalogue import ALIASES, MODELS
 USAGE = """\
 usage: alhena completion bash|zsh|fish
 
-Prints a script that completes commands, flags and their values. Have your shell read it:
+Prints a script that completes commands, flags and their values. Load it in your shell:
 
   bash   source <(alhena completion bash)        in ~/.bashrc
-  zsh    source <(alhena completion zsh)         in ~/.zshrc, behind compinit
+  zsh    source <(alhena completion zsh)         in ~/.zshrc, after compinit
   fish   alhena completion fish | source         in ~/.config/fish/config.fish
 """
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

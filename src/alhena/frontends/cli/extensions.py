@@ -44,22 +44,22 @@ usage: alhena extensions list [--json]
        alhena extensions validate FOLDER
 
 install: copies an extension from a folder, an archive (.zip, .tar.gz) or a git URL (http, https,
-file) into ~/.gemini/extensions. What it brings is shown, and a person is asked.
+file) into ~/.gemini/extensions. Shows its contents and asks first.
 
-link: uses the files in FOLDER where they are, also after they change.
+link: uses the files in FOLDER in place; changes take effect at once.
 
-update: gets an extension from its source again, and asks again.
+update: installs an extension again from its source, and asks again.
 
 enable, disable: everywhere, or with --scope workspace in this folder and below. enable also accepts
-the files of an installed extension that have changed since.
+changed files of an installed extension.
 
 config: asks for the values of an extension's settings, or reads one from standard input. Secrets
-are kept in a file that only you can read.
+are stored in a file that only you can read.
 
 options:
-  --consent      installs without asking
+  --consent      install without asking
   --ref          a branch or tag
-  --json         JSON instead of sentences
+  --json         print JSON
 """
 
 

@@ -47,24 +47,24 @@ usage: alhena hooks list [--json] [options]
        alhena hooks disable NAME
        alhena hooks trust [--yes] [options]
 
-list: the configured hooks, where each is written, and whether it runs.
+list: shows the configured hooks, the file of each, and whether it runs.
 
-test: runs the hooks that hear of EVENT with a sample input, and shows what they say. Exit code 1
-when one of them fails.
+test: runs the hooks for EVENT with a sample input and shows their output. Exit code 1 when a hook
+fails.
 
   --tool NAME    for BeforeTool and AfterTool: the tool that is called (default write_file)
-  --input JSON   fields of the input, over those of the sample
+  --input JSON   fields that replace those of the sample
 
-enable, disable: takes a hook, by its name or else its command, out of hooksConfig.disabled of the
-user's settings.json, or writes it there.
+enable, disable: removes a hook, by its name or else its command, from hooksConfig.disabled of your
+settings.json, or adds it.
 
-trust: shows each hook of this project that is new or has changed, and asks whether it may run.
+trust: shows each new or changed hook of this project and asks whether it may run.
 
-  --yes          accepts all of them
+  --yes          accept all of them
 
 options:
-  --skip-trust   this folder is trusted
-  --json         JSON instead of sentences
+  --skip-trust   treat this folder as trusted
+  --json         print JSON
 """
 
 Command = Callable[["Namespace"], int]

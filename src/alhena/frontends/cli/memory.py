@@ -26,22 +26,22 @@ usage: alhena memory show [--json] [options]
        alhena memory refresh [--json] [options]
        alhena memory import FILE [--format tree|flat] [--tree] [--json] [options]
 
-show: what the memory files say that a session here begins with, and which they are.
+show: prints the memory files that a session in this folder starts with.
 
-refresh: reads them anew, and tells how much there is. Every session does so when it begins.
+refresh: reads them again and prints their size. Each session does so when it starts.
 
-import: FILE (- is standard input) with everything it imports.
+import: prints FILE (- is standard input) with everything it imports.
 
-  --format F          tree puts each import in its place, flat puts the files one behind the other
-  --max-depth N       how many levels of imports are followed (context.maxImportDepth, 5)
-  --allow DIR         imports may come from there, too, beside the project the file is in
-  --tree              prints the tree of imports instead
-  --debug             says each step on stderr
+  --format F          tree inserts each import in place, flat appends the files
+  --max-depth N       levels of imports (context.maxImportDepth, 5)
+  --allow DIR         also allow imports from DIR, outside the project of the file
+  --tree              print the tree of imports instead
+  --debug             print each step on stderr
 
 options:
-  --skip-trust                this folder is trusted
+  --skip-trust                treat this folder as trusted
   --include-directories DIR   more workspace roots
-  --json                      JSON instead of text
+  --json                      print JSON
 """
 
 _FILE = "Name a text file, or - for standard input."

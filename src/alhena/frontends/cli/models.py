@@ -9,8 +9,8 @@ from alhena.models.catalogue import ALIASES, MODELS, SUCCESSORS, ModelInfo, Thin
 USAGE = """\
 usage: alhena models list [--json]
 
-Lists the models that are known by name, with their limits in tokens and their way of thinking, and
-the names that may be given in place of theirs. Any other name is passed on as it is.
+Lists the known models with their token limits, their kind of thinking, and their aliases. Any other
+name is sent to the service unchanged.
 """
 
 

@@ -54,22 +54,22 @@ usage: alhena policy explain --tool NAME [--args JSON] [options]
        alhena policy explain --batch FILE [options]
        alhena policy test [FILE ...] [--json]
 
-explain: what the policy says of a tool call, and why. Nothing is run.
+explain: shows the decision on a tool call and the rule that made it. Runs nothing.
 
   --tool NAME          the tool
   --args JSON          its arguments, a JSON object (default {})
   --batch FILE         JSON lines {id, rules, tool, args, mode, interactive}, - for standard input;
-                       the rules of a line replace the user's own for that line
-  --policy FILE        more policies, a file or a directory; may be repeated
+                       the rules of a line replace your own for that line
+  --policy FILE        more policies, a file or a directory; repeatable
   --allowed-tools LIST tools that need no approval
-  --skip-trust         this folder is trusted
+  --skip-trust         treat this folder as trusted
   --mode MODE          default, auto_edit, yolo or plan (--approval-mode is the same)
-  --interactive        somebody can be asked (the default)
-  --non-interactive    there is no person to ask
-  --json               {decision, reason, rule, parts} instead of sentences
+  --interactive        a person can be asked (the default)
+  --non-interactive    no person can be asked
+  --json               print {decision, reason, rule, parts}
 
-test: tries the examples beside rules (match, not_match), by default of the user's policies. Exit
-code 1 when a rule is wrong or does not keep them, 52 when a file cannot be read.
+test: checks the examples beside rules (match, not_match), by default in your own policies. Exit
+code 1 when a rule is wrong or contradicts its examples, 52 when a file cannot be read.
 """
 
 

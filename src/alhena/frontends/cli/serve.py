@@ -37,7 +37,7 @@ RETRIES = RetryPolicy(max_attempts=3, initial_s=1.0, max_s=8.0, broken_attempts=
 """Clients wait themselves, and know better for how long."""
 
 DESCRIPTION = """\
-Serves the model over HTTP to clients of three dialects:
+Serves the model over HTTP in three API forms:
 
   POST /v1/messages, /v1/messages/count_tokens       Anthropic
   POST /v1/chat/completions, GET /v1/models          OpenAI

@@ -38,28 +38,27 @@ usage: alhena sessions list [--json]
        alhena sessions restore CHECKPOINT [--json]
        alhena sessions adopt FOLDER
 
-SESSION is its number in the list, its id or the beginning of that, or `latest`. To go on with one:
+SESSION is a number of the list, an id or its beginning, or `latest`. To resume a session:
 alhena --resume SESSION.
 
-list: the sessions of this project, the oldest first. Files beside them that do not begin as a
-session does are named at the end; no command takes them for one.
+list: lists the sessions of this project, the oldest first. Files that are no sessions are named at
+the end.
 
-show: what there is to know of a session, and what was said in it.
+show: prints a session: its facts and its conversation.
 
-export: the conversation as a document, on standard output or in a new FILE. html is the page of
-`alhena trace`, with secrets redacted; markdown and json have the texts as they are.
+export: writes the conversation to standard output or to a new FILE. html is the page of
+`alhena trace`, with secrets redacted; markdown and json contain the texts unchanged.
 
-delete: removes sessions with what belongs to them. One that is in use stays.
+delete: deletes sessions with their files. A session in use stays.
 
-checkpoints: what the files can be put back to, the oldest first (general.checkpointing.enabled).
+checkpoints: lists the checkpoints, the oldest first (general.checkpointing.enabled).
 
-restore: makes the files of this project what they were at a checkpoint (its name, its number in the
-list, or `latest`), and the conversation that it belongs to. What they are now is kept as another.
-Where a file had to be left as it is, the exit code is 1.
+restore: restores the files of this project, and the conversation, to a checkpoint (its name, its
+number in the list, or `latest`). The files of now become another checkpoint. Exit code 1 when a
+file could not be restored.
 
-adopt: after a project was moved or renamed: what is kept of the FOLDER that it was in (sessions,
-checkpoints, the prompts) is this folder's from then on. Refused while FOLDER is still there, and
-where this folder has sessions of its own.
+adopt: after you moved or renamed a project: moves the sessions, checkpoints and prompts of its old
+FOLDER to this one. Refused while FOLDER exists, or if this folder has sessions.
 """
 
 

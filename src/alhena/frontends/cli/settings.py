@@ -32,20 +32,19 @@ usage: alhena settings show [KEY] [--origin] [--all] [--json] [--skip-trust]
        alhena settings path [--json]
        alhena settings check [--json] [--skip-trust]
 
-show: the settings that hold in this folder. KEY is one of them (model.name) or a section (model).
-Secrets are not shown.
+show: prints the effective settings of this folder. KEY is a setting (model.name) or a section
+(model). Secrets are not shown.
 
-  --origin       where each was said: file, line and layer
-  --all          those that nobody has said anything about, too: their defaults
+  --origin       with file, line and layer of each
+  --all          with the defaults
 
-path: the files that settings are read from, the strongest last, and the .env file.
+path: lists the settings files, the highest layer last, and the .env files.
 
-check: reads them all, and tries them as a run does at its start: policies, sandbox, hooks, limits,
-models, telemetry. Exit code 1 when there is something to say about them, 52 when no run begins with
-them.
+check: reads all settings and tries them as a run does: policies, sandbox, hooks, limits, models,
+telemetry. Exit code 1 when there are findings, 52 when no run can start with them.
 
-  --skip-trust   this folder is trusted
-  --json         JSON instead of text
+  --skip-trust   treat this folder as trusted
+  --json         print JSON
 """
 DEFAULT = "default"
 _HIDDEN = ("headers", "env")

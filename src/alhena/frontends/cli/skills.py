@@ -29,23 +29,23 @@ usage: alhena skills list [--json] [--skip-trust]
        alhena skills link FOLDER [--consent]
        alhena skills uninstall NAME [--scope user|workspace]
 
-list: the skills of ~/.gemini/skills and ~/.agents/skills, and of .gemini/skills and .agents/skills
-of this folder if it is trusted.
+list: lists the skills in ~/.gemini/skills and ~/.agents/skills, and in .gemini/skills and
+.agents/skills of this folder if it is trusted.
 
-enable, disable: takes a skill out of skills.disabled of the user's settings.json (or of this
-folder's, with --scope workspace), or writes it there.
+enable, disable: removes a skill from skills.disabled of your settings.json (with --scope workspace,
+of this folder's), or adds it.
 
-install, link: copies the skills of a folder, an archive (.zip, .tar.gz) or a git URL (http, https,
-file) into ~/.gemini/skills, or has a link to a folder there.
+install: copies the skills of a folder, an archive (.zip, .tar.gz) or a git URL (http, https, file)
+into ~/.gemini/skills. link: makes a link to FOLDER there.
 
-uninstall: removes a skill from there.
+uninstall: deletes a skill there.
 
 options:
   --scope        workspace: in .gemini of this folder
-  --path         the folder in SOURCE that has the skills
-  --consent      installs without asking
-  --skip-trust   this folder is trusted
-  --json         JSON instead of sentences
+  --path         the folder in SOURCE with the skills
+  --consent      install without asking
+  --skip-trust   treat this folder as trusted
+  --json         print JSON
 """
 
 

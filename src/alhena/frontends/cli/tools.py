@@ -94,9 +94,9 @@ MAX_SHOWN = 90
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena tools ARGV`; returns the exit code."""
-    parser = Parser(prog="alhena tools", description="The tools of this workspace.")
+    parser = Parser(prog="alhena tools", description="Lists or calls the tools of this workspace.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    listing = commands.add_parser("list", help="all tools with their parameters")
+    listing = commands.add_parser("list", help="list all tools with their parameters")
     calling = commands.add_parser(
         "call",
         help="run one tool through the policy",

@@ -17,11 +17,11 @@ USAGE = """\
 usage: alhena trace [SESSION] [--html FILE] [--json]
 
 Shows a session of this project step by step: requests to the model, tool calls with the decision
-and its rule, waiting for a person, retries, tokens and cost. Secrets are redacted.
+and its rule, time spent waiting for you, retries, tokens and cost. Secrets are redacted.
 
-SESSION is as for `alhena sessions show`: a number, an id or the beginning of one; by default the
-latest. --html writes a page that needs no network to FILE, which is new or an older such page;
---json prints one document.
+SESSION is a number of `alhena sessions list`, an id or its beginning; the default is the latest.
+--html writes a page that needs no network to FILE (a new file or an older such page); --json prints
+one document.
 """
 
 

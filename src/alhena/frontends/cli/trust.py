@@ -36,19 +36,19 @@ usage: alhena trust [PATH] [--parent | --never | --forget | --data FILE]
        alhena trust --status [PATH] [--json]
        alhena trust --list [--json]
 
-Says that a folder (by default this one) and those in it are trusted: their settings, hooks,
-servers, policies, context and .env files are then read. Hooks are asked about one by one all the
-same. Servers, commands and agents count as they are now; when they change they are held back, and
-this command shows and accepts them as they are then.
+Trusts a folder (default: this one) and the folders in it: their settings, hooks, servers, policies,
+context and .env files are read. Each hook still needs your approval. Servers, commands and agents
+are accepted as they are now; after a change they are held back until this command accepts them
+again.
 
-  --parent   trusts the folder that PATH is in
-  --never    does not trust it, and is not to ask again
-  --forget   takes back what was said of it, and all that was accepted
-  --data     trusts the folder, and takes FILE in it for what its servers write themselves:
-             when it changes, nobody is asked
-  --status   whether it is trusted, and why; what in it waits for that
-  --list     what was said of which folders
-  --json     JSON instead of sentences
+  --parent   trust the parent folder of PATH
+  --never    do not trust it, and do not ask again
+  --forget   forget the decision and everything accepted
+  --data     trust the folder, and treat FILE in it as data of its servers: its changes need no
+             approval
+  --status   show whether the folder is trusted, why, and what in it needs trust
+  --list     list all decisions
+  --json     print JSON
 """
 
 

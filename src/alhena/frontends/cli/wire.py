@@ -23,20 +23,19 @@ USAGE = """\
 usage: alhena wire check [--repair] [--model NAME] FILE
        alhena wire convert --from DIALECT --to DIALECT [--model NAME] FILE
 
-FILE holds the body of a request as JSON; - is standard input.
+FILE contains the body of a request as JSON; - is standard input.
 
-check: tells which rules of a Gemini conversation it breaks: {"violations": [{"rule", "level",
-"path", "message"}]}. Exit code 1 when one is an error.
+check: prints the rules of the Gemini API that the request breaks: {"violations": [{"rule", "level",
+"path", "message"}]}. Exit code 1 when one of them is an error.
 
-  --repair      print the body with its contents repaired, too, and what was done to them:
-                {"violations", "repairs": [{"rule", "path", "message"}], "body"}; the violations are
-                those that are left
-  --model NAME  the model it is for, when the body does not say: some rules hold for some models
+  --repair      also repair the contents and print the body: {"violations", "repairs": [{"rule",
+                "path", "message"}], "body"}; violations are those that remain
+  --model NAME  the model of the request, if the body does not name it: some rules depend on it
 
-convert: prints a request of one dialect (gemini, anthropic or openai) as another takes it. Calls,
-results, media and signatures are kept; what cannot be is an error that names the place.
+convert: converts a request between the gemini, anthropic and openai forms. Calls, results, media
+and signatures are kept; anything that cannot be converted is an error with its path.
 
-  --model NAME  the model to name in it instead
+  --model NAME  the model to name in the result
 """
 
 

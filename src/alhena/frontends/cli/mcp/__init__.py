@@ -15,19 +15,20 @@ usage: alhena mcp add [OPTIONS] NAME COMMAND_OR_URL [ARGS…]
 
 add: adds a server to the settings. Unknown options, and everything after --, go to the command.
 
-  -s, --scope user|project        whose settings (project: .gemini/settings.json of this folder)
-  -t, --transport stdio|sse|http  how it is reached (http for a URL, else stdio)
-  -e, --env NAME=VALUE            a variable of its process; may be said several times
-  -H, --header "NAME: VALUE"      a header of requests to it; may be said several times
-  --timeout MS                    how long its answers may take
+  -s, --scope user|project        which settings (project: .gemini/settings.json of this folder)
+  -t, --transport stdio|sse|http  transport (default: http for a URL, else stdio)
+  -e, --env NAME=VALUE            a variable of its process; repeatable
+  -H, --header "NAME: VALUE"      a header of requests to it; repeatable
+  --timeout MS                    time limit of a request
   --trust                         its tools need no approval
-  --description TEXT              what it is for
-  --include-tools A,B             the only tools that are wanted
-  --exclude-tools A,B             tools that are not
+  --description TEXT              description of the server
+  --include-tools A,B             use only these tools
+  --exclude-tools A,B             do not use these tools
 
-remove: takes it out again. list: connects to all of them and says how that went. auth: signs in to
-one, in your browser, or out; alone it says who is signed in where. enable, disable: whether it is
-started. serve: the tools of this workspace for other agents (alhena mcp serve --help).
+remove: removes a server. list: connects to all servers and shows their state. auth: signs in to a
+server in your browser, or out; without NAME it lists the sign-ins. enable, disable: whether a
+server is started. serve: serves the tools of this workspace to other agents (alhena mcp serve
+--help).
 """
 _WHERE = {
     "serve": ("serve", "run"),
