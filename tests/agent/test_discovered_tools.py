@@ -222,7 +222,7 @@ async def test_a_call_that_says_nothing_for_the_time_of_the_settings_is_ended(pr
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("sh -c 'echo oops >&2; exit 4'", "it ended with 4; it said: oops"),
+        ("sh -c 'echo oops >&2; exit 4'", "it ended with 4: oops"),
         ("no-such-program-anywhere", "Could not start no-such-program-anywhere"),
         ("'open", "its quotes do not match"),
         ("echo not json", "its output is not JSON"),

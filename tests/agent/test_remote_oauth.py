@@ -115,7 +115,7 @@ async def test_an_agent_at_another_address_does_not_get_the_token(environ: dict[
     authority = Authority()
     async with answering({"/token": authority.token}) as url:
         await sign_in(agent_at(url), Agreeing(), environ)
-        with pytest.raises(CredentialsError, match="nobody has signed in"):
+        with pytest.raises(CredentialsError, match="not signed in"):
             await stored_token(agent_at(url, "https://evil.example"), environ, fresh=False)
 
 

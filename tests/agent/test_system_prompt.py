@@ -183,7 +183,7 @@ async def test_the_workspaces_prompt_counts_once_the_folder_is_trusted(project: 
     assert "INJECTED" not in await prompt_of(environ=variables)
     (notice,) = await notices_of(environ=variables)
     assert f"{project}/.gemini/system.md (GEMINI_SYSTEM_MD) is not used" in notice
-    assert "not trusted (nobody has said" in notice
+    assert "not trusted (no decision" in notice
     assert (await prompt_of(environ=variables, **TRUSTED)).startswith("INJECTED - list_directory")
     assert await notices_of(environ=variables, **TRUSTED) == ()
 

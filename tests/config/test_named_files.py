@@ -88,4 +88,4 @@ def test_a_command_of_which_no_file_is_watched_says_so(trusted: Path) -> None:
     files = trusted
     workspace(files, {"mcpServers": {"s": {"command": "python", "args": ["-c", "import x"]}}})
     (entry,) = here(files).pending
-    assert "none of its files is watched" in entry.text
+    assert "no file of it is checked for changes" in entry.text

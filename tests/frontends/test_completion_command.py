@@ -62,19 +62,19 @@ def test_bash_completes_commands_flags_and_their_values(tmp_path: Path):
 
 def test_fish_completes_them_with_their_descriptions(tmp_path: Path):
     shown = shell("fish", "--no-config", script=FISH, tmp_path=tmp_path)
-    assert "tools\tthe tools, and one call through the gate\n" in shown
+    assert "tools\tlist the tools; run one call through the policy\n" in shown
     assert "\ncheck\n" in shown
     assert "auto_edit\t" in shown
-    assert "--session-id\tbegin a session with this id\n" in shown
+    assert "--session-id\tstart a session with this id\n" in shown
     assert "json\t" in shown
 
 
 def test_zsh_completes_them_with_their_descriptions(tmp_path: Path):
     shown = shell("zsh", "-f", script=ZSH, tmp_path=tmp_path)
-    assert "tools:the tools, and one call through the gate" in shown
+    assert "tools:list the tools; run one call through the policy" in shown
     assert "\nshow path check --origin" in shown
     assert "\ndefault auto_edit yolo plan\n" in shown
-    assert "--session-id:begin a session with this id" in shown
+    assert "--session-id:start a session with this id" in shown
     assert "\ntext json stream-json\n_alhena\n" in shown
 
 

@@ -71,7 +71,7 @@ def test_an_event_can_be_tried(home: Path, project: Path):
 def test_an_event_is_tried_for_the_tool_that_is_named(home: Path):
     configure(home, {"command": "echo heard"})
     other = alhena("hooks", "test", "BeforeTool", "--tool", "read_file")
-    assert other.out == "No hook hears of this BeforeTool.\n"
+    assert other.out == "No hook runs for this BeforeTool.\n"
     assert "heard" in alhena("hooks", "test", "BeforeTool", "--tool", "WriteFileTool").out
 
 
@@ -79,7 +79,7 @@ def test_a_hook_that_fails_when_it_is_tried_is_an_exit_code(home: Path):
     configure(home, {"command": "echo bad >&2; exit 1"})
     ran = alhena("hooks", "test", "BeforeTool")
     assert ran.code == 1
-    assert "failed: it ended with exit code 1: bad" in ran.out
+    assert "failed: it exited with code 1: bad" in ran.out
 
 
 @pytest.mark.parametrize(

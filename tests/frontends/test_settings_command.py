@@ -130,7 +130,7 @@ def test_where_settings_are_looked_for_is_told(home: Path, project: Path) -> Non
     }
     assert rows["user"] == (str(mine), "read")
     assert rows["workspace"] == (str(theirs), "not trusted")
-    assert rows["system"][1] == "not there"
+    assert rows["system"][1] == "missing"
     assert rows[".env"] == (str(env), "read")
     assert str(mine) in alhena("settings", "path").out
 

@@ -50,7 +50,7 @@ def test_skills_are_installed_with_consent_and_removed(
     source = source_of(kind, tmp_path)
     ran = alhena("skills", "install", source)
     assert (ran.code, "good  does good" in ran.out) == (2, True)
-    assert "there is no person to ask" in ran.err
+    assert "no person can be asked" in ran.err
     assert (installed(home), left_over(home)) == ([], [])
     more = ["--ref", "v1"] if kind == "git" else []
     ran = alhena("skills", "install", source, "--consent", *more)

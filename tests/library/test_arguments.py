@@ -290,7 +290,7 @@ async def test_an_own_tool_that_nobody_could_approve_is_an_error(
     if not refused:
         assert await agent.ask("go") == "ok"
         return
-    with pytest.raises(ConfigError, match="careful needs approval, and there is no person to ask"):
+    with pytest.raises(ConfigError, match="careful needs approval, and no person can be asked"):
         await agent.ask("go")
 
 

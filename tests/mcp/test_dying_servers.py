@@ -19,9 +19,9 @@ SLOW = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longes
 @pytest.mark.parametrize(
     ("does", "how"),
     [
-        ({"do": "dies", "says": "out of\nmemory", "code": 9}, "it ended with exit code 9; it said"),
-        ({"do": "dies", "says": "out of\nmemory", "signal": 9}, "signal 9 ended it; it said"),
-        ({"do": "dies", "says": "", "code": 9}, "it ended with exit code 9"),
+        ({"do": "dies", "says": "out of\nmemory", "code": 9}, "it exited with code 9: "),
+        ({"do": "dies", "says": "out of\nmemory", "signal": 9}, "signal 9 ended it: "),
+        ({"do": "dies", "says": "", "code": 9}, "it exited with code 9"),
     ],
     ids=["code", "signal", "nothing"],
 )
@@ -65,7 +65,7 @@ async def test_what_it_said_last_is_heard_though_its_output_has_ended_before(pro
         await talk.child.write(b"x")
         await talk.child.exited
         await talk.last_words()
-        assert talk.why("its output") == "it ended with exit code 3; it said: no licence"
+        assert talk.why("its output") == "it exited with code 3: no licence"
     finally:
         await end_served(talk.child, groups, 0.5)
         await groups.close()
@@ -85,4 +85,4 @@ async def test_one_that_reads_no_more_is_told_of_with_what_it_said(project: Path
         assert (await called(rig, "deaf")).error is None
         result = await called(rig, "deaf")
         assert result.error is not None
-        assert "it closed its input; it said: I have had enough" in result.error.message
+        assert "it closed its input: I have had enough" in result.error.message

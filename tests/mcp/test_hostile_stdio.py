@@ -26,11 +26,11 @@ NEVER_CONNECTED = {
     "noise": LATE,
     "close input": LATE,
     "close output": r"it closed its output\.|it did not answer",
-    "exit at once": r"it ended with exit code 0\.",
-    "exit with words": r"exit code 1; it said: \\x1b\[31mno licence\\x07 found and much more\.",
+    "exit at once": r"it exited with code 0\.",
+    "exit with words": r"it exited with code 1: \\x1b\[31mno licence\\x07 found and much more\.",
     "killed at start": r"signal 6 ended it\.",
     "crash at list": r"signal 6 ended it\.",
-    "leave a child": r"it ended with exit code 0\.",
+    "leave a child": r"it exited with code 0\.",
     "endless line at initialize": r"a message of more than 16,777,216 bytes\.",
     "refuse the handshake": r"refused the handshake: MCP error -32000: go away\\x1b\[2J\.",
     "another version": "Unsupported protocol version from the server: 1999-01-01",
@@ -217,7 +217,7 @@ async def test_one_that_ignores_signals_ends_with_its_session(project: Path) -> 
 async def test_one_that_leaves_a_child_and_goes_leaves_nothing(project: Path) -> None:
     entry = hostile("leave a child", str(project / "child"))
     async with rigged({"odd": entry}, project) as rig:
-        assert rig.warnings == ["MCP server 'odd': it ended with exit code 0."]
+        assert rig.warnings == ["MCP server 'odd': it exited with code 0."]
         child = int((project / "child").read_text(encoding="utf-8"))
     assert not is_alive(child)
 

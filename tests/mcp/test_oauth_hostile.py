@@ -237,7 +237,7 @@ async def test_nobody_who_answers_ends_in_time(
     from alhena.models.auth.login import LoginWays
 
     monkeypatch.setattr(mcp_sign_in, "ways_from", lambda _environ: LoginWays(limit=0.5))
-    with pytest.raises(CredentialsError, match="nobody signed in"):
+    with pytest.raises(CredentialsError, match="not signed in"):
         await sign(guarded, ScriptedPerson(lambda _url: None))
 
 

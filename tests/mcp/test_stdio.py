@@ -117,7 +117,7 @@ async def test_one_that_hangs_crashes_or_is_not_there_takes_nothing_from_the_oth
         assert states["good"] is ServerState.CONNECTED
         assert states["ends"] is states["missing"] is ServerState.DISCONNECTED
         await rig.until(lambda: rig.server("hangs").state is ServerState.DISCONNECTED)
-        assert "MCP server 'ends': it ended with exit code 3; it said: no licence." in rig.warnings
+        assert "MCP server 'ends': it exited with code 3: no licence." in rig.warnings
         assert any("'missing': Could not start /nowhere/at/all" in each for each in rig.warnings)
         assert any("'hangs': it did not answer within 0.3 s" in each for each in rig.warnings)
 
@@ -135,7 +135,7 @@ async def test_a_crash_in_a_call_is_a_typed_failure_and_the_next_call_starts_it_
         assert first.error is not None
         assert first.error.type is ToolErrorType.MCP_TOOL_ERROR
         assert "'odd' failed: the connection was closed before it answered" in first.error.message
-        assert "answered: it ended with exit code 7" in first.error.message
+        assert "answered: it exited with code 7" in first.error.message
         assert (await called(rig, "once")).display == "back again"
 
 
@@ -149,7 +149,7 @@ async def test_one_that_crashes_again_and_again_is_not_started_for_every_call(
         await called(rig, "crash")
         third = await called(rig, "crash")
         assert third.error is not None
-        assert "it is not connected (it ended with exit code 7; it said: about to crash)" in (
+        assert "it is not connected (it exited with code 7: about to crash)" in (
             third.error.message
         )
 

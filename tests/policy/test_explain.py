@@ -63,7 +63,7 @@ def test_a_decision_is_json_with_its_reason_rule_and_parts(alhena: Alhena, home:
     answer = json.loads(done.stdout)
     assert answer == {
         "decision": "deny",
-        "reason": f"denied by a rule of the user policies ({policies / 'own.toml'}:1, rule 1)",
+        "reason": f"denied by the user policy ({policies / 'own.toml'}:1, rule 1)",
         "rule": {
             "toolName": ["run_shell_command"],
             "commandPrefix": ["rm"],
@@ -78,7 +78,7 @@ def test_a_decision_is_json_with_its_reason_rule_and_parts(alhena: Alhena, home:
         "parts": ["rm x"],
     }
     words = alhena("explain", "--tool", "shell", "--args", shell("ls; rm x"))
-    assert words.stdout.startswith("deny: denied by a rule of the user policies")
+    assert words.stdout.startswith("deny: denied by the user policy")
     assert "the rule says: No." in words.stdout
     assert words.stdout.endswith("decided by this part of the command: rm x\n")
     escape = alhena("explain", "--tool", "shell", "--args", shell("rm '\x1b[2J\n'"))

@@ -58,7 +58,7 @@ def test_a_trusted_workspace_can_forbid_and_never_permit(workspace: Path) -> Non
     for mode in EVERY_MODE:
         decision, reason = explained("--tool", "glob", "--mode", mode, **TRUSTED)
         assert decision == "deny"
-        assert f"denied by a rule of the workspace policies ({workspace}:1, rule 1)" in reason
+        assert f"denied by the workspace policy ({workspace}:1, rule 1)" in reason
     assert explained("--tool", "write_file", **TRUSTED)[0] == "ask_user"
     assert explained("--tool", "write_file", "--mode", "plan", **TRUSTED)[0] == "deny"
 

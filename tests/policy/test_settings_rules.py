@@ -65,7 +65,7 @@ def test_an_excluded_tool_is_denied_whatever_the_users_rules_say() -> None:
     decision = decided(excluded, "write_file", files=files)
     assert (decision.outcome, outcome(excluded, "glob", files=files)) == (DENY, ALLOW)
     assert "settings: tools.exclude" in decision.reason
-    assert "user policies" in decision.reason
+    assert "the user policy" in decision.reason
     prefix = tools(exclude=["run_shell_command(git push)"], allowed=["run_shell_command"])
     assert shell(prefix, "ls; git -C . push", files=files) is DENY
     assert shell(prefix, "git log", files=files) is ALLOW

@@ -175,11 +175,11 @@ def test_an_allow_that_does_not_stand_says_why_and_shows_the_part(
 @pytest.mark.parametrize(
     ("command", "clause"),
     [
-        ("ls > x", "it may do more than read: > x writes"),
-        ("find . -delete", "it may do more than read: -delete deletes files"),
-        ("ls; npm test", "it may do more than read: npm "),
-        ("sort -uo a b", "may be meant for this command, written in another way"),
-        ("xargs -I{} sort {}", "may be meant for this command, which is only known when it runs"),
+        ("ls > x", "not read-only: > x writes"),
+        ("find . -delete", "not read-only: -delete deletes files"),
+        ("ls; npm test", "not read-only: npm "),
+        ("sort -uo a b", "may apply to this command, written in another way"),
+        ("xargs -I{} sort {}", "may apply to this command, which is only known when it runs"),
         ("python3 -c 'f(x)'; sort ${x", "meant for this command, which cannot be read to its end"),
     ],
 )

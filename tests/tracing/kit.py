@@ -149,7 +149,7 @@ def long_journal(path: Path, calls: int, result: str = "") -> Path:
     recorder = Recorder(append, now)
     recorder.event(UserMessageEvent(prompt_id="s#1", text="Read everything."))
     recorder.history(0, [EncodedContent(text_content(USER, "Read everything."))])
-    reason = "allowed by a rule of the default policies (reading.toml:6, rule 1)"
+    reason = "allowed by the default policy (reading.toml:6, rule 1)"
     for index in range(calls):
         call_id, args = f"c{index}", {"absolute_path": f"src/module_{index}.py"}
         output = result or f"{index} line of text\n" * 15

@@ -12,7 +12,7 @@ def test_each_decision_is_recorded_with_the_rule_and_its_words(project: Path):
     ended = {each["call_id"]: each for each in events(recorded(), "tool_call_response")}
     assert ended["r1"]["rule"].startswith("default (reading.toml:")
     rule = ended["r1"]["rule"].removeprefix("default ")
-    assert ended["r1"]["reason"] == f"allowed by a rule of the default policies {rule}"
+    assert ended["r1"]["reason"] == f"allowed by the default policy {rule}"
     assert "curl uses the network" in ended["s1"]["reason"]
     assert ended["e1"]["rule"].startswith("default (auto-edit.toml:")
     assert ended["d1/l1"]["rule"] == ended["r1"]["rule"]

@@ -46,8 +46,8 @@ def test_the_timeline_tells_times_tokens_cost_retries_and_decisions_with_their_r
         "model gemini-2.5-flash",
     ]
     assert lines[1].endswith("1,000 tokens in, 100 out · $0.00055")
-    assert "allowed by a rule of the default policies (reading.toml:" in lines[2]
-    assert "error · denied (to be confirmed by a rule of the default policies" in lines[3]
+    assert "allowed by the default policy (reading.toml:" in lines[2]
+    assert "error · denied (approval required by the default policy" in lines[3]
     assert "curl uses the network" in lines[3]
     assert "HTTP 429" in lines[4]
     assert "attempt 2 of 10" in lines[5]

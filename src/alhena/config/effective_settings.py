@@ -197,8 +197,8 @@ def _told(place: Place) -> Place:
         note = f"not read in {place.cwd}: {names} ({place.trust.reason})."
         return msgspec.structs.replace(place, notes=(*place.notes, note))
     notice = (
-        f"{place.cwd} is not trusted, so that these are not read: {names}. "
-        "To trust it: alhena trust; not to be told again: alhena trust --never."
+        f"{place.cwd} is not trusted. Not read: {names}. "
+        "To trust it, run `alhena trust`; to hide this, `alhena trust --never`."
     )
     return msgspec.structs.replace(place, notice=notice)
 

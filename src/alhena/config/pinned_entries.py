@@ -182,7 +182,7 @@ _HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "exclu
 _TABLES = frozenset({"env", "headers", "oauth"})
 _MEMBER, _DOTENV = "member", ".env"
 """Further kinds of parts."""
-UNWATCHED = "none of its files is watched: what it runs may change unasked"
+UNWATCHED = "no file of it is checked for changes"
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):

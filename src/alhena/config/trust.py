@@ -67,7 +67,7 @@ def _listed(folder: Path, file: Path) -> FolderTrust:
             trusts = level is not TrustLevel.DO_NOT_TRUST
             found = min(filter(None, (found, (-depth, trusts, path))))
     if found is None:
-        return FolderTrust(False, f"nobody has said that {folder} is trusted", known=False)
+        return FolderTrust(False, f"no decision on {folder} is recorded", known=False)
     _, trusted, path = found
     reason = f"{file} {'trusts' if trusted else 'does not trust'} {path}"
     return FolderTrust(trusted, reason, lasting=True)

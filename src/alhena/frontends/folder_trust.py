@@ -218,7 +218,7 @@ def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:
     elif name == ".gemini/policies":
         yield "rules that make the policy stricter"
     else:
-        yield "what the model is told of the project"
+        yield "context for the model"
 
 
 def _of_settings(place: Place, waits: Waits) -> Iterator[str]:
@@ -252,7 +252,7 @@ def _of_settings(place: Place, waits: Waits) -> Iterator[str]:
     hooks = settings.get("hooks")
     if isinstance(hooks, dict) and hooks:
         events = _some(list(cast("dict[str, Any]", hooks)))
-        yield f"hooks of {events}, which are asked about one by one (alhena hooks trust)"
+        yield f"hooks of {events}; each needs approval (alhena hooks trust)"
 
 
 def _some(names: list[str]) -> str:

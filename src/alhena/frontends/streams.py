@@ -83,7 +83,7 @@ def agrees(question: str, unchanged: str, *, consent: bool) -> bool:
     if consent:
         return True
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        raise UsageError(f"there is no person to ask: {unchanged}.", remedy="Use --consent.")
+        raise UsageError(f"no person can be asked: {unchanged}.", remedy="Use --consent.")
     if says_yes(question):
         return True
     write_stdout(f"{unchanged.capitalize()}.\n")

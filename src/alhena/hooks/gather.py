@@ -271,7 +271,7 @@ def _entries(
                 state, why = HookState.DISABLED, "hooksConfig.disabled names it"
             elif accepted is not None and ours and hook.fingerprint not in accepted:
                 state = HookState.UNTRUSTED
-                why = "it is new or has changed; see alhena hooks trust"
+                why = "new or changed; run alhena hooks trust"
             pinned: PinnedFiles | None = None
             if ours:
                 from alhena.hooks.trust import pinned_files

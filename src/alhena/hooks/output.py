@@ -87,7 +87,7 @@ def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
         return HookAnswer(verdict=said, failure=read.wrong)
     if run.exit_code == 1:
         settled = read.output is not None and (decided or read.output.decision is not None)
-        failure = "" if settled else _with_text("it ended with exit code 1", read)
+        failure = "" if settled else _with_text("it exited with code 1", read)
         return HookAnswer(verdict=said, failure=failure)
     if decided:
         return HookAnswer(verdict=said)

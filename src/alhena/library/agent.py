@@ -447,7 +447,7 @@ class Agent(Generic[DepsT]):
             if self._runner.workbench.needs_a_person(tool):
                 await self._runner.__aexit__(None, None, None)
                 raise ConfigError(
-                    f"the tool {tool.name} needs approval, and there is no person to ask.",
+                    f"the tool {tool.name} needs approval, and no person can be asked.",
                     remedy=f'Pass approve=…, or policy=[Rule.allow("{tool.name}")].',
                 )
 

@@ -226,11 +226,11 @@ class _Talk:
         if self._lines.problem:
             return self._lines.problem
         text = without_secrets(self._harmless(self._errors.text))[-MAX_SAID:]
-        said = f"; it said: {text}" if text else ""
+        said = f": {text}" if text else ""
         code = self.child.reap()
         if code is None:
             return f"it closed {closed}{said}"
-        how = f"signal {-code} ended it" if code < 0 else f"it ended with exit code {code}"
+        how = f"signal {-code} ended it" if code < 0 else f"it exited with code {code}"
         return f"{how}{said}"
 
     def _arrived(self, data: bytes) -> None:

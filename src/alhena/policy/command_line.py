@@ -182,7 +182,7 @@ class _CommandLine:
         rules = (candidate.rule for candidate in self.active.about(read.programs))
         if any(rule.command_class and rule.decision is PolicyOutcome.ALLOW for rule in rules):
             refusal = _LONG if read.long else not_read_only(part)
-            return f"it may do more than read: {refusal}" if refusal else None
+            return f"not read-only: {refusal}" if refusal else None
         return None
 
     def _objection(self, rule: PolicyRule, read: _Read) -> str | None:
@@ -283,7 +283,7 @@ class _CommandLine:
             why = "which is only known when it runs"
         return Decision(
             outcome=PolicyOutcome.ASK_USER,
-            reason=f"{describe_rule(rule)} ({rule.decision}) may be meant for this command, {why}",
+            reason=f"{describe_rule(rule)} ({rule.decision}) may apply to this command, {why}",
             rule=rule,
             parts=(read.part.text,),
         )

@@ -133,7 +133,7 @@ _STRICTNESS = (PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY)
 def describe_rule(rule: PolicyRule) -> str:
     """A rule in words: its author and where it is written."""
     where = f" ({rule.source})" if rule.source else ""
-    return f"a rule of the {rule.author} policies{where}"
+    return f"the {rule.author} policy{where}"
 
 
 def by_rule(rule: PolicyRule, parts: tuple[str, ...] = ()) -> Decision:
@@ -146,7 +146,7 @@ def by_default(call: PolicyCall, parts: tuple[str, ...] = ()) -> Decision:
     """The decision where no rule matches."""
     return Decision(
         outcome=PolicyOutcome.ASK_USER,
-        reason=f"no rule matches this call of {call.names[0]}, and asking is the default",
+        reason=f"approval required: no rule matches {call.names[0]}",
         parts=parts,
     )
 
@@ -161,7 +161,7 @@ def _said(outcome: PolicyOutcome) -> str:
         case PolicyOutcome.ALLOW:
             return "allowed"
         case PolicyOutcome.ASK_USER:
-            return "to be confirmed"
+            return "approval required"
         case PolicyOutcome.DENY:
             return "denied"
         case _ as never:
@@ -205,9 +205,7 @@ def denied_if_unattended(decision: Decision, context: PolicyContext) -> Decision
     """The decision; a question is a denial where there is no person to ask (POL-07)."""
     if decision.outcome is not PolicyOutcome.ASK_USER or context.interactive:
         return decision
-    reason = (
-        f"{decision.reason}; in a non-interactive run there is no person to ask, so it is denied"
-    )
+    reason = f"{decision.reason}; denied, since a non-interactive run cannot ask"
     return replace(decision, outcome=PolicyOutcome.DENY, reason=reason)
 
 

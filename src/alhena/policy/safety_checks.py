@@ -97,7 +97,7 @@ class ExternalRunner:
         if ending.signal is not None:
             return f"it was ended by signal {ending.signal}"
         if ending.exit_code != 0:
-            return f"it ended with exit code {ending.exit_code}"
+            return f"it exited with code {ending.exit_code}"
         return None
 
 
@@ -338,11 +338,11 @@ def _applied(decision: Decision, checker: SafetyChecker, verdict: Verdict) -> De
             return decision
         case PolicyOutcome.ASK_USER:
             if decision.outcome is PolicyOutcome.ASK_USER:
-                reason = f"{reason}; besides, {decision.reason}"
+                reason = f"{reason}; also {decision.reason}"
             return replace(
                 decision,
                 outcome=PolicyOutcome.ASK_USER,
-                reason=f"to be confirmed for {reason}",
+                reason=f"approval required by {reason}",
                 rule=replace(rule, decision=PolicyOutcome.ASK_USER),
             )
         case PolicyOutcome.DENY:

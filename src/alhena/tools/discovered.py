@@ -229,7 +229,7 @@ async def discover(
     except ProcessStartError as error:
         return Listing(problems=(str(error).removesuffix("."),))
     diagnostics = one_line(said.captured().text.strip(), 2 * _SHOWN)
-    behind = f"; it said: {diagnostics}" if diagnostics else ""
+    behind = f": {diagnostics}" if diagnostics else ""
     if len(printed) > MAX_LISTING:
         return Listing(problems=(f"it printed more than {MAX_LISTING >> 20} MB",))
     if ending.stopped is Stop.OUTPUT:

@@ -21,7 +21,7 @@ from tests.support.patience import PATIENCE_S
 
 ALLOW, ASK, DENY = PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY
 ALLOWED = Decision(outcome=ALLOW, reason="allowed by a rule")
-ASKED = Decision(outcome=ASK, reason="to be confirmed by a rule")
+ASKED = Decision(outcome=ASK, reason="approval required by a rule")
 DENIED = Decision(outcome=DENY, reason="denied by a rule")
 
 

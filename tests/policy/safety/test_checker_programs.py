@@ -121,10 +121,10 @@ async def test_it_reads_the_question_away_from_the_workspace_with_the_variables_
         ("os.write(1, '{\"decision\":\"allow\"}'.encode('utf-16'))", "is not valid"),
         ('print(\'{"decision":"allow","x":\' + \'[\' * 100000)', "is not valid"),
         ("print('[' * 100000 + ']' * 100000)", "is not valid"),
-        ("answer('allow'); sys.exit(1)", "it ended with exit code 1"),
+        ("answer('allow'); sys.exit(1)", "it exited with code 1"),
         ("answer('allow', flush=1); sys.stdout.flush(); os.abort()", "it was ended by signal 6"),
         ('print(\'{"decision":"allow"}\', file=sys.stderr)', "it answered nothing"),
-        ("raise OSError('broken')", "it ended with exit code 1"),
+        ("raise OSError('broken')", "it exited with code 1"),
     ],
 )
 async def test_anything_but_a_decision_is_a_failure(folder: Path, body: str, reason: str) -> None:

@@ -34,9 +34,7 @@ async def stored_token(agent: RemoteAgent, environ: Mapping[str, str], *, fresh:
     async with tokens.alone(agent.name):
         found = tokens.find(agent.name, _place(agent))
         if found is None:
-            raise CredentialsError(
-                f"nobody has signed in to remote agent '{agent.name}'.", remedy=remedy
-            )
+            raise CredentialsError(f"not signed in to remote agent '{agent.name}'.", remedy=remedy)
         if not fresh and found.holds_for(EARLY, time.time()):
             return found.access_token
         if not found.refresh_token:
@@ -87,7 +85,7 @@ async def sign_in(agent: RemoteAgent, person: Person, environ: Mapping[str, str]
             callback.conclude(done=True)
     except TimeoutError as error:
         raise CredentialsError(
-            f"nobody signed in to remote agent '{agent.name}' within {ways.limit / 60:g} minutes.",
+            f"not signed in to remote agent '{agent.name}' within {ways.limit / 60:g} minutes.",
             remedy=remedy,
         ) from error
 

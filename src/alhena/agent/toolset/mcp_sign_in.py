@@ -140,7 +140,7 @@ async def signed_in(
             return token
     except TimeoutError as error:
         raise CredentialsError(
-            f"nobody signed in to MCP server '{name}' within {ways.limit / 60:g} minutes.",
+            f"not signed in to MCP server '{name}' within {ways.limit / 60:g} minutes.",
             remedy=f"Start again: alhena mcp auth {name}.",
         ) from error
 

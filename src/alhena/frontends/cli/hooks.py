@@ -174,7 +174,7 @@ def _pinned(pinned: PinnedFiles) -> str:
     if pinned.problem:
         return f"cannot be trusted: {pinned.problem}"
     if not pinned.files:
-        return "no file of the project is part of it: what it runs may change unnoticed"
+        return "no file of it is checked for changes"
     shown = ", ".join(pinned.names[:MAX_SHOWN])
     more = len(pinned.files) - MAX_SHOWN
     rest = f" and {more} more" if more > 0 else ""
@@ -330,7 +330,7 @@ def test(options: "Namespace", request: HooksRequest) -> int:
     tell_problems(gathered)
     waiting = [each for each in gathered.entries if each.state is HookState.UNTRUSTED]
     if waiting:
-        write_stderr(f"alhena: note: {len(waiting)} hooks of this project are not trusted.\n")
+        write_stderr(f"alhena: note: untrusted hooks of this project: {len(waiting)}.\n")
     groups = gathered.groups()
     chosen = plan(event, names, groups, lambda name: name in BUILT_IN or name in ALIASES)
     cwd = str(request.cwd)
@@ -406,7 +406,7 @@ def _tell(
     event: HookEvent, fields: dict[str, Any], heard: list[Hearing], verdict: HookVerdict
 ) -> None:
     if not heard:
-        write_stdout(f"No hook hears of this {event}.\n")
+        write_stdout(f"No hook runs for this {event}.\n")
         return
     write_stdout(f"{event}: {one_line(msgspec.json.encode(fields).decode())}\n")
     for each in heard:

@@ -32,7 +32,7 @@ def run(argv: list[str]) -> int:
         return 0
     width = max(len(model.name) for model in MODELS)
     lines = [f"{model.name:{width}}  {_limits(model)}  {_thinking(model)}" for model in MODELS]
-    lines += [f"{alias:{width}}  means {name}" for alias, name in (ALIASES | SUCCESSORS).items()]
+    lines += [f"{alias:{width}}  alias of {name}" for alias, name in (ALIASES | SUCCESSORS).items()]
     write_stdout("".join(f"{line.rstrip()}\n" for line in lines))
     return 0
 

@@ -113,7 +113,7 @@ def _show(options: "Namespace", place: Place) -> int:
         where = "  # " + ", ".join(map(_where, each.origin)) if options.origin else ""
         write_stdout(f"{escaped(f'{each.key} = {value}{where}')}\n")
     if not found:
-        write_stdout("Nothing is set: the defaults hold.\n")
+        write_stdout("Nothing is set: the defaults apply.\n")
     return 0
 
 
@@ -218,7 +218,7 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
     if layer is not None:
         return "read"
     unread = kind is LayerKind.WORKSPACE and ".gemini/settings.json" in place.unread
-    return "not trusted" if unread else "not there"
+    return "not trusted" if unread else "missing"
 
 
 def _check(options: "Namespace", place: Place) -> int:

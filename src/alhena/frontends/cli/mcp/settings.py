@@ -193,9 +193,7 @@ def add(argv: list[str]) -> int:
         # Whoever has written it down here has seen it.
         accept(place, [each for each in place.pending if each.path == (SERVERS, wanted.name)])
         if not place.trust.trusted:
-            _say(
-                "This folder is not trusted, so that it is not used yet. To trust it: alhena trust"
-            )
+            _say("This folder is not trusted; the server is not used. To trust it: alhena trust")
     return 0
 
 
