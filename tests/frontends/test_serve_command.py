@@ -134,7 +134,7 @@ def test_the_demo_model_and_a_foreign_server_can_stand_behind_it(server: Scripte
         (("--api-key", "two words"), 2, "no header can"),
         (("--max-concurrent", "0"), 2, "above 0"),
         (("--unheard-of",), 2, "--unheard-of"),
-        ((), 41, "no credentials"),
+        ((), 41, "no API key found"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_one_line(

@@ -173,11 +173,11 @@ def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
         )
         return _demo(notice)
     raise CredentialsError(
-        "no credentials: GEMINI_API_KEY is not set.",
+        "no API key found (GEMINI_API_KEY is not set).",
         remedy=(
-            f"Set it ({KEY_PAGE}), or start alhena at a terminal to save one, or set "
-            "GOOGLE_GENAI_USE_VERTEXAI=true or GOOGLE_GENAI_USE_GCA=true for Vertex AI or a Google "
-            f"account, or answer without a model by --model {DEMO} or --fake-responses FILE."
+            f"Get one at {KEY_PAGE} and set GEMINI_API_KEY, or run alhena at a terminal to save "
+            "it. Other ways: GOOGLE_GENAI_USE_GCA=true (Google account), "
+            f"GOOGLE_GENAI_USE_VERTEXAI=true (Vertex AI), --model {DEMO} (no model)."
         ),
     )
 
