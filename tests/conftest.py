@@ -59,6 +59,7 @@ SLOW_FILES = frozenset((Path(__file__).parent / "slow_files.txt").read_text("utf
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     claims.pytest_addoption(parser)
+    parser.addoption("--write-snapshots", action="store_true", help="write the screens as they are")
     parser.addoption("--fast", action="store_true", help="leave out the files of slow_files.txt")
 
 

@@ -15,8 +15,20 @@ TOKEN = re.compile(
 )
 
 
+class Cell(str):
+    """A character, and the style it is drawn in: parameters of `CSI m`."""
+
+    __slots__ = ("style",)
+    style: str
+
+    def __new__(cls, char: str, style: str) -> Self:
+        made = super().__new__(cls, char)
+        made.style = style
+        return made
+
+
 class Screen:
-    """As much of a terminal as prompts need: cursor movement, erasing, wrapping, scrolling.
+    """As much of a terminal as prompts need: cursor movement, erasing, wrapping, scrolling, styles.
 
     `lines` holds everything from the beginning, what has scrolled away too; `modes` the private
     modes that are on."""
@@ -27,6 +39,7 @@ class Screen:
         self.lines: list[list[str]] = [[]]
         self.row = 0
         self.column = 0
+        self.style = ""
         self.wraps = True
         self.modes: set[str] = set()
         self._rest = ""
@@ -40,6 +53,20 @@ class Screen:
     def shown(self) -> list[str]:
         """The rows that are in view."""
         return self.text.split("\n")[-self.rows :]
+
+    @property
+    def styled(self) -> list[str]:
+        """The rows that are in view, each change of style as its parameters in braces."""
+        rows: list[str] = []
+        for line in self.lines[-self.rows :]:
+            row, style = "", ""
+            for cell in line:
+                new = cell.style if isinstance(cell, Cell) else ""
+                if cell and new != style:
+                    row, style = f"{row}{{{new}}}", new
+                row += cell
+            rows.append(row.rstrip())
+        return rows
 
     @property
     def _top(self) -> int:
@@ -94,7 +121,8 @@ class Screen:
                     self.column = self.columns - width
             line = self.lines[self.row]
             line += [" "] * (self.column - len(line))
-            line[self.column : self.column + width] = [char, *[""] * (width - 1)]
+            cell = Cell(char, self.style) if self.style else char
+            line[self.column : self.column + width] = [cell, *[""] * (width - 1)]
             self.column += width
 
     def _go(self, row: int) -> None:
@@ -111,16 +139,25 @@ class Screen:
             self.lines, self.row, self.column = self._kept
             self._kept = None
 
+    def _restyle(self, parameters: str) -> None:
+        first, _, more = parameters.partition(";")
+        self.style = more if first in ("", "0") else f"{self.style};{parameters}".lstrip(";")
+
+    def _mode(self, mode: str, *, on: bool) -> None:
+        if mode == "1049":
+            self._switch(aside=on)
+        elif mode == "7":
+            self.wraps = on
+        (self.modes.add if on else self.modes.discard)(mode)
+
     def _control(self, private: str, parameters: str, final: str) -> None:
         first = int(parameters.partition(";")[0] or 0)
         count = max(first, 1)
-        if private:
-            if parameters == "1049":
-                self._switch(aside=final == "h")
-            (self.modes.add if final == "h" else self.modes.discard)(parameters)
-            self.wraps = self.wraps if parameters != "7" else final == "h"
-            return
         match final:
+            case _ if private:
+                self._mode(parameters, on=final == "h")
+            case "t":  # the window's title
+                pass
             case "A":
                 self._go(self.row - count)
             case "B":
@@ -134,12 +171,13 @@ class Screen:
                 del self.lines[self.row + 1 :]
             case "J" if first == 2:
                 self.lines = [*self.lines[: self._top], *([] for _ in range(self.rows))]
-            case "H" if parameters in ("", "0;0", "1;1"):
-                self.row, self.column = self._top, 0
+            case "H":
+                self._go(self._top + count - 1)
+                self.column = int(parameters.partition(";")[2] or 1) - 1
             case "K" if first == 0:
                 del self.lines[self.row][self.column :]
             case "m":
-                pass
+                self._restyle(parameters)
             case _:
                 raise AssertionError(f"no such control: {private}{parameters}{final}")
 
@@ -212,12 +250,9 @@ class Terminal:
         self.screen.columns, self.screen.rows = columns, rows
         self.process.setwinsize(rows, columns)
 
-    def take(self) -> None:
+    def take(self, seconds: float = PATIENCE_S) -> None:
         """Reads what the program writes next."""
-        try:
-            self._take(self.process.read_nonblocking(65536, timeout=PATIENCE_S))
-        except (pexpect.TIMEOUT, pexpect.EOF) as error:
-            raise AssertionError(f"nothing more behind:\n{self.screen.text}") from error
+        self._take(self.process.read_nonblocking(65536, timeout=seconds))
 
     def _take(self, text: str) -> None:
         self.raw += text

@@ -1,0 +1,294 @@
+"""The main journeys at the terminal, screen by screen, as snapshots/*.txt has them."""
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from tests.frontends.terminal.session import CTRL_C, ENTER, ESC, PLACEHOLDER, answer, at, calling
+from tests.support.command import alhena, keyed
+from tests.support.server import ScriptedServer, json_reply, sse, text
+from tests.support.snapshots import Snapshots
+from tests.support.terminal import Terminal
+
+CTRL_L, CTRL_O, DOWN = "\x0c", "\x0f", "\x1b[B"
+FOLDER = Path(__file__).parent / "snapshots"
+READY = "default  m"
+ANSWER = """\
+## Two ways
+
+Use `git rebase` or **merge**:
+
+| way | keeps |
+|---|---|
+| rebase | a straight line |
+| merge | all *commits* |
+
+```python
+def keep(line):
+    return line  # as it is
+```
+
+- [x] read the log
+- [ ] choose
+"""
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder in a home directory whose name is as long in all runs."""
+    with TemporaryDirectory(prefix="alhena-", dir="/tmp", ignore_cleanup_errors=True) as home:
+        folder = Path(home).resolve() / "work"
+        folder.mkdir()
+        monkeypatch.setenv("HOME", str(folder.parent))
+        monkeypatch.chdir(folder)
+        yield folder
+
+
+@pytest.fixture
+def snapshots(request: pytest.FixtureRequest) -> Iterator[Snapshots]:
+    """The screens of a test, in the file of its name."""
+    name = re.sub(r"\W+", "_", request.node.name.removeprefix("test_")).rstrip("_")
+    write = bool(request.config.getoption("--write-snapshots"))
+    taking = Snapshots(FOLDER / f"{name}.txt", write=write)
+    yield taking
+    taking.close()
+
+
+def test_first_start(snapshots: Snapshots, work: Path):
+    with Terminal(HTTPS_PROXY="http://127.0.0.1:9") as terminal:
+        terminal.until("No API key found")
+        terminal.until("Use arrow keys")
+        snapshots.take(terminal, "a way to a model is chosen")
+        terminal.send("1")
+        terminal.until("API key:")
+        snapshots.take(terminal, "a key is asked for")
+        terminal.send(ESC)
+        answer(terminal, "4")
+        terminal.until(PLACEHOLDER)
+        snapshots.take(terminal, "the demo is ready")
+        terminal.send("hello" + ENTER)
+        terminal.until("1 turn")
+        snapshots.take(terminal, "the demo answers", last=17)
+
+
+def test_model(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    models = [
+        {"name": f"models/gemini-{each}", "supportedGenerationMethods": ["generateContent"]}
+        for each in ("one", "two", "three")
+    ]
+    server.reply(json_reply({"models": models}))
+    with at(server) as terminal:
+        terminal.until(READY)
+        terminal.send("/model" + ENTER)
+        terminal.until("3 of 3")
+        snapshots.take(terminal, "models")
+        terminal.send("tw")
+        terminal.until("1 of")
+        snapshots.take(terminal, "searched", last=4)
+        terminal.send(ENTER)
+        terminal.until("> For this session")
+        snapshots.take(terminal, "for how long", last=5)
+        terminal.send(ENTER)
+        terminal.until("Model: gemini-two.")
+        snapshots.take(terminal, "chosen", last=4)
+
+
+def test_trust(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    (work / "GEMINI.md").write_text("Be brief.\n", encoding="utf-8")
+    (work / ".gemini").mkdir()
+    settings = {
+        "mcpServers": {"notes": {"command": "notes-server", "args": ["--local"]}},
+        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "./hello"}]}]},
+    }
+    (work / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    with at(server) as terminal:
+        terminal.until("Use arrow keys")
+        snapshots.take(terminal, "the question")
+        answer(terminal, "n")
+        terminal.until(READY)
+        terminal.send("/memory" + ENTER)
+        snapshots.take(terminal, "memory of a folder that is not trusted", last=11)
+        terminal.send("/trust" + ENTER)
+        terminal.until("Use arrow keys")
+        snapshots.take(terminal, "the question again", last=10)
+
+
+def test_confirmations(snapshots: Snapshots, work: Path, tmp_path: Path, server: ScriptedServer):
+    (work / "a.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    args = {"file_path": "a.txt", "old_string": "two", "new_string": "2"}
+    server.reply(
+        calling("replace", args),
+        calling("run_shell_command", {"command": "touch b.txt && rm -rf build"}),
+        calling("write_file", {"file_path": "c.txt", "content": "by machine\n"}),
+        sse(text("All done.")),
+    )
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "by hand" > "$1"\n', encoding="utf-8")
+    editor.chmod(0o755)
+    with at(server, EDITOR=str(editor)) as terminal:
+        terminal.until(READY)
+        terminal.send("change it" + ENTER)
+        terminal.until("Use arrow keys")
+        snapshots.take(terminal, "an edit")
+        answer(terminal, "y")
+        terminal.until("No, and say why")
+        snapshots.take(terminal, "a command", last=15)
+        answer(terminal, "n")
+        terminal.until("What should the model do instead?")
+        terminal.send("leave build")
+        snapshots.take(terminal, "the reason", last=4)
+        terminal.send(ENTER)
+        terminal.until("+ by machine")
+        answer(terminal, "e")
+        terminal.until("+ by hand")
+        snapshots.take(terminal, "edited by hand", last=22)
+        answer(terminal, "y")
+        terminal.until("All done.")
+        terminal.until(PLACEHOLDER)
+        snapshots.take(terminal, "afterwards", last=13)
+
+
+def test_interrupts(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    never = threading.Event()
+    busy = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
+    server.reply(
+        sse(text("never"), hold=never),
+        sse(text("Once upon", None), text(" a time"), hold=never),
+        calling("run_shell_command", {"command": "echo begun; sleep 60"}),
+        json_reply(busy, 503, headers={"retry-after": "50"}),
+    )
+    with at(server, "--yolo", rows=40) as terminal:
+        terminal.until("yolo  m")
+        for prompt, seen in (
+            ("think", "Thinking"),
+            ("tell", "Once upon"),
+            ("run", "│ begun"),
+            ("again", "Trying again"),
+        ):
+            terminal.send(prompt + ENTER)
+            terminal.until(seen)
+            terminal.send(ESC)
+            terminal.until(PLACEHOLDER, gone=seen if prompt in ("think", "again") else "")
+        terminal.send(CTRL_C)
+        terminal.until("Press Ctrl-C again to leave.")
+        snapshots.take(terminal, "all four, and the first Ctrl-C")
+        terminal.send(CTRL_C)
+        assert terminal.ended() == 0
+        snapshots.take(terminal, "left", last=6)
+
+
+def test_pager(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    server.reply(
+        calling("run_shell_command", {"command": "seq 40"}), sse(text("Forty.")), sse(text("Two."))
+    )
+    with at(server, "--yolo", rows=10) as terminal:
+        terminal.until("yolo  m")
+        terminal.send("count" + ENTER)
+        terminal.until("1 call")
+        terminal.until(PLACEHOLDER)
+        snapshots.take(terminal, "the end of a long output")
+        terminal.send(CTRL_O)
+        terminal.until("seq 40")
+        snapshots.take(terminal, "all of it")
+        terminal.send("/33" + ENTER)
+        terminal.until("33")
+        snapshots.take(terminal, "searched")
+        terminal.send("q")
+        terminal.until(PLACEHOLDER)
+        snapshots.take(terminal, "back", last=5)
+
+
+def test_resume(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    server.reply(*(sse(text(f"Answer {number}.")) for number in range(3)))
+    for prompt in ("fix the parser", "write the docs"):
+        assert alhena("-m", "m", "-p", prompt, **keyed(server)).code == 0
+    with at(server) as terminal:
+        terminal.until(READY)
+        terminal.send("/resume" + ENTER)
+        terminal.until("2 of 2")
+        snapshots.take(terminal, "sessions")
+        terminal.send("parser")
+        terminal.until("1 of 2")
+        terminal.send(ENTER)
+        terminal.until("Resumed session ")
+        snapshots.take(terminal, "resumed")
+
+
+@pytest.mark.skipif(not shutil.which("less"), reason="no less")
+def test_full_screen_program(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    lines = "".join(f"note {number}\n" for number in range(1, 60))
+    (work / "notes.txt").write_text(lines, encoding="utf-8")
+    with at(server, rows=12, LESS="", LESSOPEN="") as terminal:
+        terminal.until(READY)
+        terminal.send("!less notes.txt" + ENTER)
+        terminal.until("note 10")
+        snapshots.take(terminal, "less")
+        terminal.send("G")
+        terminal.until("note 59")
+        snapshots.take(terminal, "its end")
+        terminal.send("q")
+        terminal.until(PLACEHOLDER)
+        snapshots.take(terminal, "back at the prompt", last=5)
+
+
+def test_resize(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    hold = threading.Event()
+    long = "A paragraph of many words that fills more than one row. " * 3
+    server.reply(sse(text(f"{long}\n\n{long}", None), text("The end."), hold=hold))
+    with at(server) as terminal:
+        terminal.until(READY)
+        terminal.send("tell" + ENTER)
+        terminal.until("Answering")
+        snapshots.take(terminal, "80 columns")
+        terminal.resize(50, 24, reflow=True)
+        snapshots.take(terminal, "50 columns", last=9)
+        hold.set()
+        terminal.until("The end.")
+        snapshots.take(terminal, "the whole answer")
+
+
+def test_narrow(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    server.reply(sse(text(ANSWER)), calling("write_file", {"file_path": "a", "content": "x = 1\n"}))
+    with at(server, columns=40, rows=30) as terminal:
+        terminal.until(READY)
+        terminal.send("how?" + ENTER)
+        terminal.until("1 turn")
+        snapshots.take(terminal, "an answer")
+        terminal.send("write" + ENTER)
+        terminal.until("Use arrow keys")
+        snapshots.take(terminal, "a question", last=18)
+
+
+@pytest.mark.parametrize("name", ["dark", "light", "none"])
+def test_colours(snapshots: Snapshots, work: Path, server: ScriptedServer, name: str):
+    server.reply(sse(text(ANSWER)), calling("write_file", {"file_path": "a", "content": "x = 1\n"}))
+    environ = {"none": {"NO_COLOR": "1"}, "light": {"COLORFGBG": "0;15"}, "dark": {}}[name]
+    with at(server, rows=30, **environ) as terminal:
+        terminal.until(READY)
+        terminal.send("how?" + ENTER)
+        terminal.until("1 turn")
+        terminal.send("write" + ENTER)
+        terminal.until("Use arrow keys")
+        snapshots.take(terminal, name, styled=True)
+
+
+@pytest.mark.parametrize("name", ["screen_reader", "dumb"])
+def test_lines(snapshots: Snapshots, work: Path, server: ScriptedServer, name: str):
+    arguments: tuple[str, ...] = ("--screen-reader",) if name == "screen_reader" else ()
+    call: dict[str, Any] = {"file_path": "a", "content": "x = 1\n"}
+    server.reply(calling("write_file", call), sse(text(ANSWER)))
+    term = "dumb" if name == "dumb" else "xterm"
+    with at(server, *arguments, term=term, rows=50) as terminal:
+        terminal.until("commands and keys\n>")
+        terminal.send("write it\n")
+        terminal.until("Number (empty: no):")
+        terminal.send("1\n")
+        terminal.until("1 call")
+        snapshots.take(terminal, "all")
