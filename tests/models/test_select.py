@@ -168,7 +168,7 @@ def test_without_credentials_an_unattended_run_fails_with_the_remedies():
     with pytest.raises(CredentialsError) as caught:
         choose_generator(choice())
     assert caught.value.exit_code == 41
-    for remedy in ("GEMINI_API_KEY", "--model demo", "--fake-responses"):
+    for remedy in ("GEMINI_API_KEY", "GOOGLE_GENAI_USE_GCA", "--model demo"):
         assert remedy in str(caught.value)
     assert "\n" not in str(caught.value)
 
