@@ -236,9 +236,11 @@ def test_the_settings_are_those_of_the_code_with_their_defaults() -> None:
     defaults = {
         key: list(value) if isinstance(value, tuple) else value for key, value in known.items()
     }
-    assert {key: json.loads(value) for key, value in told.items()} == {
-        key: defaults[key] for key in told
+    assert {key: json.loads(value) for key, value in told.items() if value} == {
+        key: defaults[key] for key, value in told.items() if value
     }
+    empty = (None, [], {})
+    assert [key for key, value in told.items() if not value and defaults[key] not in empty] == []
     assert set(known) - set(told) <= UNTOLD_KEYS
     assert len(told) >= 10
 
