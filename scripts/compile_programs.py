@@ -1,6 +1,6 @@
 """Compiles src/alhena/policy/programs/*.toml to programs.json; `--check` only compares.
 
-docs/policy.md ("Adding a program") says what stands in the tables.
+CONTRIBUTING.md explains the keys of the tables.
 """
 
 import json
