@@ -27,11 +27,15 @@ class Somebody:
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.queued: list[str] = []
         self.runs = False
         self.changed = asyncio.Event()
 
     def submit(self, text: str) -> None:
         self._do(f"submit {text}")
+
+    def take_back(self) -> str:
+        return self.queued.pop() if self.queued else ""
 
     def interrupt(self) -> bool:
         self._do("interrupt")
@@ -367,7 +371,7 @@ async def test_the_end_of_the_input_ends_the_screen():
     ("status", "hint", "foot"),
     [
         (Status(cwd="~/x", mode="default", model="m"), "", "default  m  ~/x"),
-        (Status(cwd="~", mode="yolo", queued=("one\ntwo", "b")), "", "2 queued: one two  yolo  ~"),
+        (Status(cwd="~", mode="yolo", queued=("one", "b")), "", "yolo  ~"),
         (Status(), "", ""),
         (Status(cwd="~"), "Press it again.", "Press it again."),
     ],

@@ -199,7 +199,7 @@ def test_what_is_typed_while_the_model_answers_is_seen_and_waits(server: Scripte
         terminal.send("next one")
         terminal.until("> next one")
         terminal.send(ENTER)
-        terminal.until("1 queued: next one")
+        terminal.until("queued: next one  (Up edits)")
         hold.set()
         shown = terminal.until("Three.")
         assert shown.index("One two.") < shown.index("Three.")

@@ -53,7 +53,7 @@ from alhena.frontends.terminal.drawing.lines import (
     line,
 )
 from alhena.frontends.terminal.drawing.live_markdown import LiveMarkdown
-from alhena.frontends.terminal.drawing.live_region import live, open_task_lines
+from alhena.frontends.terminal.drawing.live_region import live, open_task_lines, queue_lines
 from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.drawing.view import View
@@ -197,7 +197,6 @@ MAX_ROWS = 200
 """Rows that one drawing writes, about: keys are read between two drawings."""
 BESIDE = 4
 """Rows that what streams in leaves to the input line and the foot."""
-QUEUED_COLUMNS = 60
 CONTEXT_WARNING = 0.8
 MAX_MESSAGE = 400
 MODE_STYLES = {"autoEdit": "accent", "plan": "accent", "yolo": "error"}
@@ -467,12 +466,15 @@ class TerminalScreen:
         below = self._entry.buffer.document.line_count
         if self._panel.menu is not None:
             below = len(menu_lines(self._panel.menu, size.columns)[0]) - 1
-        tasks = [] if asking else open_task_lines(self._view, size.columns, size.rows)
-        rows = max(size.rows - BESIDE - below - len(tasks), 0 if asking else 1)
+        status, stay = self._status, list[Line]()
+        if not asking:
+            stay += open_task_lines(self._view, size.columns, size.rows)
+            stay += queue_lines(status.queued, size.columns, kept=status.kept)
+        rows = max(size.rows - BESIDE - below - len(stay), 0 if asking else 1)
         drawn = self._markdown.rows(self._view.open_text, size.columns)
         now = self._loop.time()
         lines = live(self._view, size.columns, rows, now, asking=asking, drawn=drawn)
-        return fragments([*lines, *tasks])
+        return fragments([*lines, *stay])
 
     def _menu(self) -> Fragments:
         menu = self._panel.menu
@@ -502,9 +504,6 @@ def foot_line(status: Status, hint: str) -> Line:
     if hint:
         return (("warning", hint),)
     spans: list[Span] = []
-    if status.queued:
-        first = one_line(status.queued[0], QUEUED_COLUMNS)
-        spans.append(("dim", f"{len(status.queued)} queued: {first}"))
     spans.append((MODE_STYLES.get(status.mode, "dim"), status.mode))
     spans.append(("dim", status.model))
     if status.context:

@@ -28,12 +28,12 @@ from alhena.policy.model import PolicyRule
 NAME_COLUMNS = 26
 KEYS = (
     ("Enter", "sends; Alt-Enter, Ctrl-J or a backslash at the end begins a new line"),
-    ("Esc", "interrupts what runs"),
+    ("Esc", "interrupts what runs, then asks about queued prompts"),
     ("Ctrl-C", "interrupts, or clears the input; twice in a row leaves"),
     ("Ctrl-D", "leaves, when the input is empty"),
     ("Shift-Tab", "changes the approval mode: default, autoEdit, plan"),
     ("Ctrl-Y", "everything runs without asking (yolo), and back"),
-    ("Up, Down, Ctrl-R", "earlier prompts"),
+    ("Up, Down, Ctrl-R", "earlier prompts; in an empty line Up first takes back a queued one"),
     ("Tab", "completes a command, or a path after an @"),
     ("Ctrl-X Ctrl-E", "the input in your editor"),
     ("Ctrl-O", "opens the last output, diff, thoughts or long prompt in a pager"),

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +51,7 @@ from alhena.frontends.terminal.drawing.view import (
 )
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
+from alhena.frontends.terminal.prompt_queue import PromptQueue
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.models.auth_type import auth_type
@@ -90,8 +90,8 @@ class ShownSession:
         self.screen = self._screen = screen
         self._clock = clock
         self._started = clock()
-        self._queue: deque[str] = deque()
-        self._wake = asyncio.Event()
+        self.queue = PromptQueue(self.show_status)
+        self.take_back = self.queue.take_back
         self._leaving = False
         self._why = ""
         self._agent: SessionRunner | None = None
@@ -169,7 +169,7 @@ class ShownSession:
     def show_status(self) -> None:
         """Brings the line at the foot up to date."""
         if self._agent is None:
-            self._screen.show_status(Status(queued=tuple(self._queue)))
+            self._screen.show_status(Status(queued=self.queue.texts))
             return
         bench, ui = self.workbench, self.folder.place.settings.ui
         cwd, hidden = _shortened(bench.workspace.cwd, os.environ), ui.hide_footer
@@ -180,7 +180,8 @@ class ShownSession:
                 mode=bench.modes.mode,
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
                 more=more,
-                queued=tuple(self._queue),
+                queued=self.queue.texts,
+                kept=self.queue.kept,
                 context=self.view.context / model_info(self.agent.model).input_limit,
             )
         )
@@ -245,7 +246,7 @@ class Conversation(ShownSession):
     def submit(self, text: str) -> None:
         """Takes what the person sends."""
         text = text.strip()
-        if not text or self._leaving:
+        if self._leaving:
             return
         if text in commands.LEAVING:
             text = "/quit"
@@ -259,9 +260,7 @@ class Conversation(ShownSession):
         if at_once and self._agent is not None:
             self._tasks.create_task(self._carry_beside(text))
             return
-        self._queue.append(text)
-        self._wake.set()
-        self.show_status()
+        self.queue.add(text)
 
     async def run(self, agent: SessionRunner, *, ide: bool = False) -> None:
         """Works off what is submitted until `leave`. The agent is open, and is not closed here.
@@ -294,12 +293,8 @@ class Conversation(ShownSession):
     async def _work_off(self) -> None:
         await self._start_hooks()
         while not self._leaving:
-            if not self._queue:
-                self._wake.clear()
-                await self._wake.wait()
+            if not (text := await self.queue.next()):
                 continue
-            text = self._queue.popleft()
-            self.show_status()
             self._failed = False
             try:
                 await self._carry(text)
@@ -308,10 +303,17 @@ class Conversation(ShownSession):
                 self._announced.clear()
                 self._show(())
                 self._refresh_footer()
+            if self.queue.kept:
+                hint = "Enter sends them, Up edits the last" if self.keys else "an empty line sends"
+                await self.queue.ask(self.choose, hint)
+                self._show(())
 
     def interrupt(self) -> bool:
         """Stops what runs; False when nothing does."""
-        return self._agent is not None and self._agent.interrupt()
+        stopped = self._agent is not None and self._agent.interrupt()
+        if stopped:
+            self.queue.hold()
+        return stopped
 
     def kill(self) -> None:
         """Ends all processes of the session, at once."""
@@ -325,8 +327,7 @@ class Conversation(ShownSession):
             self._screen.close()
             return
         self._leaving, self._why = True, why
-        self._queue.clear()
-        self._wake.set()
+        self.queue.close()
         self.interrupt()
 
     async def clear(self) -> None:

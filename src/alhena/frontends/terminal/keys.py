@@ -75,21 +75,17 @@ class Hands:
         self._panel = panel
         self._close = close
         self._person: Person | None = None
+        self.attached = False
         self._waiting: list[str] = []
         self._elsewhere = 0
         self._left = False
 
     def attach(self, person: Person) -> None:
         """From now on `person` gets what is sent, and what was sent before."""
-        self._person = person
+        self._person, self.attached = person, True
         for text in self._waiting:
             person.submit(text)
         self._waiting.clear()
-
-    @property
-    def attached(self) -> bool:
-        """True when there is a person."""
-        return self._person is not None
 
     @contextmanager
     def elsewhere(self) -> Generator[None]:
@@ -102,13 +98,18 @@ class Hands:
 
     def send(self) -> None:
         """Sends what is in the input line."""
-        if not self._entry.buffer.text.strip():
-            return
-        text = self._entry.take()
-        if self._person is None:
-            self._waiting.append(text)
-        else:
+        text = self._entry.take() if self._entry.buffer.text.strip() else ""
+        if self._person is not None:
             self._person.submit(text)
+        elif text:
+            self._waiting.append(text)
+
+    def take_back(self) -> bool:
+        """Puts the last prompt that waits into the input line; False when there is none."""
+        text = self._person.take_back() if self._person is not None else ""
+        if text:
+            self._entry.paste(text)
+        return bool(text)
 
     def stop(self) -> bool:
         """Stops what runs; False when nothing does."""
@@ -139,6 +140,7 @@ class Hands:
             self._close()
         else:
             self._person.leave(why)
+            self._panel.dismiss()
 
     def kill(self) -> None:
         """Ends all processes of the session, at once."""
@@ -259,6 +261,11 @@ def session_keys(hands: Hands, panel: Panel, look: Callable[[], None]) -> KeyBin
     @keys.add("c-d", filter=writing & empty)
     def _(_event: KeyPressEvent) -> None:
         hands.leave()
+
+    @keys.add("up", filter=writing & empty)
+    def _(event: KeyPressEvent) -> None:
+        if not hands.take_back():
+            event.current_buffer.auto_up(count=event.arg)
 
     @keys.add("s-tab", filter=writing & ~has_completions)
     def _(_event: KeyPressEvent) -> None:

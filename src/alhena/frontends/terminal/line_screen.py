@@ -70,7 +70,7 @@ class LineScreen:
         self._left = True
         if self._person is not None:
             self._person.leave(why)
-        elif self._answers is not None:
+        if self._answers is not None:
             self._answers.put_nowait("")
 
     def interrupted(self) -> None:

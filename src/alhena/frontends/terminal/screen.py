@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The line at the foot. `queued`: prompts that wait for their turn; `more`: what stands behind
-    the directory; `context`: the used share of the model's window."""
+    """The line at the foot. `queued`: prompts that wait for their turn, or (`kept`) for the
+    person; `more`: what stands behind the directory; `context`: the used share of the model's
+    window."""
 
     cwd: str = ""
     mode: str = ""
     model: str = ""
     more: tuple[str, ...] = ()
     queued: tuple[str, ...] = ()
+    kept: bool = False
     context: float = 0.0
 
 
@@ -30,7 +32,12 @@ class Person(Protocol):
     """Receiver of the person's input."""
 
     def submit(self, text: str) -> None:
-        """A prompt or a command."""
+        """A prompt or a command; "" sends prompts that were kept."""
+        ...
+
+    @property
+    def take_back(self) -> Callable[[], str]:
+        """Removes the last prompt that waits and returns it; "" when there is none."""
         ...
 
     def interrupt(self) -> bool:

@@ -1,0 +1,79 @@
+"""Prompts that wait for their turn."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from alhena.display_text import one_line
+from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.terminal.drawing.menu import Menu, Option
+
+SHOWN = 40
+Choose = Callable[[Menu], Awaitable[frozenset[int] | None]]
+
+
+class PromptQueue:
+    """Prompts sent while something ran, in order. After an interruption they may be `kept`: then
+    none is due until the person sends something. `changed` is called after each change."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.kept = False
+        self._changed = changed
+        self._texts: deque[str] = deque()
+        self._due = asyncio.Event()
+        self._closed = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that wait."""
+        return tuple(self._texts)
+
+    def add(self, text: str) -> None:
+        """Appends a prompt; "" only sends what was kept."""
+        if text:
+            self._texts.append(text)
+        self._keep(kept=False)
+
+    def take_back(self) -> str:
+        """Removes and returns the last one; "" when there is none."""
+        text = self._texts.pop() if self._texts else ""
+        self._keep(kept=self.kept)
+        return text
+
+    def close(self) -> None:
+        """Drops everything; `next` waits no more."""
+        self._texts.clear()
+        self._closed = True
+        self._keep(kept=False)
+
+    def hold(self) -> None:
+        """Keeps what waits."""
+        self._keep(kept=True)
+
+    async def next(self) -> str:
+        """Waits for the prompt that is due; "" once closed."""
+        await self._due.wait()
+        text = self._texts.popleft() if self._texts else ""
+        self._keep(kept=False)
+        return text
+
+    async def ask(self, choose: Choose, hint: str) -> None:
+        """Asks whether to send, keep or discard them; `hint`: what may be done with kept ones."""
+        count = counted(len(self._texts), "prompt")
+        options = (
+            Option(label=f"Send now: {one_line(self._texts[0], SHOWN)}", key="s"),
+            Option(label="Keep", detail=hint, key="k"),
+            Option(label="Discard", key="d"),
+        )
+        picked = await choose(Menu(title=f"Interrupted with {count} queued.", options=options))
+        if picked and 2 in picked:
+            self._texts.clear()
+        self._keep(kept=not picked or 0 not in picked)
+
+    def _keep(self, *, kept: bool) -> None:
+        self.kept = kept and bool(self._texts)
+        if self._closed or (self._texts and not self.kept):
+            self._due.set()
+        else:
+            self._due.clear()
+        self._changed()
