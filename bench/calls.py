@@ -17,7 +17,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.scheduler.scheduler import Scheduler
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
 from alhena.tools.function import tool
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 from bench.measure import median_ms, row
 
 CALLS = 300

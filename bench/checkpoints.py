@@ -9,7 +9,7 @@ from pathlib import Path
 from alhena.agent.checkpointing import Checkpoints
 from alhena.events import Event
 from alhena.tools.contract import ToolLocation
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 from bench.measure import environment, median_ms, row, wall
 
 FILES = 10_000

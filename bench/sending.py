@@ -16,9 +16,8 @@ from alhena.chat.history import History
 from alhena.http.connect import Channel
 from alhena.models.providers.vertex import VertexApi, vertex_service
 from alhena.models.service import FixedAccess
-from alhena.wire.calls import CallIds
 from alhena.wire.conformance.check import RequestGate
-from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.content import CallIds, Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.request import (
     FunctionDeclaration,

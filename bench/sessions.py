@@ -16,8 +16,8 @@ from alhena.events import (
     UserMessageEvent,
 )
 from alhena.session.journal import Journal
-from alhena.session.recorder import Recorder
 from alhena.session.records import VERSION, Header, now
+from alhena.session.replay import Recorder
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.encoded import EncodedContent
 from bench.measure import environment, median_ms, row

@@ -4,7 +4,7 @@ import json
 import time
 
 from alhena.chat.turn import Turn
-from alhena.wire.calls import CallIds
+from alhena.wire.content import CallIds
 from alhena.wire.decode import decode_response
 from alhena.wire.sse import SseDecoder
 from bench.measure import median_ms, row

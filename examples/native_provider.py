@@ -16,8 +16,7 @@ import msgspec
 from alhena.gateway.upstream import sendable
 from alhena.models.generator import ContentGenerator
 from alhena.models.providers.select import ModelChoice, choose_generator
-from alhena.wire.calls import CallIds
-from alhena.wire.content import FunctionCall, Part
+from alhena.wire.content import CallIds, FunctionCall, Part
 from alhena.wire.dialects.anthropic.reading import read_request
 from alhena.wire.dialects.anthropic.response import blocks_of
 from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNames, unique_id

@@ -29,6 +29,7 @@ from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
 from alhena.system.search.files import MAX_LINE, TIME_LIMIT
 from alhena.tools import output_store, reading
+from alhena.tools.base import BUILT_IN, declared
 from alhena.tools.builtin import (
     background,
     glob,
@@ -43,7 +44,6 @@ from alhena.tools.builtin import (
 )
 from alhena.tools.builtin.ask_user import AskUser
 from alhena.tools.contract import ToolFailure
-from alhena.tools.declared import BUILT_IN, declared
 from alhena.tools.edit import proposal as editing
 from alhena.tools.names import ALIASES
 from alhena.tools.params import ACCEPTED_EXTRAS, PARAMETER_ALIASES, prepare

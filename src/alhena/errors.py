@@ -3,10 +3,10 @@
     AlhenaError                          exit 1
     ├── UsageError                       exit 2    an argument is invalid
     ├── InputError                       exit 42   the prompt or a named file is unusable
-    │   ├── session.errors.SessionError  the named session is unusable
+    │   ├── session.records.SessionError  the named session is unusable
     │   │   ├── NoSessionError           it does not exist
     │   │   └── HeldSessionError         another process uses it
-    │   └── session.checkpoints.errors.NoCheckpointError  there is no such checkpoint
+    │   └── session.checkpoints.records.NoCheckpointError  there is no such checkpoint
     ├── ProgramError                     exit 1    a function of the program failed
     ├── InterruptedRunError              exit 130  the user stopped the run
     ├── config.errors.ConfigError        exit 52   settings, policies, environment
@@ -58,8 +58,8 @@
     │   └── McpRefusedError              answered with a JSON-RPC error
     ├── hooks.errors.HookBlockedError    exit 0    a hook blocked something
     ├── hooks.errors.HookStopError       exit 0    a hook ended the run
-    ├── session.errors.JournalError      the session cannot be recorded
-    ├── session.checkpoints.errors.CheckpointError  a snapshot or a restore failed
+    ├── session.records.JournalError     the session cannot be recorded
+    ├── session.checkpoints.records.CheckpointError  a snapshot or a restore failed
     │   ├── NoGitError                   git is missing
     │   ├── GitFailedError               a git command failed
     │   └── TooMuchError                 too much data for a snapshot

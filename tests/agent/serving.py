@@ -6,8 +6,8 @@ from alhena.config.settings import Settings, settings_of
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.tools.confirmation import McpConfirmation
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import McpConfirmation
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 

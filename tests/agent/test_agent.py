@@ -13,8 +13,7 @@ from alhena.events import (
 )
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.tools.confirmation import ToolConfirmationOutcome
-from alhena.tools.contract import Kind
+from alhena.tools.contract import Kind, ToolConfirmationOutcome
 from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text

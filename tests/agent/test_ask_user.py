@@ -9,7 +9,7 @@ import pytest
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver
 from alhena.tools.builtin.ask_user import Answers, Ask
-from alhena.tools.confirmation import Question
+from alhena.tools.contract import Question
 from tests.agent.delegating import turn
 from tests.support.agents import scripted_agent
 from tests.support.command import alhena

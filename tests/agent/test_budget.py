@@ -19,7 +19,7 @@ from alhena.models.prices import Prices
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.builtin.ask_user import Answers
-from alhena.tools.confirmation import Question
+from alhena.tools.contract import Question
 from alhena.values import FieldError
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import UsageMetadata

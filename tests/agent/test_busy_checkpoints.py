@@ -10,7 +10,7 @@ from alhena.agent.checkpointing import Checkpoints
 from alhena.config.home import project_history, project_temp
 from alhena.events import CheckpointEvent, Event, WarningEvent
 from alhena.tools.contract import ToolLocation
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 
 
 @contextmanager

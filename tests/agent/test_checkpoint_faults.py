@@ -14,9 +14,9 @@ from alhena.agent.restoring import UNDONE
 from alhena.config.home import project_history, project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, WarningEvent
-from alhena.session.checkpoints.errors import CheckpointError
 from alhena.session.checkpoints.records import (
     Checkpoint,
+    CheckpointError,
     CheckpointFiles,
     ToolCall,
     objects_of,

@@ -14,7 +14,7 @@ from alhena.config.settings import CheckpointingSettings, GeneralSettings, Setti
 from alhena.errors import InputError
 from alhena.events import CheckpointEvent, RunFinishedEvent, WarningEvent
 from alhena.policy.model import ApprovalMode
-from alhena.session.checkpoints.errors import NoCheckpointError
+from alhena.session.checkpoints.records import NoCheckpointError
 from tests.agent.kit import agent, conforming, events_of, turn
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text

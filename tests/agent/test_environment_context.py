@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent import full_context
+from alhena.agent.context import SHARE
 from alhena.agent.runner import SessionRunner
 from alhena.chat.prompt import ACKNOWLEDGEMENT, FULL_CONTEXT
 from alhena.config.errors import ConfigError
@@ -160,7 +160,7 @@ async def test_a_resumed_conversation_keeps_what_it_was_told_and_says_so(project
 
 
 async def test_what_does_not_fit_is_named_to_the_model_and_counted_for_the_person(project: Path):
-    room = model_info("gemma-3-27b-it").input_limit // full_context.SHARE * 3
+    room = model_info("gemma-3-27b-it").input_limit // SHARE * 3
     put(project, "a_small.txt", "small")
     put(project, "b_chinese.txt", "\n".join(["漢字" * 500] * (room // 3000)))
     put(project, "c_again.txt", "\n".join(["latin" * 200] * (room // 1000)))

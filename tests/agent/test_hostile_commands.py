@@ -4,7 +4,7 @@ import pytest
 
 from alhena.events import ConfirmationRequestEvent, Event, ToolCallUpdateEvent
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.tools.confirmation import ExecConfirmation, ToolConfirmationOutcome
+from alhena.tools.contract import ExecConfirmation, ToolConfirmationOutcome
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text

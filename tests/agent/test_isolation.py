@@ -4,16 +4,15 @@ from typing import Any
 import pytest
 
 from alhena.agent.toolset.approval import one_at_a_time
-from alhena.agent.toolset.delegation import isolated
 from alhena.policy.model import Decision, PolicyOutcome
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
     AskUserConfirmation,
     InfoConfirmation,
     Question,
     ToolConfirmationOutcome,
 )
-from alhena.tools.registry import Origin, ToolRegistry
+from alhena.tools.registry import Origin, ToolRegistry, isolated
 from tests.scheduler.kit import SmallTool
 
 

@@ -18,7 +18,7 @@ from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.system.processes import ProcessGroups
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.registry import Origin
 from tests.scheduler.kit import SmallTool, request
 from tests.support.scripted import ScriptedGenerator

@@ -20,7 +20,7 @@ from alhena.events import (
 )
 from alhena.scheduler.states import Status
 from alhena.tools.builtin.ask_user import Answers
-from alhena.tools.confirmation import Question
+from alhena.tools.contract import Question
 from tests.agent.delegating import Office, done, turn, worker
 from tests.agent.kit import agent, conforming, events_of
 from tests.scheduler.kit import told

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.settings import Settings
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of
 from tests.agent.serving import Person, answers, turns
 from tests.config.places import opened, user, workspace

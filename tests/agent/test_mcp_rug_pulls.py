@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.tools.confirmation import McpConfirmation
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import McpConfirmation
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of
 from tests.agent.serving import Person, answers, settings, turns
 from tests.mcp.kit import odd, tool

@@ -21,7 +21,7 @@ from alhena.events import (
 from alhena.models.errors import CapacityError, DailyQuotaError, ModelNotFoundError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
-from alhena.tools.confirmation import Question
+from alhena.tools.contract import Question
 from alhena.wire.conformance import check_request
 from alhena.wire.content import SIGNATURE_SENTINEL
 from alhena.wire.errors import Level

@@ -10,7 +10,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.workbench import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest
-from alhena.tools.confirmation import ExitPlanModeConfirmation
+from alhena.tools.contract import ExitPlanModeConfirmation
 from alhena.wire.conformance import check_request
 from alhena.wire.errors import Level
 from tests.agent.delegating import Office

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.driving import LastTurn
 from alhena.agent.model_access import SessionModel
-from alhena.agent.runner import SessionRunner
+from alhena.agent.runner import LastTurn, SessionRunner
 from alhena.config.settings import ModelSettings, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (

@@ -8,7 +8,7 @@ import pytest
 
 from alhena.frontends.mentions import server_prompts
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of
 from tests.agent.serving import ALLOW_ALL, Person, answers, settings, turns
 from tests.mcp.kit import odd

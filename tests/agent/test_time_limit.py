@@ -16,7 +16,7 @@ from alhena.events import Event, RetryEvent
 from alhena.models.errors import RateLimitError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.tools.builtin.ask_user import Answers, Ask
-from alhena.tools.confirmation import Question
+from alhena.tools.contract import Question
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.agent.kit import agent, conforming, events_of, of, turn

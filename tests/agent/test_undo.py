@@ -12,7 +12,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.config.home import project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import WarningEvent
-from alhena.session.checkpoints.errors import CheckpointError
+from alhena.session.checkpoints.records import CheckpointError
 from alhena.session.store import open_store
 from tests.agent.kit import events_of
 from tests.agent.test_checkpoint_faults import with_git

@@ -23,12 +23,12 @@ from alhena.chat.turn import ContextOverflowError
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import CompressedEvent, Event
 from alhena.models.errors import UnusableAnswerError
-from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_request
 from alhena.wire.content import (
     MODEL,
     USER,
     Blob,
+    CallIds,
     Content,
     FunctionCall,
     FunctionResponse,

@@ -9,8 +9,7 @@ import pytest
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import CUT_OFF, History
-from alhena.wire.calls import CallIds
-from alhena.wire.content import Part
+from alhena.wire.content import CallIds, Part
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.support.scripted import ScriptedGenerator

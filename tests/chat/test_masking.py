@@ -23,10 +23,10 @@ from alhena.chat.masking import (
     preview,
     to_mask,
 )
-from alhena.wire.calls import CallIds
 from alhena.wire.content import (
     MODEL,
     USER,
+    CallIds,
     Content,
     FunctionCall,
     FunctionResponse,

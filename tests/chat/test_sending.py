@@ -7,8 +7,7 @@ import pytest
 from alhena.chat.chat import Admission, Chat, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.events import Event
-from alhena.wire.calls import CallIds
-from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.content import CallIds, Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

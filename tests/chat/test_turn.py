@@ -4,7 +4,7 @@ import pytest
 from alhena.chat.turn import InvalidResponseError, Turn, thought_event
 from alhena.errors import StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
-from alhena.wire.calls import CallIds
+from alhena.wire.content import CallIds
 from alhena.wire.response import GenerateContentResponse
 from tests.support.server import call, chunk
 

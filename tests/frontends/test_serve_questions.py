@@ -1,7 +1,7 @@
 """Approval questions to a client of `alhena mcp serve`."""
 
 from alhena.frontends.mcp_server.server import Question
-from alhena.tools.confirmation import McpConfirmation
+from alhena.tools.contract import McpConfirmation
 from tests.agent.test_isolation import asking
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.policy.repository import GitUse, named_program
+from alhena.policy.surroundings import GitUse, named_program
 from tests.policy.support import ALLOW, ASK, rules, shell_rule
 from tests.policy.test_surroundings import git, said
 

@@ -20,11 +20,18 @@ from alhena.scheduler.executor import Executor
 from alhena.scheduler.gate import Authority, Check, Watch
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
-from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
-from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolLocation, ToolResult
+from alhena.tools.contract import (
+    ConfirmationDetails,
+    ExecutionContext,
+    InfoConfirmation,
+    Kind,
+    ToolFailure,
+    ToolLocation,
+    ToolResult,
+)
 from alhena.tools.params import prepare
 from alhena.tools.registry import ToolRegistry
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 from alhena.wire.request import FunctionDeclaration
 
 Body = Callable[[dict[str, Any], ExecutionContext], Awaitable[ToolResult]]

@@ -16,9 +16,8 @@ from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.hooks import ToolHooks
 from alhena.scheduler.states import TERMINAL, ExecutingToolCall, Status, advance
-from alhena.tools.confirmation import EditConfirmation
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
-from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
+from alhena.tools.contract import EditConfirmation, ExecutionContext, Kind, ToolFailure, ToolResult
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.edit.proposal import ProposedContents
 from tests.scheduler.kit import SmallCall, SmallTool, Stage
 from tests.scheduler.said import SaidHooks

@@ -9,7 +9,7 @@ from alhena.scheduler.bus import (
     LastingRule,
     UpdatePolicy,
 )
-from alhena.tools.confirmation import ToolConfirmationOutcome
+from alhena.tools.contract import ToolConfirmationOutcome
 from tests.scheduler.kit import SmallTool, Stage
 
 ASK, ALLOW, DENY = PolicyOutcome.ASK_USER, PolicyOutcome.ALLOW, PolicyOutcome.DENY

@@ -14,8 +14,12 @@ from alhena.scheduler.confirmation_flow import MAX_QUESTIONS
 from alhena.scheduler.states import CompletedToolCall, ConfirmationError, Status
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, WriteFile
-from alhena.tools.confirmation import EditConfirmation, ToolConfirmationOutcome
-from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.contract import (
+    EditConfirmation,
+    ToolConfirmationOutcome,
+    ToolErrorType,
+    ToolFailure,
+)
 from alhena.tools.edit.modify import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
 from tests.scheduler.kit import Stage, deciding, request, told

@@ -8,8 +8,15 @@ from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import ConfirmationError, Status
-from alhena.tools.confirmation import EditConfirmation, ToolConfirmationOutcome
-from alhena.tools.contract import ExecutionContext, FileDiff, Kind, ToolErrorType, ToolResult
+from alhena.tools.contract import (
+    EditConfirmation,
+    ExecutionContext,
+    FileDiff,
+    Kind,
+    ToolConfirmationOutcome,
+    ToolErrorType,
+    ToolResult,
+)
 from tests.scheduler.kit import DETAILS, SmallTool, Stage, deciding, told
 
 ASK = PolicyOutcome.ASK_USER

@@ -13,8 +13,15 @@ from alhena.scheduler.bus import (
 )
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.states import ConfirmationError, SchedulerError, Status
-from alhena.tools.confirmation import AskUserConfirmation, ExecConfirmation, Question
-from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
+from alhena.tools.contract import (
+    AskUserConfirmation,
+    ExecConfirmation,
+    ExecutionContext,
+    Kind,
+    Question,
+    ToolErrorType,
+    ToolResult,
+)
 from tests.scheduler.kit import SmallTool, Stage, deciding, echo, forever, request, told
 from tests.scheduler.rules import ASK, RULE, Outcome, Rules, asked, staged
 

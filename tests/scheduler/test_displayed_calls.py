@@ -17,7 +17,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import LOOKED_AT, ConfirmationRequest
 from alhena.suspicious_text import hidden
 from alhena.system.processes import ProcessGroups
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
     ConfirmationDetails,
     EditConfirmation,
     ExecConfirmation,

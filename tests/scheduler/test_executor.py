@@ -11,8 +11,7 @@ from alhena.events import ToolCallUpdateEvent, ToolOutputEvent
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import Status
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Blob, Part
+from alhena.wire.content import Blob, Part, ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, crash, request, told
 
 

@@ -15,7 +15,7 @@ from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import TERMINAL, CompletedToolCall, Status, advance
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, crash, echo, forever, told
 
 

@@ -28,7 +28,7 @@ from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload, response_to
 from alhena.scheduler.executor import INTERRUPTED
 from alhena.scheduler.states import TERMINAL, CompletedToolCall, ConfirmationError, Status
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.response import cancelled_text
 from tests.scheduler.kit import request, told
 from tests.scheduler.machine import AFTER, ALLOW, BEFORE, DENY, TOOLS, Plan, World, root

@@ -10,8 +10,7 @@ from alhena.policy.model import Decision, PolicyCall
 from alhena.scheduler.bus import ToolConfirmationResponse, UpdatePolicy
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import ConfirmationError, Status
-from alhena.tools.confirmation import AskUserConfirmation, McpConfirmation, Question
-from alhena.tools.contract import ToolErrorType
+from alhena.tools.contract import AskUserConfirmation, McpConfirmation, Question, ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
 from tests.scheduler.rules import ASK, Outcome, Rules, asked, staged
 

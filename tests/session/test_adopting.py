@@ -9,7 +9,7 @@ import pytest
 from alhena.config.home import claimed_project_temp, project_history, project_temp, root_of
 from alhena.frontends.terminal.entry import PromptHistory
 from alhena.session.adopting import adopt, departed
-from alhena.session.errors import SessionError
+from alhena.session.records import SessionError
 from alhena.session.store import project_store
 from alhena.session.tags import project_tags
 from tests.agent.kit import agent, events_of, warnings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.checkpoints.errors import LostSnapshotError
 from alhena.session.checkpoints.git import content_name
+from alhena.session.checkpoints.records import LostSnapshotError
 from alhena.session.checkpoints.repository import Snapshot
 from tests.session.repositories import (
     back,

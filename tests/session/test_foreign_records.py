@@ -8,10 +8,8 @@ import msgspec
 import pytest
 
 from alhena.config.home import claimed_project_temp
-from alhena.session.checkpoints.errors import CheckpointError
-from alhena.session.checkpoints.records import CheckpointFiles
-from alhena.session.errors import SessionError
-from alhena.session.records import Prompted, line_of
+from alhena.session.checkpoints.records import CheckpointError, CheckpointFiles
+from alhena.session.records import Prompted, SessionError, line_of
 from alhena.session.store import SessionStore, project_store
 from alhena.wire.content import USER
 from tests.session.kit import AT, contents, header_of, replayed, says, write

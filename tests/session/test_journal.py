@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.session.errors import HeldSessionError, JournalError
 from alhena.session.journal import Disk, Journal, read_session
-from alhena.session.records import Prompted
+from alhena.session.records import HeldSessionError, JournalError, Prompted
 from alhena.session.replay import Replay
 from alhena.session.store import SessionStore
 from alhena.system.files import synchronise

@@ -12,8 +12,8 @@ import pytest
 
 from alhena.agent.recording import Recording
 from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
-from alhena.session.errors import JournalError
 from alhena.session.journal import Disk, Journal, read_session
+from alhena.session.records import JournalError
 from alhena.session.replay import Replay
 from alhena.system.files import synchronise
 from tests.agent.kit import agent, events_of

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
-from alhena.session.checkpoints.errors import NoCheckpointError
-from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
-from alhena.session.errors import ForeignError
+from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, NoCheckpointError
+from alhena.session.records import ForeignError
 from alhena.session.store import open_store, project_store
 from alhena.wire.content import USER
 from tests.agent.kit import agent

@@ -12,8 +12,8 @@ from alhena.events import (
     ToolCallRequestEvent,
     ToolCallResponseEvent,
 )
-from alhena.session.recorder import Recorder
 from alhena.session.records import Happened, KnownRecord
+from alhena.session.replay import Recorder
 from tests.agent.kit import agent
 from tests.session.kit import replayed
 from tests.support.scripted import ScriptedGenerator

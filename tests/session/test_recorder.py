@@ -26,14 +26,19 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.session.errors import JournalError
 from alhena.session.journal import Disk, scan
-from alhena.session.recorder import Recorder
-from alhena.session.records import KnownRecord, Started, line_of, record_of
-from alhena.session.replay import Replay
+from alhena.session.records import JournalError, KnownRecord, Started, line_of, record_of
+from alhena.session.replay import Recorder, Replay
 from alhena.system.files import synchronise
-from alhena.wire.calls import CallIds
-from alhena.wire.content import MODEL, Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.content import (
+    MODEL,
+    CallIds,
+    Content,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    text_content,
+)
 from alhena.wire.request import GenerateContentConfig
 from tests.session.kit import HEADER
 from tests.support.scripted import ScriptedGenerator

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.checkpoints.errors import CheckpointError, LostSnapshotError, NoGitError
+from alhena.session.checkpoints.records import CheckpointError, LostSnapshotError, NoGitError
 from alhena.session.checkpoints.repository import EMPTY, Limits, Repository, Snapshot
 from tests.session.repositories import (
     back,

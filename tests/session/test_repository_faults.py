@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from alhena.session.checkpoints.errors import CheckpointError
 from alhena.session.checkpoints.git import search_path
+from alhena.session.checkpoints.records import CheckpointError
 from alhena.session.checkpoints.repository import EMPTY, Repository
 from tests.session.repositories import (
     back,

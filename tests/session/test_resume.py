@@ -7,7 +7,7 @@ import pytest
 
 from alhena.config.home import project_temp
 from alhena.policy.model import ApprovalMode
-from alhena.session.errors import HeldSessionError, NoSessionError
+from alhena.session.records import HeldSessionError, NoSessionError
 from alhena.session.store import SessionStore, open_store
 from alhena.wire.content import MODEL, USER, text_content
 from tests.agent.kit import agent, conforming, events_of

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.checkpoints.errors import CheckpointError
 from alhena.session.checkpoints.records import (
     Checkpoint,
+    CheckpointError,
     CheckpointFiles,
     RootSnapshot,
     directory_of,

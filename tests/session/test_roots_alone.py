@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from alhena.session.checkpoints.errors import (
+from alhena.session.checkpoints.records import (
+    Checkpoint,
     CheckpointError,
     GitFailedError,
     LostSnapshotError,
     NoGitError,
     TooMuchError,
 )
-from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.repository import Limits
 from alhena.session.checkpoints.roots import Roots
 from tests.session.repositories import put

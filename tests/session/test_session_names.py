@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.home import claimed_project_temp
-from alhena.session.errors import NoSessionError, SessionError
 from alhena.session.journal import is_begun
 from alhena.session.records import (
     SUFFIX,
     VERSION,
+    NoSessionError,
+    SessionError,
     is_damaged_end,
     is_made_id,
     is_session_id,

@@ -8,9 +8,16 @@ import pytest
 
 from alhena.config.errors import ConfigError
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
-from alhena.session.errors import HeldSessionError, NoSessionError, SessionError
 from alhena.session.journal import Journal
-from alhena.session.records import VERSION, Header, Prompted, new_session_id
+from alhena.session.records import (
+    VERSION,
+    Header,
+    HeldSessionError,
+    NoSessionError,
+    Prompted,
+    SessionError,
+    new_session_id,
+)
 from alhena.session.store import Retention, SessionStore, outdated, prune, retention
 from alhena.session.transcript import as_json, as_markdown, facts, read_transcript
 from alhena.wire.content import MODEL, USER

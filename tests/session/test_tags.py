@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.session.errors import NoTagError, SessionError, TakenTagError
 from alhena.session.journal import Journal, read_session
-from alhena.session.records import VERSION, Contents, Header, Prompted, encode_json
+from alhena.session.records import (
+    VERSION,
+    Contents,
+    Header,
+    NoTagError,
+    Prompted,
+    SessionError,
+    TakenTagError,
+    encode_json,
+)
 from alhena.session.replay import Replay
 from alhena.session.tags import MAX_NAME, Tags, tag_name
 

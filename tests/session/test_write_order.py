@@ -7,7 +7,7 @@ import pytest
 
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.states import Status
-from alhena.session.errors import JournalError
+from alhena.session.records import JournalError
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from tests.scheduler.kit import SmallTool, Stage, deciding, told
 

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from alhena.tools.builtin.ask_user import Answers, AskUser
-from alhena.tools.confirmation import AskUserConfirmation, Question, QuestionOption
-from alhena.tools.contract import ExecutionContext, ToolFailure
+from alhena.tools.contract import (
+    AskUserConfirmation,
+    ExecutionContext,
+    Question,
+    QuestionOption,
+    ToolFailure,
+)
 from tests.tools.files import call, failure_type, text_of
 
 CHOICE = {

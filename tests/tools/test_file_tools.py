@@ -14,8 +14,7 @@ from alhena.tools.builtin.edit_files import Replace, WriteFile
 from alhena.tools.builtin.glob import Glob
 from alhena.tools.builtin.list_directory import ListDirectory
 from alhena.tools.builtin.read_file import ReadFile
-from alhena.tools.confirmation import InfoConfirmation
-from alhena.tools.contract import ExecutionContext, Kind, ToolFailure, ToolResult
+from alhena.tools.contract import ExecutionContext, InfoConfirmation, Kind, ToolFailure, ToolResult
 
 TOOLS: list[tuple[type[Any], Kind, dict[str, Any], str]] = [
     (ReadFile, Kind.READ, {"absolute_path": "a.txt"}, "a.txt"),

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.params import changes, normalise, prepare, validate, with_aliases
-from alhena.tools.schema import plainly_valid, respelled
+from alhena.tools.params import (
+    changes,
+    normalise,
+    plainly_valid,
+    prepare,
+    respelled,
+    validate,
+    with_aliases,
+)
 from tests.support.each import for_each
 
 READ = {

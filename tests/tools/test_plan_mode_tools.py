@@ -5,8 +5,12 @@ from typing import Any
 import pytest
 
 from alhena.tools.builtin.plan_mode import EnterPlanMode, ExitPlanMode
-from alhena.tools.confirmation import ExitPlanModeConfirmation, InfoConfirmation
-from alhena.tools.contract import ExecutionContext, ToolFailure
+from alhena.tools.contract import (
+    ExecutionContext,
+    ExitPlanModeConfirmation,
+    InfoConfirmation,
+    ToolFailure,
+)
 from tests.tools.files import call, failure_type, text_of
 
 

@@ -17,8 +17,14 @@ from alhena.tools.builtin.plan_mode import EnterPlanMode, ExitPlanMode
 from alhena.tools.builtin.save_memory import SaveMemory
 from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, DelegateToAgent
 from alhena.tools.builtin.write_todos import WriteTodos
-from alhena.tools.confirmation import Question
-from alhena.tools.contract import ExecutionContext, Tool, ToolErrorType, ToolFailure, ToolResult
+from alhena.tools.contract import (
+    ExecutionContext,
+    Question,
+    Tool,
+    ToolErrorType,
+    ToolFailure,
+    ToolResult,
+)
 from alhena.wire.json_values import scrub
 from tests.tools.test_plan_mode_tools import Modes
 from tests.tools.web import ScriptedModel, response

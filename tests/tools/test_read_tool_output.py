@@ -11,7 +11,7 @@ from alhena.tools.builtin.background import ListBackgroundProcesses, ReadBackgro
 from alhena.tools.builtin.read_tool_output import ReadToolOutput
 from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolResult
 from alhena.tools.output_store import OutputStore
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 from tests.scheduler.kit import SmallTool, Stage, told
 from tests.tools.files import call, failure_type, text_of
 

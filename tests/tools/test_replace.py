@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace
-from alhena.tools.confirmation import EditConfirmation
-from alhena.tools.contract import ExecutionContext, FileDiff, ToolFailure
+from alhena.tools.contract import EditConfirmation, ExecutionContext, FileDiff, ToolFailure
 from tests.tools.files import call, failure_type, text_of
 
 

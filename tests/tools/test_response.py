@@ -15,7 +15,6 @@ from alhena.tools.response import (
     join_responses,
     response_parts,
 )
-from alhena.wire.calls import request_info
 from alhena.wire.content import (
     Blob,
     Content,
@@ -23,6 +22,7 @@ from alhena.wire.content import (
     FunctionCall,
     FunctionResponse,
     Part,
+    request_info,
 )
 from tests.support.each import for_each
 

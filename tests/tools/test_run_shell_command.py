@@ -11,8 +11,8 @@ from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellEnvironment, ShellLimits
-from alhena.tools.confirmation import ExecConfirmation
 from alhena.tools.contract import (
+    ExecConfirmation,
     ExecutionContext,
     Kind,
     TerminalOutput,

@@ -8,8 +8,13 @@ from alhena.memory.saved import SECTION
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.states import Status
 from alhena.tools.builtin.save_memory import MAX_FACT, SaveMemory
-from alhena.tools.confirmation import EditConfirmation, ToolConfirmationOutcome
-from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolFailure
+from alhena.tools.contract import (
+    MUTATOR_KINDS,
+    EditConfirmation,
+    ExecutionContext,
+    ToolConfirmationOutcome,
+    ToolFailure,
+)
 from tests.scheduler.kit import Stage, deciding, request, told
 from tests.tools.files import call, failure_type, text_of
 

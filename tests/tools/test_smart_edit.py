@@ -8,8 +8,7 @@ import pytest
 from alhena.models.errors import QuotaError
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import SmartEdit
-from alhena.tools.confirmation import EditConfirmation
-from alhena.tools.contract import ExecutionContext, ToolFailure
+from alhena.tools.contract import EditConfirmation, ExecutionContext, ToolFailure
 from tests.tools.files import call, failure_type, text_of
 
 BEFORE = "def area(width, height):\r\n    return width * height\r\n"

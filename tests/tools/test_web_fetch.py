@@ -8,8 +8,7 @@ import pytest
 
 from alhena.models.errors import CredentialsError
 from alhena.tools.builtin.web_fetch import WebFetch
-from alhena.tools.confirmation import InfoConfirmation
-from alhena.tools.contract import ExecutionContext, ToolFailure
+from alhena.tools.contract import ExecutionContext, InfoConfirmation, ToolFailure
 from alhena.wire.request import Tool
 from tests.system.web import PUBLIC, Web, plain, web
 from tests.tools.files import call, failure_type, text_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.web_pages import HostRate, fair_shares, untrusted, urls_in
+from alhena.tools.builtin.web_fetch import HostRate, fair_shares, untrusted, urls_in
 from tests.support.each import for_each
 
 

@@ -10,8 +10,13 @@ from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import SuccessfulToolCall
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import WriteFile
-from alhena.tools.confirmation import EditConfirmation
-from alhena.tools.contract import ExecutionContext, FileDiff, ToolFailure, ToolInvocation
+from alhena.tools.contract import (
+    EditConfirmation,
+    ExecutionContext,
+    FileDiff,
+    ToolFailure,
+    ToolInvocation,
+)
 from tests.scheduler.kit import Stage, deciding, request
 from tests.tools.files import call, failure_type, text_of, unprivileged
 

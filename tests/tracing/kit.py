@@ -19,8 +19,8 @@ from alhena.events import (
     timestamp,
 )
 from alhena.models.prices import Prices
-from alhena.session.recorder import Recorder
 from alhena.session.records import Header, KnownRecord, line_of, record_of, relined
+from alhena.session.replay import Recorder
 from alhena.session.store import open_store
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page

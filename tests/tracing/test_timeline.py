@@ -21,8 +21,8 @@ from alhena.events import (
     timestamp,
 )
 from alhena.models.prices import Prices
-from alhena.session.recorder import Recorder
 from alhena.session.records import Continued, Header, KnownRecord, line_of
+from alhena.session.replay import Recorder
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page, fitting
 from alhena.tracing.timeline import Kind, Step, Timeline, read_timeline

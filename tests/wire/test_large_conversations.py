@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_calling
 from alhena.wire.conformance.contents import read_content
-from alhena.wire.conformance.declarations import check_calling
 from alhena.wire.conformance.history import HistoryWalk, OpenCalls
 from alhena.wire.conformance.repair import repair
 from alhena.wire.conformance.rules import Findings

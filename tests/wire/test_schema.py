@@ -8,13 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.conformance.declarations import check_schema
+from alhena.wire.conformance.check import check_schema
 from alhena.wire.conformance.rules import Findings
 from alhena.wire.errors import Level
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
-from alhena.wire.schema.adapt import SchemaForm, adapt, adapted, with_form
+from alhena.wire.schema.adapt import MAX_DEPTH, SchemaForm, adapt, adapted, local_schema, with_form
 from alhena.wire.schema.keywords import is_plain, refers_to_itself, untyped_at
-from alhena.wire.schema.local import MAX_DEPTH, local_schema
 from alhena.wire.schema.openapi import SchemaError, to_parameters
 from tests.wire.schemas import as_json_schema, parameters, values, words
 

@@ -18,9 +18,8 @@ from alhena.wire.request import (
     GenerationConfig,
     Tool,
 )
-from alhena.wire.schema.adapt import SchemaForm, adapt, adapted
+from alhena.wire.schema.adapt import SchemaForm, adapt, adapted, local_schema
 from alhena.wire.schema.keywords import is_plain
-from alhena.wire.schema.local import local_schema
 from tests.scheduler.kit import SmallTool
 
 NAN, INFINITE = float("nan"), float("inf")

@@ -7,12 +7,11 @@ from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.config.settings import Settings
-from alhena.wire.conformance.declarations import check_schema
+from alhena.wire.conformance.check import check_schema
 from alhena.wire.conformance.rules import Findings
 from alhena.wire.request import FunctionDeclaration
-from alhena.wire.schema.adapt import SchemaForm, adapted
+from alhena.wire.schema.adapt import SchemaForm, adapted, local_schema
 from alhena.wire.schema.keywords import is_plain
-from alhena.wire.schema.local import local_schema
 from alhena.wire.schema.openapi import to_parameters
 from tests.support.each import for_each
 from tests.support.scripted import ScriptedGenerator

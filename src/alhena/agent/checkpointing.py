@@ -23,19 +23,17 @@ from alhena.config.home import (
 from alhena.errors import AlhenaError
 from alhena.events import CheckpointEvent, Event, WarningEvent
 from alhena.session.adopting import Ownership
-from alhena.session.checkpoints.errors import (
-    CheckpointError,
-    HeldRepositoryError,
-    NoCheckpointError,
-    NoGitError,
-    TooMuchError,
-)
 from alhena.session.checkpoints.last_turn import EditingTurn, last_turn, named_later
 from alhena.session.checkpoints.records import (
     Checkpoint,
+    CheckpointError,
     CheckpointFiles,
+    HeldRepositoryError,
+    NoCheckpointError,
+    NoGitError,
     RootSnapshot,
     ToolCall,
+    TooMuchError,
     checkpoint_label,
     trouble,
 )
@@ -47,8 +45,7 @@ from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
 from alhena.tools.threads import in_daemon_thread
 from alhena.values import Value
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Content
+from alhena.wire.content import Content, ToolCallRequestInfo
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.json_values import scrub
 

@@ -11,8 +11,7 @@ from alhena.chat.chat import Chat
 from alhena.errors import AlhenaError
 from alhena.events import ToolCallResponseEvent
 from alhena.tools.response import error_parts, response_parts
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import MODEL, Part, text_content
+from alhena.wire.content import MODEL, Part, ToolCallRequestInfo, text_content
 from alhena.wire.json_values import as_object
 from alhena.wire.request import (
     FunctionDeclaration,

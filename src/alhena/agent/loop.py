@@ -17,8 +17,7 @@ from alhena.config.settings import BudgetSettings, Settings
 from alhena.events import Event
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Part
+from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import msgspec
 from alhena.errors import AlhenaError
 from alhena.events import Event, RetryEvent
 from alhena.models.generator import ContentGenerator
-from alhena.wire.calls import CallIds
-from alhena.wire.content import USER, Content, text_content
+from alhena.wire.content import USER, CallIds, Content, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (
     GenerateContentConfig,
@@ -192,7 +191,7 @@ class Consent:
         return (model, other) in self._agreed
 
     async def _asked(self, model: str, other: str, reason: str) -> bool:
-        from alhena.tools.confirmation import Question, QuestionOption
+        from alhena.tools.contract import Question, QuestionOption
 
         if self._ask is None:
             return False

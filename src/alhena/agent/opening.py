@@ -18,11 +18,19 @@ from alhena.agent.options import SessionOptions
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session, SessionProcesses
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.opening import (
+    HookOptions,
+    open_session_hooks,
+    open_workbench,
+    require_mode,
+    session_policy,
+    session_sandbox,
+)
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, at_once
 from alhena.chat.chat import Chat, Outlets
 from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
+from alhena.errors import AlhenaError
 from alhena.events import WarningEvent
 from alhena.models.providers.select import (
     RECORDINGS,
@@ -31,9 +39,14 @@ from alhena.models.providers.select import (
     choose_generator,
 )
 from alhena.models.retry import retry_policy, within
+from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
+from alhena.tools.names import ALIASES, BUILT_IN
+from alhena.values import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.restoring import SavedConversations
     from alhena.agent.telemetry import Providers
@@ -228,7 +241,7 @@ def _open(
 
 
 def _switch_model(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:
-    from alhena.agent.model_choice import switch
+    from alhena.agent.chat import switch
 
     switch(chat, models, chosen, name)
 
@@ -242,7 +255,7 @@ def _tell_files(
             "--all-files tells nothing here: the conversation has begun already.",
         )
         return
-    from alhena.agent.full_context import tell_files
+    from alhena.agent.context import tell_files
 
     session.before_first = partial(tell_files, session, environ, channel.emit)
 
@@ -349,3 +362,107 @@ def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:
     bench.checks.history = lambda: conversation(
         entry.content for entry in chat.history.contents[opening:]
     )
+
+
+Step = Callable[[SessionOptions, ProcessGroups], "Iterable[str]"]
+"""Tries a part of the settings; gives what is to be said of it. Raises AlhenaError where a session
+would."""
+
+
+class Trial(Value, frozen=True):
+    """Errors that would end a session, and warnings at its start."""
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+async def tried(options: SessionOptions) -> Trial:
+    """Tries to open a session with these options and collects its errors and warnings."""
+    errors: list[str] = []
+    warnings: list[str] = []
+    groups = ProcessGroups()
+    try:
+        for step in _STEPS:
+            try:
+                warnings += step(options, groups)
+            except AlhenaError as error:
+                errors.append(str(error))
+    finally:
+        await groups.close()
+    return Trial(tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(warnings)))
+
+
+def _mode(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    require_mode(options)
+    return ()
+
+
+def _policy(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    return [f"policy: {problem}" for problem in session_policy(options).problems]
+
+
+def _sandbox(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
+    _, told = session_sandbox(options, Workspace(options.cwd), groups)
+    return (f"sandbox: {told}",) if told else ()
+
+
+def _hooks(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
+    given = HookOptions(
+        cwd=options.cwd,
+        environ=options.environ,
+        settings=options.settings,
+        session_id="",
+        plans=options.cwd,
+        extensions=options.extensions,
+        skip_trust=options.skip_trust,
+    )
+    _, warnings, _ = open_session_hooks(
+        given, groups, lambda _event: None, lambda name: name in BUILT_IN or name in ALIASES
+    )
+    return warnings
+
+
+def _models(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    return SessionModels(None, options.environ, options.settings).warnings
+
+
+def _budget(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    from alhena.agent.limits.budget import Ledger
+    from alhena.models.prices import Prices
+
+    model = options.settings.model
+    ledger = Ledger(model.budget, Prices(model.prices))
+    ledger.require_price(SessionModels(None, options.environ, options.settings).name)
+    return ()
+
+
+def _retention(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    from alhena.session.store import retention
+
+    asked = options.settings.general.session_retention
+    if asked.enabled:
+        try:
+            retention(
+                max_age=asked.max_age,
+                max_count=asked.max_count,
+                min_retention=asked.min_retention,
+            )
+        except AlhenaError as error:  # a session warns of it, and goes on
+            return (str(error),)
+    return ()
+
+
+def _telemetry(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
+    from alhena.telemetry.options import is_installed, telemetry_options
+
+    found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)
+    if found is None or found.outfile is not None or is_installed():
+        return ()
+    from alhena.agent.telemetry import NOT_INSTALLED
+
+    return (NOT_INSTALLED,)
+
+
+_STEPS: tuple[Step, ...] = (
+    *(_mode, _policy, _sandbox, _models, _budget, _hooks, _retention, _telemetry),
+)

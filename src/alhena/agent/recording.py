@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from alhena.agent.run import EventChannel
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
-    from alhena.session.recorder import Recorder
     from alhena.session.records import KnownRecord
+    from alhena.session.replay import Recorder
 
 Place = tuple[Path, Mapping[str, str], Settings]
 """A session's directory, environment and effective settings."""
@@ -108,7 +108,7 @@ class Recording:
         """Writes records of the caller's own; what cannot be written waits, as with events."""
         if self._journal is None:
             return
-        from alhena.session.errors import JournalError
+        from alhena.session.records import JournalError
 
         for record in records:
             try:
@@ -136,7 +136,7 @@ class Recording:
         journal = self._journal
         if journal is None or journal.settled:
             return
-        from alhena.session.errors import JournalError
+        from alhena.session.records import JournalError
         from alhena.tools.threads import in_daemon_thread
 
         try:
@@ -179,7 +179,7 @@ class Recording:
         journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
         if journal is None:
             return
-        from alhena.session.errors import JournalError
+        from alhena.session.records import JournalError
         from alhena.tools.threads import in_daemon_thread
 
         try:
@@ -195,7 +195,7 @@ class Recording:
         """Lets the file go, of a session that did not begin."""
         journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
         if journal is not None:
-            from alhena.session.errors import JournalError
+            from alhena.session.records import JournalError
 
             with suppress(JournalError):  # whatever kept the session from beginning is said
                 journal.close()
@@ -220,7 +220,7 @@ class Recording:
         self._due = False
         if self._journal is None or not self._journal.waiting:
             return
-        from alhena.session.errors import JournalError
+        from alhena.session.records import JournalError
 
         try:
             self._journal.write()
@@ -231,9 +231,8 @@ class Recording:
         """Makes the file of a new session, if there is something to record."""
         if self._journal is not None or self._waiting is None or not self._prompted:
             return
-        from alhena.session.errors import JournalError
         from alhena.session.journal import Journal
-        from alhena.session.records import VERSION, Header, now
+        from alhena.session.records import VERSION, Header, JournalError, now
         from alhena.version import __version__
 
         header = Header(
@@ -272,7 +271,7 @@ class Recording:
         return str(error).rstrip(".")
 
     def _start(self, journal: "Journal") -> None:
-        from alhena.session.recorder import Recorder
+        from alhena.session.replay import Recorder
 
         self._journal = journal
         self._recorder = Recorder(journal.add)
@@ -338,7 +337,7 @@ class Beginning:
 
 
 def _synchronised(journal: "Journal") -> None:
-    from alhena.session.errors import JournalError
+    from alhena.session.records import JournalError
 
     with suppress(JournalError):  # it is doubtful from then on, and whoever comes next is told
         journal.synchronise()

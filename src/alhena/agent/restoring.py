@@ -25,15 +25,22 @@ from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import Restoration
-from alhena.session.errors import NoSessionError, SessionError
-from alhena.session.records import Answered, Contents, Happened, Undone, new_session_id, now
+from alhena.session.records import (
+    Answered,
+    Contents,
+    Happened,
+    NoSessionError,
+    SessionError,
+    Undone,
+    new_session_id,
+    now,
+)
 from alhena.session.store import Resumed, project_store
 from alhena.session.tags import Tag, Tags, project_tags, tag_name
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import MODEL, FunctionCall, Part
+from alhena.wire.content import MODEL, FunctionCall, Part, ToolCallRequestInfo
 from alhena.wire.encoded import encode_value
 from alhena.wire.json_values import scrub
 

@@ -14,7 +14,7 @@ from alhena.batch.progress import duration
 from alhena.batch.queue import Queue
 from alhena.batch.results import TaskResult, result_of
 from alhena.models.prices import Prices
-from alhena.session.errors import SessionError
+from alhena.session.records import SessionError
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page
 from alhena.tracing.timeline import read_timeline

@@ -38,8 +38,8 @@ from alhena.library.result import Result
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices
-from alhena.session.errors import JournalError, SessionError
 from alhena.session.journal import Disk
+from alhena.session.records import JournalError, SessionError
 
 POLL_S = 0.05
 """Seconds between two looks for tasks."""

@@ -21,11 +21,11 @@ from alhena.events import (
 )
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
-from alhena.wire.calls import CallIds
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import (
     MODEL,
     USER,
+    CallIds,
     Content,
     Part,
     holds_data,

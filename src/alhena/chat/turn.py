@@ -8,14 +8,16 @@ import msgspec
 
 from alhena.errors import AlhenaError, StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
-from alhena.wire.calls import CallIds, ToolCallRequestInfo, request_info
 from alhena.wire.content import (
     DATA_FIELDS,
     MODEL,
+    CallIds,
     Content,
     FunctionCall,
     Part,
+    ToolCallRequestInfo,
     holds_data,
+    request_info,
     sign_first_call,
     without_thoughts,
 )

@@ -47,8 +47,7 @@ from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
-from alhena.tools.confirmation import ToolConfirmationOutcome
-from alhena.tools.contract import Tool
+from alhena.tools.contract import Tool, ToolConfirmationOutcome
 from alhena.tools.function import DepsT, Image
 from alhena.tools.value_types import schema_of, value_from_json
 from alhena.wire.content import Content, Part
@@ -524,7 +523,7 @@ def typed(output: Any, check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]
 
 def _by_schema(schema: dict[str, Any], check: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """A JSON schema, and what reads a value of it."""
-    from alhena.tools.schema import problem_with
+    from alhena.tools.params import problem_with
 
     def read(data: Any) -> Any:
         problem = problem_with(schema, data)

@@ -11,11 +11,12 @@ from alhena.mcp.connection import ListedTool, McpError
 from alhena.mcp.listing import shown_to_models
 from alhena.mcp.server import Server
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.confirmation import ConfirmationDetails, McpConfirmation
 from alhena.tools.contract import (
+    ConfirmationDetails,
     ExecutionContext,
     Kind,
     LlmContent,
+    McpConfirmation,
     ToolErrorType,
     ToolInvocation,
     ToolResult,

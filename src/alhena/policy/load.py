@@ -174,7 +174,7 @@ def _report(table: Any, place: RulePlace, tier: Tier, kind: str) -> RuleReport:
 def _parsed(fields: Mapping[str, Any], place: RulePlace, tier: Tier, kind: str) -> ParsedRule:
     if kind == _RULE:
         return parse_rule(fields, tier=tier, place=place)
-    from alhena.policy.checker_tables import parse_checker
+    from alhena.policy.checker import parse_checker
 
     return parse_checker(fields, tier=tier, place=place)
 

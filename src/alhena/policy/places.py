@@ -18,8 +18,7 @@ from alhena.policy.bash.readonly import not_read_only, refuse_git
 from alhena.policy.bash.readonly_words import listed
 from alhena.policy.model import PolicyCall
 from alhena.policy.programs import tells_version
-from alhena.policy.repository import GitUse
-from alhena.policy.surroundings import Surroundings
+from alhena.policy.surroundings import GitUse, Surroundings
 
 if TYPE_CHECKING:
     from alhena.policy.bash.reach import Reach

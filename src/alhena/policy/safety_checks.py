@@ -7,7 +7,6 @@ starts ends with it.
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,8 +18,8 @@ from msgspec.structs import replace
 from alhena.config.home import user_checkers_path
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import one_line
-from alhena.policy.allowed_path import check_paths
 from alhena.policy.checker import (
+    NAMES,
     CheckContext,
     CheckerError,
     CheckerType,
@@ -33,6 +32,7 @@ from alhena.policy.checker import (
     SafetyChecker,
     ToolCall,
     Verdict,
+    check_paths,
 )
 from alhena.policy.engine import PolicyFilter, denied_if_unattended
 from alhena.policy.load import PolicyProblem
@@ -125,7 +125,6 @@ def _verdict(answer: bytes) -> Verdict:
 
 
 ADMIN_CHECKERS = Path("/etc/gemini-cli/checkers")
-NAMES = re.compile(r"[a-z0-9-]+")
 
 
 class CheckerRegistry:

@@ -4,12 +4,250 @@ Deciding is a function of values; these few facts about directories stand at its
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from alhena.policy.repository import GitUse
+from alhena.config.documents import read_limited
+from alhena.values import Value
+
+MAX_REPOSITORIES = 64
+MAX_INDEX = 64 << 20
+_GITLINK = b"\0\0\xe0\0"
+"""The mode of a submodule in an index."""
+_MODE_AT = 24
+_NAMES_AT = (62, 64, 74, 76)
+"""Offsets at which the path of an index entry can begin: behind a hash of 20 or 32 bytes and its
+flags."""
+_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]')
+_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?")
+_SECTIONS = re.compile(
+    "browser|difftool|filter|guitool|hook|include(if)?|instaweb|man|mergetool|pager|protocol|"
+    "sendemail|url|web"
+)
+"""Sections whose every key may name a program, or other configuration."""
+_KEYS = re.compile(
+    "askpass|cmd|command|difffilter|driver|editor|exec|external|fsmonitor|gitproxy|helper|hook|"
+    "pager|program|receivepack|signature|templatedir|textconv|uploadpack|vcs"
+)
+_REMOTES = ("url", "remote", "pushdefault")
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+class GitUse(Value, frozen=True):
+    """The part of a call of git that decides what a repository may make it run: the subcommand
+    (None: not known) and the names of the hooks that it may run (None: any)."""
+
+    subcommand: str | None = None
+    hooks: frozenset[str] | None = None
+
+
+def repositories(directory: str) -> Iterator[tuple[str, str]]:
+    """The repositories that git may use in `directory`, the nearest first: the top of each, and
+    the `.git` there, which for a bare one is the top itself. All but the last have parts missing,
+    so that git may pass them by."""
+    here = os.path.realpath(directory)
+    while True:
+        dot_git = os.path.join(here, ".git")
+        for found, there in ((dot_git, os.path.lexists(dot_git)), (here, _is_bare(here))):
+            if there:
+                yield here, found
+                if _is_surely_one(found):
+                    return
+        above = os.path.dirname(here)
+        if above == here:
+            return
+        here = above
+
+
+def named_program(directory: str, use: GitUse) -> str | None:
+    """A program that a repository makes git run in `directory`, by where it is named, such as
+    "core.fsmonitor in /srv/x/.git/config"; None when there is none."""
+    return _Search(use).of(directory)
+
+
+class _Search:
+    def __init__(self, use: GitUse) -> None:
+        self.use = use
+        self.seen: set[str] = set()
+
+    def of(self, directory: str) -> str | None:
+        try:
+            for top, dot_git in repositories(directory):
+                found = self._in(top, dot_git)
+                if found is not None:
+                    return found
+        except OSError as error:
+            return f"{error.filename or directory}, which cannot be read: {error.strerror or error}"
+        except ValueError as error:
+            return f"{directory}: {error}"
+        return None
+
+    def _in(self, top: str, dot_git: str) -> str | None:
+        git_dir, common = _directories(dot_git)
+        if git_dir in self.seen:
+            return None
+        self.seen.add(git_dir)
+        if len(self.seen) > MAX_REPOSITORIES:
+            return "one of very many repositories within it"
+        places = dict.fromkeys((common, git_dir))
+        for place in places:
+            for name in ("config", "config.worktree"):
+                found = self._configured(os.path.join(place, name), git_dir, top)
+                if found is not None:
+                    return found
+        for place in places:
+            for name in _entries(os.path.join(place, "hooks")):
+                if not name.endswith(".sample") and self._may_run(name):
+                    return f"the hook {os.path.join(place, 'hooks', name)}"
+        for path in () if dot_git == top else _submodules(git_dir):
+            inner = os.path.join(top, path)
+            if os.path.lexists(os.path.join(inner, ".git")):
+                found = self.of(inner)
+                if found is not None:
+                    return found
+        return None
+
+    def _may_run(self, hook: str) -> bool:
+        return self.use.hooks is None or hook in self.use.hooks
+
+    def _configured(self, path: str, git_dir: str, top: str) -> str | None:
+        try:
+            text = read_limited(path).decode("latin-1")
+        except FileNotFoundError:
+            return None
+        for key, value in _settings(text):
+            if key == "core.worktree":
+                named = os.path.realpath(os.path.join(git_dir, value)) != os.path.realpath(top)
+            else:
+                named = self._names(key, value)
+            if named:
+                return f"{key} in {path}"
+        return None
+
+    def _names(self, key: str, value: str) -> bool:
+        """Does a setting name a program, or further configuration?"""
+        section, _, name = key.partition(".")
+        last = name.rpartition(".")[2]
+        if key == "core.fsmonitor":
+            return value.lower() not in _OFF
+        if section == "alias":
+            alias = name.removesuffix(".command")
+            used = self.use.subcommand is None or self.use.subcommand.lower() == alias
+            return used or value.startswith("!")
+        if section == "lfs" and ("transfer" in name or "extension" in name):
+            return True
+        return _SECTIONS.fullmatch(section) is not None or (
+            value.startswith("!")
+            or (last.endswith(_REMOTES) and "::" in value)
+            or (section != "color" and _KEYS.search(last) is not None)
+        )
+
+
+def _settings(text: str) -> Iterator[tuple[str, str]]:
+    """The settings of a configuration file as (section.subsection.key, value), the section and the
+    key in lower case. Raises ValueError for all but the plain form that git writes."""
+    if "\0" in text or "\\\n" in text or "\\\r\n" in text:
+        raise ValueError("its configuration is not plain")
+    section = ""
+    for line in text.removeprefix("\xef\xbb\xbf").split("\n"):
+        rest = line.strip()
+        while rest.startswith("["):
+            header = _SECTION.match(rest)
+            if header is None:
+                raise ValueError(f"its configuration has the line {line!r}")
+            section = header[1].lower() + ("" if header[2] is None else f".{header[2]}")
+            rest = rest[header.end() :].strip()
+        if not rest or rest[0] in "#;":
+            continue
+        setting = _KEY.fullmatch(rest)
+        if setting is None or not section:
+            raise ValueError(f"its configuration has the line {line!r}")
+        yield f"{section}.{setting[1].lower()}", _value(setting[2])
+
+
+def _value(written: str | None) -> str:
+    if written is None:
+        return "true"
+    bare = re.sub(r'"((?:[^"\\]|\\.)*)"|[#;].*', lambda found: found[1] or "", written)
+    return bare.strip()
+
+
+def _is_bare(directory: str) -> bool:
+    """Would git take the directory itself for a repository? What it shares with others can stand
+    where its `commondir` says, and its HEAD may be a link that leads nowhere."""
+    if not os.path.lexists(os.path.join(directory, "HEAD")):
+        return False
+    return os.path.lexists(os.path.join(directory, "commondir")) or (
+        os.path.isdir(os.path.join(directory, "objects"))
+        and os.path.isdir(os.path.join(directory, "refs"))
+    )
+
+
+def _is_surely_one(dot_git: str) -> bool:
+    """Has the repository all that git asks for before it uses it?"""
+    try:
+        git_dir, common = _directories(dot_git)
+        head = read_limited(os.path.join(git_dir, "HEAD"), 4096)
+    except (OSError, ValueError):
+        return False
+    parts = all(os.access(os.path.join(common, name), os.X_OK) for name in ("objects", "refs"))
+    return parts and re.match(rb"ref: refs/|[0-9a-f]{40}", head) is not None
+
+
+def _directories(dot_git: str) -> tuple[str, str]:
+    """The git directory behind a `.git`, and the one it shares with other work trees. Raises
+    OSError, or ValueError for a file that names none."""
+    git_dir = dot_git
+    if not os.path.isdir(dot_git):
+        pointer = os.fsdecode(read_limited(dot_git, 8192)).rstrip("\r\n")
+        if not pointer.startswith("gitdir: "):
+            raise ValueError(f"{dot_git} names no git directory")
+        git_dir = os.path.join(os.path.dirname(dot_git), pointer.removeprefix("gitdir: "))
+    git_dir = os.path.realpath(git_dir)
+    try:
+        shared = os.fsdecode(read_limited(os.path.join(git_dir, "commondir"), 8192))
+    except FileNotFoundError:
+        return git_dir, git_dir
+    return git_dir, os.path.realpath(os.path.join(git_dir, shared.rstrip("\r\n")))
+
+
+def _entries(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+
+
+def _submodules(git_dir: str) -> list[str]:
+    """The paths of the submodules in the index. Raises ValueError when there may be others."""
+    found: list[str] = []
+    for name in _entries(git_dir):
+        if name != "index" and not name.startswith("sharedindex."):
+            continue
+        data = read_limited(os.path.join(git_dir, name), MAX_INDEX)
+        at = data.find(_GITLINK)
+        while at >= 0:
+            paths = list(_paths(data, at - _MODE_AT))
+            if not paths:
+                raise ValueError("its index may hold submodules and is not plain")
+            found += paths
+            at = data.find(_GITLINK, at + 1)
+    return found
+
+
+def _paths(index: bytes, start: int) -> Iterator[str]:
+    """The path of the index entry at `start`, for each form in which one can be read there. Before
+    it, or before two bytes more, stands its length."""
+    for offset in _NAMES_AT:
+        begin = start + offset
+        end = index.find(b"\0", begin)
+        for flags in (begin - 2, begin - 4):
+            length = int.from_bytes(index[flags : flags + 2], "big") & 0xFFF
+            if end > begin and length == min(end - begin, 0xFFF):
+                yield os.fsdecode(index[begin:end])
+                break
 
 
 class Surroundings(Protocol):
@@ -95,12 +333,8 @@ class DirectorySurroundings:
     def repository(self, directory: str) -> str | None:
         """The git directory that git would use in `directory`: a `.git` here or above, or a
         directory that is a bare repository itself."""
-        from alhena.policy.repository import repositories
-
         return next((found for _, found in repositories(directory)), None)
 
     def named_program(self, directory: str, use: "GitUse") -> str | None:
         """A program that a repository makes git run in `directory`, by where it is named."""
-        from alhena.policy.repository import named_program
-
         return named_program(directory, use)

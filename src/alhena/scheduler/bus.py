@@ -149,7 +149,7 @@ class AskUserResponse(Message, frozen=True, kw_only=True, tag="ask-user-response
 
 
 class AskUserRequest(Message, frozen=True, kw_only=True, tag="ask-user-request"):
-    """Questions of the model to a person; each is an encoded `tools.confirmation.Question`."""
+    """Questions of the model to a person; each is an encoded `tools.contract.Question`."""
 
     correlation_id: str
     questions: tuple[dict[str, Any], ...]

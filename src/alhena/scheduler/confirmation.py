@@ -19,7 +19,7 @@ from alhena.scheduler.bus import (
 )
 from alhena.scheduler.states import ConfirmationError
 from alhena.scheduler.tracked_call import TrackedCall, plain
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
     AskUserConfirmation,
     ConfirmationDetails,
     EditConfirmation,
@@ -28,8 +28,9 @@ from alhena.tools.confirmation import (
     InfoConfirmation,
     McpConfirmation,
     ToolConfirmationOutcome,
+    ToolErrorType,
+    ToolFailure,
 )
-from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.edit.modify import ModifiableInvocation
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.registry import RegisteredTool

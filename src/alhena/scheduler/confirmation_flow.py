@@ -34,9 +34,10 @@ from alhena.scheduler.executor import Executor, Leash
 from alhena.scheduler.gate import denial, deny
 from alhena.scheduler.states import ConfirmationError, WaitingToolCall
 from alhena.scheduler.tracked_call import TrackedCall
-from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation
 from alhena.tools.contract import (
     ApprovableInvocation,
+    ConfirmationDetails,
+    EditConfirmation,
     ExecutionContext,
     PlanningInvocation,
     QuestioningInvocation,

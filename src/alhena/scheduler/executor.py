@@ -28,8 +28,7 @@ from alhena.tools.output_store import OutputStore, Truncation, bounded, bounded_
 from alhena.tools.response import response_parts
 from alhena.tools.threads import Boundary, one_line
 from alhena.values import Value
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Part
+from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:

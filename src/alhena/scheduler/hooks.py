@@ -12,15 +12,13 @@ from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.planning import Hooks
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.tracked_call import TrackedCall, plain
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
     ConfirmationDetails,
     EditConfirmation,
     ExecConfirmation,
     InfoConfirmation,
-    McpConfirmation,
-)
-from alhena.tools.contract import (
     LlmContent,
+    McpConfirmation,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,

@@ -27,11 +27,11 @@ from alhena.scheduler.tracked_call import BatchView, Emit, TrackedCall
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
 from alhena.tools.threads import Boundary, one_line
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Asking, Payload
-    from alhena.tools.confirmation import ToolConfirmationOutcome
+    from alhena.tools.contract import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
 

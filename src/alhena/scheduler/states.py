@@ -6,11 +6,16 @@ from typing import Any, ClassVar
 
 from alhena.errors import AlhenaError
 from alhena.policy.model import Decision
-from alhena.tools.confirmation import ConfirmationDetails, ToolConfirmationOutcome
-from alhena.tools.contract import Tool, ToolDisplay, ToolErrorType, ToolInvocation
+from alhena.tools.contract import (
+    ConfirmationDetails,
+    Tool,
+    ToolConfirmationOutcome,
+    ToolDisplay,
+    ToolErrorType,
+    ToolInvocation,
+)
 from alhena.values import Value
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Part
+from alhena.wire.content import Part, ToolCallRequestInfo
 
 
 class Status(StrEnum):

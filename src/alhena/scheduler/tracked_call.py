@@ -29,11 +29,13 @@ from alhena.scheduler.states import (
     WaitingToolCall,
     advance,
 )
-from alhena.tools.confirmation import ConfirmationDetails, EditConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import (
+    ConfirmationDetails,
     DiffStat,
+    EditConfirmation,
     FileDiff,
     LlmContent,
+    ToolConfirmationOutcome,
     ToolDisplay,
     ToolErrorType,
     ToolFailure,
@@ -43,8 +45,7 @@ from alhena.tools.names import called_names
 from alhena.tools.params import under_given_names
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.response import cancelled_parts, cancelled_text, content_length, error_parts
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Part
+from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:

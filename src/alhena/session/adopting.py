@@ -23,8 +23,14 @@ from alhena.config.home import (
     root_of,
     temps,
 )
-from alhena.session.errors import ForeignError, NoSessionError, SessionError
-from alhena.session.records import SUFFIX, is_session_id, session_of
+from alhena.session.records import (
+    SUFFIX,
+    ForeignError,
+    NoSessionError,
+    SessionError,
+    is_session_id,
+    session_of,
+)
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import open_regular
 from alhena.wire.json_values import scrub

@@ -16,8 +16,18 @@ from typing import BinaryIO
 
 import msgspec
 
-from alhena.session.errors import HeldSessionError, JournalError, NoSessionError, SessionError
-from alhena.session.records import Header, KnownRecord, checked, damaged_name, line_of, record_of
+from alhena.session.records import (
+    Header,
+    HeldSessionError,
+    JournalError,
+    KnownRecord,
+    NoSessionError,
+    SessionError,
+    checked,
+    damaged_name,
+    line_of,
+    record_of,
+)
 from alhena.system.errors import WriteFailureError, from_os_error, printable
 from alhena.system.files import CREATE, require_regular, synchronise, synchronise_directory
 from alhena.system.locking import alone_on

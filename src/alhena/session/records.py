@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.errors import AlhenaError, InputError
 from alhena.events import timestamp
 
 VERSION = 1
@@ -229,3 +230,45 @@ def new_session_id() -> str:
     raw[8] = raw[8] & 0x3F | 0x80
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class JournalError(AlhenaError):
+    """The record of the session cannot be written, so nothing more is done that it would lack."""
+
+    kind = "journal"
+
+
+class SessionError(InputError):
+    """A session that was named cannot be used."""
+
+    kind = "session"
+
+
+class NoSessionError(SessionError):
+    """No session has this name."""
+
+    kind = "session_not_found"
+
+
+class NoTagError(SessionError):
+    """No conversation is saved under this name."""
+
+    kind = "tag_not_found"
+
+
+class TakenTagError(SessionError):
+    """A conversation is saved under this name already."""
+
+    kind = "tag_taken"
+
+
+class ForeignError(SessionError):
+    """A session or a checkpoint is another project's."""
+
+    kind = "session_of_another_project"
+
+
+class HeldSessionError(SessionError):
+    """Another process is at work on the session."""
+
+    kind = "session_in_use"

@@ -17,14 +17,17 @@ from alhena.config.errors import ConfigError
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.config.settings import Settings
 from alhena.events import Event, WarningEvent
-from alhena.session.errors import HeldSessionError, JournalError, NoSessionError, SessionError
 from alhena.session.journal import Disk, Extent, Journal, is_begun, is_torn, read_session
 from alhena.session.records import (
     SUFFIX,
     VERSION,
     Continued,
     Header,
+    HeldSessionError,
+    JournalError,
+    NoSessionError,
     Prompted,
+    SessionError,
     is_damaged_end,
     is_made_id,
     is_session_id,
@@ -299,8 +302,7 @@ class SessionStore:
 
     def _remove_checkpoints(self, session_ids: Collection[str]) -> None:
         if self._checkpoints is not None and self._checkpoints.is_dir():
-            from alhena.session.checkpoints.errors import CheckpointError
-            from alhena.session.checkpoints.records import CheckpointFiles
+            from alhena.session.checkpoints.records import CheckpointError, CheckpointFiles
 
             with suppress(CheckpointError):  # as with the rest of what belongs to a session
                 CheckpointFiles(self._checkpoints).remove_sessions(session_ids)

@@ -10,14 +10,17 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from alhena.session.errors import NoSessionError, NoTagError, SessionError, TakenTagError
 from alhena.session.journal import Extent, Take, read_session
 from alhena.session.records import (
     SUFFIX,
     Header,
     KnownRecord,
+    NoSessionError,
+    NoTagError,
     Prompted,
+    SessionError,
     Tagged,
+    TakenTagError,
     line_of,
     now,
     record_of,

@@ -8,8 +8,14 @@ from alhena.skills.files import Skill, Skills
 from alhena.system.folder import folder_structure
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
-from alhena.tools.contract import ExecutionContext, ToolFailure, ToolInvocation, ToolResult
+from alhena.tools.contract import (
+    ConfirmationDetails,
+    ExecutionContext,
+    InfoConfirmation,
+    ToolFailure,
+    ToolInvocation,
+    ToolResult,
+)
 
 NAME = "activate_skill"
 MAX_RESOURCES = 200

@@ -10,13 +10,18 @@ import msgspec
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import escaped, one_line
 from alhena.system.errors import ProcessStartError
-from alhena.tools.base import BaseInvocation
-from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
-from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
-from alhena.tools.declared import declaration_of
+from alhena.tools.base import BaseInvocation, declaration_of
+from alhena.tools.contract import (
+    ConfirmationDetails,
+    ExecConfirmation,
+    ExecutionContext,
+    Kind,
+    ToolErrorType,
+    ToolFailure,
+    ToolResult,
+)
 from alhena.tools.names import is_declarable
-from alhena.tools.params import validate
-from alhena.tools.schema import respelled
+from alhena.tools.params import respelled, validate
 from alhena.tools.shell_output import CapturedOutput
 from alhena.values import Value
 from alhena.wire.json_values import as_array, as_object

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 import msgspec
 
 from alhena.errors import ProgramError
-from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
+from alhena.tools.base import declaration_of
 from alhena.tools.contract import (
+    ConfirmationDetails,
     ExecutionContext,
+    InfoConfirmation,
     Kind,
     LlmContent,
     Tool,
@@ -27,11 +29,9 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.declared import declaration_of
 from alhena.tools.docstring import read_docstring
 from alhena.tools.names import is_declarable
-from alhena.tools.params import validate
-from alhena.tools.schema import excerpt, respelled
+from alhena.tools.params import excerpt, respelled, validate
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.tools.value_types import SUPPORTED, Types, default_of, value_to_json
 from alhena.values import Value

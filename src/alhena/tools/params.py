@@ -4,10 +4,355 @@
 checks the JSON Schema. It never guesses: anything without a table entry is left unchanged.
 """
 
-from typing import Any, TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+import msgspec
+
+from alhena.display_text import escaped
 from alhena.tools.contract import ToolFailure
-from alhena.tools.schema import problem_with, respelled
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError, Validator
+
+
+ROOT = "params"
+MAX_DEPTH = 32
+MAX_CACHED = 512
+MAX_NUMBER = 2**63
+EXCERPT = 80
+
+_ANNOTATIONS = frozenset({"title", "description", "default", "examples", "format", "$schema"})
+_validators: dict[int, tuple[object, "Validator"]] = {}
+
+
+def types_of(schema: object) -> frozenset[str]:
+    """The JSON types a schema allows, through `anyOf` and `oneOf`; empty when unspecified."""
+    if not isinstance(schema, dict):
+        return frozenset()
+    node = cast("dict[str, Any]", schema)
+    declared = node.get("type")
+    if isinstance(declared, str):
+        return frozenset({declared})
+    if isinstance(declared, list):
+        return frozenset(name for name in cast("list[object]", declared) if isinstance(name, str))
+    found: frozenset[str] = frozenset()
+    for keyword in ("anyOf", "oneOf"):
+        branches: object = node.get(keyword)
+        for branch in cast("list[object]", branches) if isinstance(branches, list) else []:
+            if isinstance(branch, dict) and "type" in branch:
+                found |= types_of(cast("object", branch))
+    return found
+
+
+def respelled(schema: object, value: object, depth: int = 0) -> Any:
+    """Converts "true"/"false" to booleans and 3.0 to 3 where `schema` requires exactly that type.
+
+    Follows properties and items; unchanged values are returned as they are, not copied.
+    """
+    if not isinstance(schema, dict) or depth > MAX_DEPTH:
+        return value
+    node = cast("dict[str, Any]", schema)
+    match value:
+        case str():
+            if value in {"true", "false"} and _wants(node, "boolean", instead_of="string"):
+                return value == "true"
+        case float():
+            if value.is_integer() and _wants(node, "integer", instead_of="number"):
+                return int(value)
+        case dict():
+            return _respelled_object(node, cast("dict[str, Any]", value), depth)
+        case list():
+            return _respelled_array(node, cast("list[Any]", value), depth)
+        case _:
+            pass
+    return value
+
+
+def _wants(schema: object, name: str, *, instead_of: str) -> bool:
+    types = types_of(schema)
+    return name in types and instead_of not in types
+
+
+def _respelled_object(node: dict[str, Any], value: dict[str, Any], depth: int) -> dict[str, Any]:
+    properties: object = node.get("properties")
+    if not isinstance(properties, dict):
+        return value
+    known = cast("dict[str, Any]", properties)
+    changed: dict[str, Any] = {}
+    for name, item in value.items():
+        if name in known:
+            new = respelled(known[name], item, depth + 1)
+            if new is not item:
+                changed[name] = new
+    return {**value, **changed} if changed else value
+
+
+def _respelled_array(node: dict[str, Any], value: list[Any], depth: int) -> list[Any]:
+    items: object = node.get("items")
+    if not isinstance(items, dict):
+        return value
+    new = [respelled(cast("object", items), item, depth + 1) for item in value]
+    return new if any(a is not b for a, b in zip(new, value, strict=True)) else value
+
+
+def problem_with(
+    schema: dict[str, Any],
+    params: dict[str, Any],
+    aliases: Mapping[str, Sequence[str]] | None = None,
+) -> str | None:
+    """The first problem of `params`: path, expected and actual value. None if valid.
+
+    `aliases` maps a declared parameter to its other names. Invalid schemas and parameters that are
+    not JSON are problems too; nothing is raised.
+    """
+    if plainly_valid(schema, params):
+        return None
+    reason = _not_json(params)
+    if reason is not None:
+        return f"{ROOT} must be plain JSON: {reason}"
+    from jsonschema_rs import ValidationError
+
+    try:
+        validator = _validator(schema)
+    except (ValidationError, ValueError) as error:
+        return f"the tool's parameter schema cannot be used: {_one_line(str(error))}"
+    try:
+        validator.validate(params)
+    except ValidationError as error:
+        return _sentence(error, params, aliases or {})
+    except ValueError as error:
+        # The validator gave up, as at unlimited nesting.
+        return f"{ROOT} cannot be checked: {_one_line(str(error))}"
+    return None
+
+
+def _not_json(params: object) -> str | None:
+    """The reason why `params` cannot be sent as JSON: cycles, depth, other types, lone
+    surrogates."""
+    try:
+        msgspec.json.encode(params)
+    except UnicodeEncodeError:
+        return "a string contains half of a surrogate pair"
+    except RecursionError:
+        return "it is nested too deeply"
+    except (TypeError, ValueError, OverflowError) as error:
+        return _one_line(str(error))
+    return None
+
+
+def _validator(schema: dict[str, Any]) -> "Validator":
+    """Caches one validator per schema object; keeping the schema keeps its id from being reused."""
+    cached = _validators.get(id(schema))
+    if cached is not None:
+        return cached[1]
+    from jsonschema_rs import validator_for
+
+    validator = validator_for(schema, offline=True)
+    if len(_validators) >= MAX_CACHED:
+        _validators.clear()
+    _validators[id(schema)] = (schema, validator)
+    return validator
+
+
+def plainly_valid(schema: object, value: object, depth: int = 0) -> bool:
+    """True when a few comparisons prove that `value` satisfies `schema`.
+
+    False means "unknown", never "invalid". Only the keywords handled here count; objects and arrays
+    without such keywords are left to the validator.
+    """
+    if not isinstance(schema, dict) or depth > MAX_DEPTH:
+        return False
+    node = cast("dict[str, Any]", schema)
+    name = node.get("type")
+    if not isinstance(name, str):
+        return False
+    check = _PLAIN.get(name)
+    return check is not None and check(node, value, depth)
+
+
+def _only(node: dict[str, Any], *keywords: str) -> bool:
+    return all(key == "type" or key in keywords or key in _ANNOTATIONS for key in node)
+
+
+def _plain_object(node: dict[str, Any], value: object, depth: int) -> bool:
+    if not isinstance(value, dict) or not _only(node, "properties", "required", _ADDITIONAL):
+        return False
+    members = cast("dict[object, object]", value)
+    properties: object = node.get("properties", {})
+    required: object = node.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        return False
+    known = cast("dict[object, object]", properties)
+    if any(name not in members for name in cast("list[object]", required)):
+        return False
+    for name, item in members.items():
+        if name in known:
+            if not plainly_valid(known[name], item, depth + 1):
+                return False
+        elif (
+            node.get(_ADDITIONAL, True) is not True
+            or not isinstance(name, str)
+            or not (item is None or isinstance(item, str | int))
+        ):
+            return False
+    return True
+
+
+def _plain_array(node: dict[str, Any], value: object, depth: int) -> bool:
+    if not isinstance(value, list) or not _only(node, "items", "minItems", "maxItems"):
+        return False
+    elements = cast("list[object]", value)
+    return _within(len(elements), node, "minItems", "maxItems") and all(
+        plainly_valid(node.get("items"), element, depth + 1) for element in elements
+    )
+
+
+def _plain_string(node: dict[str, Any], value: object, _depth: int) -> bool:
+    if not isinstance(value, str) or not _only(node, "enum", "minLength", "maxLength"):
+        return False
+    if "format" in node:
+        return False
+    choices: object = node.get("enum", [value])
+    return (
+        _within(len(value), node, "minLength", "maxLength")
+        and isinstance(choices, list)
+        and value in cast("list[object]", choices)
+    )
+
+
+def _plain_number(node: dict[str, Any], value: object, _depth: int) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= MAX_NUMBER:
+        return False
+    if isinstance(value, float) and (node["type"] == "integer" or value - value != 0):
+        return False
+    return _only(node, "minimum", "maximum") and _within(value, node, "minimum", "maximum")
+
+
+def _plain_boolean(node: dict[str, Any], value: object, _depth: int) -> bool:
+    return isinstance(value, bool) and _only(node)
+
+
+def _within(size: float, node: dict[str, Any], least: str, most: str) -> bool:
+    low, high = node.get(least, size), node.get(most, size)
+    return isinstance(low, int | float) and isinstance(high, int | float) and low <= size <= high
+
+
+_ADDITIONAL = "additionalProperties"
+_PLAIN: dict[str, Callable[[dict[str, Any], object, int], bool]] = {
+    "object": _plain_object,
+    "array": _plain_array,
+    "string": _plain_string,
+    "integer": _plain_number,
+    "number": _plain_number,
+    "boolean": _plain_boolean,
+}
+
+
+_LIMITS = {
+    "minimum": "must be >= {}",
+    "maximum": "must be <= {}",
+    "exclusiveMinimum": "must be > {}",
+    "exclusiveMaximum": "must be < {}",
+    "multipleOf": "must be a multiple of {}",
+    "minItems": "must NOT have fewer than {} items",
+    "maxItems": "must NOT have more than {} items",
+    "minLength": "must NOT have fewer than {} characters",
+    "maxLength": "must NOT have more than {} characters",
+    "minProperties": "must NOT have fewer than {} properties",
+    "maxProperties": "must NOT have more than {} properties",
+    "pattern": "must match pattern {!r}",
+}
+
+
+def _sentence(
+    error: "ValidationError", params: dict[str, Any], aliases: Mapping[str, Sequence[str]]
+) -> str:
+    where = "/".join([ROOT, *map(str, error.instance_path)])
+    keyword = error.kind.name
+    if keyword == "required":
+        return f"{where} {_missing(error, params, aliases)}"
+    if keyword in _LIMITS:
+        expected = _LIMITS[keyword].format(error.kind.value)
+    elif keyword == "type":
+        expected = f"must be {' or '.join(error.kind.value)}"
+    elif keyword == "enum":
+        choices = ", ".join(_json(choice) for choice in error.kind.value)
+        expected = f"must be equal to one of the allowed values: {choices}"
+    elif keyword == "const":
+        expected = f"must be equal to {_json(error.kind.value)}"
+    elif keyword == "additionalProperties":
+        names = ", ".join(f"'{name}'" for name in error.kind.value)
+        return f"{where} must NOT have additional properties: {names}"
+    elif keyword in {"anyOf", "oneOf"}:
+        expected = _alternatives(error)
+    elif keyword == "falseSchema":
+        expected = "must NOT have further members"
+    else:
+        return f"{where}: {_one_line(error.message)}"
+    return f"{where} {expected}, got {excerpt(error.instance)}"
+
+
+def _missing(
+    error: "ValidationError", params: dict[str, Any], aliases: Mapping[str, Sequence[str]]
+) -> str:
+    name = str(error.kind.value)
+    accepted = aliases.get(name, ()) if not error.instance_path else ()
+    also = ", ".join(f"'{alias}'" for alias in accepted)
+    found = cast("dict[str, Any]", error.instance) if error.instance_path else params
+    given = ", ".join(f"'{key[:EXCERPT]}'" for key in list(found)[:10]) or "nothing"
+    return (
+        f"must have required property '{name}'"
+        + (f" (also accepted: {also})" if also else "")
+        + f", got {given}"
+    )
+
+
+def _alternatives(error: "ValidationError") -> str:
+    """Lists the types when every branch only rejects the type, else the messages of the
+    branches."""
+    branches: list[list[ValidationError]] = error.kind.value or []
+    first = [branch[0] for branch in branches if branch]
+    if first and all(item.kind.name == "type" for item in first):
+        names = dict.fromkeys(name for item in first for name in item.kind.value)
+        return f"must be {' or '.join(names)}"
+    reasons = "; or ".join(_one_line(item.message) for item in first)
+    return f"must match one of the allowed forms ({reasons})"
+
+
+def excerpt(value: object) -> str:
+    """A value's JSON type and enough of it to recognise it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return f"boolean {str(value).lower()}"
+        case int():
+            return f"integer {value}" if abs(value) < 10**EXCERPT else "a huge integer"
+        case float():
+            return f"number {value}"
+        case str():
+            shown = value if len(value) <= EXCERPT else value[:EXCERPT] + "…"
+            return f"string {escaped(_json(shown))}"
+        case list() | tuple():
+            return f"array of {len(cast('list[object]', value))} items"
+        case dict():
+            return f"object with {len(cast('dict[str, object]', value))} properties"
+        case _:
+            return type(value).__name__
+
+
+def _json(value: object) -> str:
+    try:
+        return msgspec.json.encode(value).decode("utf-8")
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        return _one_line(ascii(value))
+
+
+def _one_line(text: str) -> str:
+    line = escaped(" ".join(text.split()))
+    return line if len(line) <= 4 * EXCERPT else line[: 4 * EXCERPT] + "…"
+
 
 PARAMETER_ALIASES: dict[str, dict[str, str]] = {
     "read_file": {"file_path": "absolute_path"},

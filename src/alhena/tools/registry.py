@@ -1,6 +1,6 @@
 """The registry of tools: their names and their declarations for the model (TOOLS-06)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -207,7 +207,7 @@ def _schema_to_tell(schema: dict[str, Any]) -> dict[str, Any] | None:
     """Adapts a schema for the declaration; None when it needs no change. Raises SchemaError."""
     if is_plain(schema):
         return None
-    from alhena.wire.schema.local import local_schema
+    from alhena.wire.schema.adapt import local_schema
 
     told = local_schema(schema)
     return None if told == schema else told
@@ -223,3 +223,40 @@ def distance(one: str, other: str) -> int:
             diagonal = row[j]
             row[j] = min(cost, row[j] + 1, row[j - 1] + 1)
     return row[-1]
+
+
+NEVER = frozenset(
+    {"delegate_to_agent", "ask_user", "enter_plan_mode", "exit_plan_mode", "complete_task"}
+)
+"""Tools that steer the session or its person; whatever an agent lists, these are not its own."""
+
+
+def isolated(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> ToolRegistry:
+    """A registry of the session's visible tools that `patterns` mean, and of the agent's `own`.
+
+    A pattern is a tool's name, `*`, or for an MCP server `server__tool`, `server__*` or their
+    `mcp_server_` forms. A bare name never means a tool of a server, whatever that calls its tools.
+    """
+    registry = ToolRegistry()
+    for name in session.names:
+        entry = session.find(name)
+        if entry is None or entry.tool.name in NEVER:
+            continue
+        if any(_means(pattern, entry) for pattern in patterns):
+            registry.register(
+                entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names
+            )
+    for tool in own:
+        registry.register(tool)
+    return registry
+
+
+def _means(pattern: str, entry: RegisteredTool) -> bool:
+    if pattern == "*":
+        return True
+    if entry.server is None:
+        return declared_name(pattern) == entry.tool.name
+    prefixes = (f"{entry.server}__", f"mcp_{entry.server}_")
+    if not pattern.startswith(prefixes):
+        return pattern == "mcp_*"
+    return pattern in entry.names or pattern in {f"{prefix}*" for prefix in prefixes}

@@ -21,7 +21,7 @@ from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import LastingRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.suspicious_text import suspicious
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
     ConfirmationDetails,
     EditConfirmation,
     ExecConfirmation,

@@ -6,7 +6,7 @@ from typing import Any
 from alhena.config.settings import settings_of
 from alhena.frontends.terminal.approval_dialog import request_blocks
 from alhena.frontends.terminal.conversation import Conversation
-from alhena.tools.confirmation import McpConfirmation
+from alhena.tools.contract import McpConfirmation
 from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_asking import request
 from tests.frontends.terminal.test_conversation import sitting

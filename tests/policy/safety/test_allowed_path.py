@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.allowed_path import check_paths
 from alhena.policy.checker import (
     CheckContext,
     CheckerError,
@@ -17,6 +16,7 @@ from alhena.policy.checker import (
     PolicyState,
     ToolCall,
     Verdict,
+    check_paths,
 )
 from alhena.policy.model import ApprovalMode, PolicyOutcome
 from tests.policy.safety.kit import ALLOW, ASK, DENY

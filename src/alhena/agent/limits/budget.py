@@ -17,7 +17,7 @@ from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpda
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices, Tokens
 from alhena.models.retry import RetryingGenerator
-from alhena.tools.confirmation import Question, QuestionOption
+from alhena.tools.contract import Question, QuestionOption
 from alhena.values import Value
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest

@@ -32,8 +32,8 @@ from alhena.scheduler.confirmation import (
     asked,
     listen,
 )
-from alhena.tools.confirmation import AskUserConfirmation, Question, ToolConfirmationOutcome
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import AskUserConfirmation, Question, ToolConfirmationOutcome
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:

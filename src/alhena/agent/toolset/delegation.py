@@ -10,17 +10,11 @@ from typing import Any, assert_never
 
 import msgspec
 
-from alhena.agent.chat import (
-    ConversationRoom,
-    config_for,
-    tells_retries_apart,
-    traits_of,
-)
+from alhena.agent.chat import ConversationRoom, config_for, tells_retries_apart, traits_of
 from alhena.agent.loop import answers
 from alhena.agent.loops import LoopWatch, chanting
 from alhena.agent.model_access import SessionFallback
 from alhena.agent.subagents import AgentDefinition, prompt_text
-from alhena.agent.toolset.event_relay import EventRelay
 from alhena.agent.toolset.workbench import Caller, Workbench
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import History
@@ -29,7 +23,27 @@ from alhena.chat.prompt import system_instruction
 from alhena.chat.turn import ChantingError
 from alhena.config.settings import AgentsSettings
 from alhena.errors import AlhenaError
-from alhena.events import WarningEvent
+from alhena.events import (
+    ApiErrorEvent,
+    ApiRequestEvent,
+    ApiResponseEvent,
+    CompressedEvent,
+    ConfirmationRequestEvent,
+    Event,
+    HookCallEvent,
+    LoopDetectedEvent,
+    ModelFallbackEvent,
+    OutputsMaskedEvent,
+    OutputTruncatedEvent,
+    RetryEvent,
+    ThoughtEvent,
+    ToolCallRequestEvent,
+    ToolCallResponseEvent,
+    ToolCallsUpdateEvent,
+    ToolCallUpdateEvent,
+    ToolOutputEvent,
+    WarningEvent,
+)
 from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
@@ -37,56 +51,114 @@ from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, RunAgent
-from alhena.tools.confirmation import Question, QuestionOption
 from alhena.tools.contract import (
     ExecutionContext,
-    Tool,
+    Question,
+    QuestionOption,
     ToolErrorType,
     ToolFailure,
     ToolResult,
 )
 from alhena.tools.names import declared_name
-from alhena.tools.registry import RegisteredTool, ToolRegistry
-from alhena.wire.calls import CallIds, ToolCallRequestInfo
-from alhena.wire.content import Content, Part
+from alhena.tools.registry import ToolRegistry, isolated
+from alhena.wire.content import CallIds, Content, Part, ToolCallRequestInfo
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
 
-NEVER = frozenset(
-    {"delegate_to_agent", "ask_user", "enter_plan_mode", "exit_plan_mode", "complete_task"}
-)
-"""Tools that steer the session or its person; whatever an agent lists, these are not its own."""
 
+class EventRelay:
+    """Passes on requests to the model, runs of hooks, and tool calls under ids that are unique in
+    the session.
 
-def isolated(session: ToolRegistry, patterns: Sequence[str], *own: Tool) -> ToolRegistry:
-    """A registry of the session's visible tools that `patterns` mean, and of the agent's `own`.
-
-    A pattern is a tool's name, `*`, or for an MCP server `server__tool`, `server__*` or their
-    `mcp_server_` forms. A bare name never means a tool of a server, whatever that calls its tools.
+    What the subagent says and thinks is not what the session's model says: subjects of thoughts and
+    the calls that start become live output of the call that runs it.
     """
-    registry = ToolRegistry()
-    for name in session.names:
-        entry = session.find(name)
-        if entry is None or entry.tool.name in NEVER:
-            continue
-        if any(_means(pattern, entry) for pattern in patterns):
-            registry.register(
-                entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names
-            )
-    for tool in own:
-        registry.register(tool)
-    return registry
 
+    def __init__(
+        self,
+        parent_call_id: str,
+        emit: Callable[[Event], None],
+        output: Callable[[str], None],
+    ) -> None:
+        self._parent = parent_call_id
+        self._emit = emit
+        self._output = output
 
-def _means(pattern: str, entry: RegisteredTool) -> bool:
-    if pattern == "*":
-        return True
-    if entry.server is None:
-        return declared_name(pattern) == entry.tool.name
-    prefixes = (f"{entry.server}__", f"mcp_{entry.server}_")
-    if not pattern.startswith(prefixes):
-        return pattern == "mcp_*"
-    return pattern in entry.names or pattern in {f"{prefix}*" for prefix in prefixes}
+    def call_id(self, own: str) -> str:
+        """The id by which the session knows a call of the subagent."""
+        return f"{self._parent}/{own}"
+
+    def emit(self, event: Event) -> None:
+        """Takes an event of the subagent."""
+        match event:
+            case (
+                ToolCallRequestEvent()
+                | ToolCallUpdateEvent()
+                | ToolOutputEvent()
+                | ConfirmationRequestEvent()
+                | ToolCallResponseEvent()
+                | OutputTruncatedEvent()
+            ):
+                if isinstance(event, ToolCallUpdateEvent):
+                    self._tell(event)
+                elif (
+                    isinstance(event, ToolCallRequestEvent | ToolCallResponseEvent)
+                    and event.replaces is not None
+                ):
+                    replaces = self.call_id(event.replaces)
+                    event = msgspec.structs.replace(event, replaces=replaces)
+                self._emit(
+                    msgspec.structs.replace(
+                        event,
+                        call_id=self.call_id(event.call_id),
+                        parent_call_id=self._parent_of(event.parent_call_id),
+                    )
+                )
+            case ToolCallsUpdateEvent():
+                self._emit(self._of_session(event))
+            case (
+                ApiRequestEvent()
+                | ApiResponseEvent()
+                | ApiErrorEvent()
+                | HookCallEvent()
+                | LoopDetectedEvent()
+                | CompressedEvent()
+                | OutputsMaskedEvent()
+            ):
+                parent = self._parent_of(event.parent_call_id)
+                self._emit(msgspec.structs.replace(event, parent_call_id=parent))
+            case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown
+                parent = self._parent_of(event.parent_call_id)
+                self._emit(msgspec.structs.replace(event, retract=False, parent_call_id=parent))
+            case WarningEvent():
+                self._emit(event)
+            case ThoughtEvent():
+                if event.subject:
+                    self._output(f"{event.subject}\n")
+            case _:
+                pass
+
+    def _of_session(self, event: ToolCallsUpdateEvent) -> ToolCallsUpdateEvent:
+        """A batch of the subagent's under the ids of the session. Of one deeper down the calls have
+        their parents already, which are this subagent's own."""
+        parent = self._parent_of(event.parent_call_id)
+        return ToolCallsUpdateEvent(
+            calls=tuple(
+                msgspec.structs.replace(
+                    call, call_id=self.call_id(call.call_id), parent_call_id=parent
+                )
+                for call in event.calls
+            ),
+            parent_call_id=parent,
+        )
+
+    def _parent_of(self, own: str | None) -> str:
+        """The parent in the session; events from deeper down name a call of this subagent."""
+        return self._parent if own is None else self.call_id(own)
+
+    def _tell(self, event: ToolCallUpdateEvent) -> None:
+        if event.status == "executing" and event.pid is None:
+            self._output(f"{event.name} {event.description}".strip() + "\n")
 
 
 GRACE_S = 60.0

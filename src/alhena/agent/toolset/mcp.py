@@ -2,8 +2,10 @@
 person does with them."""
 
 import asyncio
+import copy
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from alhena.agent.options import SessionOptions
+from alhena.agent.subagents import AgentDefinition
 from alhena.agent.toolset.workbench import Workbench
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
@@ -52,12 +56,11 @@ from alhena.policy.settings_rules import unknown_server_tools
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.names import READ_RESOURCE
-from alhena.tools.registry import RegisteredTool
+from alhena.tools.registry import RegisteredTool, ToolRegistry, isolated
 
 if TYPE_CHECKING:
     import httpx2
 
-    from alhena.agent.options import SessionOptions
     from alhena.models.auth.login import Person
 
 
@@ -406,3 +409,70 @@ def _speaks_of_server(decision: Decision, names: tuple[str, ...]) -> bool:
 
 def _of(server: str, call: PolicyCall) -> PolicyCall:
     return PolicyCall(names=(READ_RESOURCE,), args=call.args, server_name=server)
+
+
+_LIST_RESOURCES = "list_mcp_resources"
+
+
+class AgentServers:
+    """Opens the servers of agents in a session."""
+
+    def __init__(self, options: SessionOptions, groups: ProcessGroups, *, trusted: bool) -> None:
+        self._options = options
+        self._groups = groups
+        self._trusted = trusted
+
+    @asynccontextmanager
+    async def open(
+        self, bench: Workbench, agent: AgentDefinition, warn: Callable[[str], None]
+    ) -> AsyncGenerator[tuple[Workbench, AgentDefinition]]:
+        """Starts the servers of an agent; gives the workbench with their tools, which take the
+        names of others, and the agent with the right to them."""
+        options = self._options
+        environ = options.environ
+        around = surroundings(
+            environ,
+            options.settings,
+            bench.workspace.roots,
+            self._groups,
+            warn,
+            trusted=self._trusted,
+        )
+        around = msgspec.structs.replace(around, why_held=agent.why_held)
+        entries = dict(agent.mcp_servers)
+        of_agent = msgspec.structs.replace(
+            options.settings,
+            mcp_servers=entries,
+            mcp=msgspec.structs.replace(options.settings.mcp, server_command=None),
+        )
+        registry = ToolRegistry()
+        session = isolated(bench.registry, agent.tools)
+        others = [found for name in session.names if (found := session.find(name)) is not None]
+        for each in others:
+            if each.server is None and each.tool.name not in (READ_RESOURCE, _LIST_RESOURCES):
+                _add(registry, each)
+        servers = Servers(
+            configured_servers(of_agent, environ),
+            opener(around),
+            registry,
+            Pins(PrivateFiles(config_home(environ)), warn),
+            Outlets(warn=warn, changed=lambda: None, directory=around.cwd),
+        )
+        try:
+            servers.start()
+            await servers.settled()
+            servers.begin()
+            own = tuple(registry.names)
+            for each in others:
+                if each.server not in servers.servers and registry.find(each.wire_name) is None:
+                    _add(registry, each)
+            derived = copy.copy(bench)
+            derived.take_over(registry, servers)
+            rights = (*agent.tools, *own, *(f"{name}__*" for name in servers.servers))
+            yield derived, msgspec.structs.replace(agent, tools=rights)
+        finally:
+            await servers.close()
+
+
+def _add(registry: ToolRegistry, entry: RegisteredTool) -> None:
+    registry.register(entry.tool, origin=entry.origin, server=entry.server, accepted=entry.names)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from alhena.agent.model_access import SessionFallback
     from alhena.agent.restoring import SavedConversations
     from alhena.agent.subagents import AgentDefinition
-    from alhena.agent.toolset.agent_servers import AgentServers
-    from alhena.agent.toolset.mcp import ServerControl
+    from alhena.agent.toolset.mcp import AgentServers, ServerControl
     from alhena.config.extensions import Extension
     from alhena.hooks.planning import Hooks
     from alhena.mcp.servers import Servers

@@ -9,8 +9,8 @@ from alhena.frontends.acp.connection import Connection, RpcError
 from alhena.frontends.acp.updates import options
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.tools.builtin.ask_user import Answers
-from alhena.tools.confirmation import Question
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import Question
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 
 if TYPE_CHECKING:
     from alhena.frontends.acp.session import EditorSession

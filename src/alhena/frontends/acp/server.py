@@ -319,8 +319,8 @@ class EditorServer:
     ) -> "tuple[tuple[Content, ...], int]":
         """The readable part of a conversation on disk, and how many bytes of its end are not.
         Raises RpcError."""
-        from alhena.session.errors import SessionError
         from alhena.session.journal import read_session
+        from alhena.session.records import SessionError
         from alhena.session.replay import Replay
         from alhena.session.store import project_store, require_readable
 
@@ -360,7 +360,7 @@ class EditorServer:
         from alhena.frontends.acp.session import EditorSession
         from alhena.frontends.current_settings import session_options
         from alhena.models.errors import CredentialsError
-        from alhena.session.errors import SessionError
+        from alhena.session.records import SessionError
 
         place = self._place(params["cwd"])
         try:

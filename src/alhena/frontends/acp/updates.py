@@ -20,7 +20,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
     AskUserConfirmation,
     EditConfirmation,
     ExecConfirmation,
@@ -29,7 +29,7 @@ from alhena.tools.confirmation import (
     McpConfirmation,
     Question,
 )
-from alhena.tools.confirmation import ToolConfirmationOutcome as Outcome
+from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.registry import ToolRegistry
 from alhena.wire.content import MODEL, Content, Part
 

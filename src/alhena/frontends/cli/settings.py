@@ -25,7 +25,7 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.agent.settings_trial import Trial
+    from alhena.agent.opening import Trial
 
 USAGE = """\
 usage: alhena settings show [KEY] [--origin] [--all] [--json] [--skip-trust]
@@ -243,8 +243,8 @@ def _tried(place: Place, *, skip_trust: bool) -> "Trial":
     """Loads everything a run here would load, to collect its warnings and errors."""
     import asyncio
 
+    from alhena.agent.opening import Trial, tried
     from alhena.agent.options import SessionOptions
-    from alhena.agent.settings_trial import Trial, tried
     from alhena.policy.model import ApprovalMode
 
     roots, missing = included(place, ())

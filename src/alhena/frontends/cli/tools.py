@@ -22,7 +22,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.session.records import new_session_id
 from alhena.tools.contract import ToolDisplay, ToolErrorType
 from alhena.tools.response import error_parts
-from alhena.wire.calls import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from alhena.agent.model_access import Source

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from alhena.errors import AlhenaError
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
-from alhena.session.errors import NoSessionError, SessionError
+from alhena.session.records import NoSessionError, SessionError
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:

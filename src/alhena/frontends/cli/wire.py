@@ -9,8 +9,8 @@ from alhena.errors import InputError, UsageError
 from alhena.frontends.cli.inputs import read_input
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.models.catalogue import model_info
-from alhena.wire.calls import CallIds
 from alhena.wire.conformance import check_json
+from alhena.wire.content import CallIds
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError

@@ -33,20 +33,20 @@ from alhena.display_text import escaped, exact, one_line
 from alhena.events import Event, ToolOutputEvent
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall, SuccessfulToolCall
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
+    MUTATOR_KINDS,
     AskUserConfirmation,
     EditConfirmation,
     ExecConfirmation,
     ExitPlanModeConfirmation,
     InfoConfirmation,
+    Kind,
     McpConfirmation,
     ToolConfirmationOutcome,
 )
-from alhena.tools.contract import MUTATOR_KINDS, Kind
 from alhena.tools.threads import Boundary
 from alhena.version import __version__
-from alhena.wire.calls import ToolCallRequestInfo
-from alhena.wire.content import Blob, Part
+from alhena.wire.content import Blob, Part, ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

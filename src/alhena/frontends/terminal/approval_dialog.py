@@ -14,7 +14,7 @@ from alhena.frontends.terminal.screen import Screen
 from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.tools.builtin.ask_user import Answers
-from alhena.tools.confirmation import (
+from alhena.tools.contract import (
     AskUserConfirmation,
     EditConfirmation,
     ExecConfirmation,

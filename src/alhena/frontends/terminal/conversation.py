@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.driving import drive_start
 from alhena.agent.opening import private_files
 from alhena.agent.options import SessionOptions
 from alhena.agent.run import EventStream
-from alhena.agent.runner import SessionRunner, compress
+from alhena.agent.runner import SessionRunner, compress, drive_start
 from alhena.agent.toolset.workbench import Workbench
 from alhena.commands.files import sources_of
 from alhena.config.effective_settings import Place
@@ -62,8 +61,7 @@ from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.session.store import project_store
 from alhena.tools.builtin.ask_user import Answers
-from alhena.tools.confirmation import Question
-from alhena.tools.contract import TerminalOutput, ToolFailure
+from alhena.tools.contract import Question, TerminalOutput, ToolFailure
 from alhena.tools.edit.modify import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.version import __version__

@@ -13,7 +13,7 @@ from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload, Verdict
 from alhena.system.ignore import IgnoreRules
 from alhena.system.workspace import Workspace
-from alhena.tools.confirmation import EditConfirmation, ToolConfirmationOutcome
+from alhena.tools.contract import EditConfirmation, ToolConfirmationOutcome
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 
 if TYPE_CHECKING:
-    from alhena.agent.model_choice import Choices
+    from alhena.agent.chat import Choices
     from alhena.agent.restoring import AgentCheckpoints, Restored, SavedConversations
     from alhena.agent.runner import SessionRunner
     from alhena.agent.toolset.mcp import ServerControl
@@ -437,7 +437,7 @@ class ModelContext(Protocol):
 
 async def model(context: ModelContext, rest: str) -> list[Line]:
     """Carries out `/model REST`. Raises AlhenaError."""
-    from alhena.agent.model_choice import drive_switch
+    from alhena.agent.chat import drive_switch
     from alhena.config.home import user_settings_path
     from alhena.frontends.files import write_setting
 
@@ -468,7 +468,7 @@ async def model(context: ModelContext, rest: str) -> list[Line]:
 
 async def _picked(context: ModelContext) -> tuple[str, bool] | None:
     """The model that was picked, and whether it is saved."""
-    from alhena.agent.model_choice import drive_listing
+    from alhena.agent.chat import drive_listing
     from alhena.models.catalogue import MODELS
 
     limits = {each.name: f"{each.input_limit:,} tokens" for each in MODELS}

@@ -30,9 +30,8 @@ from alhena.wire.dialects.conversation import (
     service_names,
     thinking_budget,
 )
-from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.fields import DialectError, is_foreign
 from alhena.wire.dialects.results import is_formed, with_form_in_words
-from alhena.wire.dialects.signatures import is_foreign
 from alhena.wire.encode import EncodedContent
 from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError

@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from alhena.policy.bash.model import Effect, Part, Redirection, Word
 from alhena.policy.bash.readonly_words import (
     Given,
+    closed_place,
     could_begin_with,
     listed,
     one_word,
     read_words,
+    reads_all,
     surely_operand,
 )
 from alhena.policy.bash.scripts import known_variable, strange_awk, strange_sed
-from alhena.policy.bash.special_files import closed_place, reads_all
 from alhena.policy.programs import Program, main_name, matches, program, tells_version, why_absent
 
 _JQ_AROUND = r"(?:(?<![.\w$])|\.\.)(?:env|import|include)\b|\$\s*(?:ENV|__prog)"

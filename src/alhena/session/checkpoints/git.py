@@ -19,13 +19,13 @@ from typing import IO
 
 import msgspec
 
-from alhena.session.checkpoints.errors import (
+from alhena.session.checkpoints.records import (
     CheckpointError,
     GitFailedError,
     NoGitError,
     TooMuchError,
+    trouble,
 )
-from alhena.session.checkpoints.records import trouble
 from alhena.system.environment import shield_memory
 from alhena.system.errors import ProcessStartError, printable
 

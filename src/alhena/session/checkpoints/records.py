@@ -17,11 +17,50 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from alhena.session.checkpoints.errors import CheckpointError, NoCheckpointError
+from alhena.errors import AlhenaError, InputError
 from alhena.system.errors import printable
 from alhena.system.files import CREATE, synchronise
 from alhena.wire.encoded import encode_value, mend
 from alhena.wire.errors import EncodeError
+
+
+class CheckpointError(AlhenaError):
+    """A snapshot cannot be taken or restored."""
+
+    kind = "checkpoint"
+
+
+class NoGitError(CheckpointError):
+    """git is not installed."""
+
+    kind = "no_git"
+
+
+class GitFailedError(CheckpointError):
+    """A git command failed."""
+
+    kind = "git"
+
+
+class TooMuchError(CheckpointError):
+    """The files exceed the limits of a snapshot, or git takes too long."""
+
+    kind = "too_much"
+
+
+class LostSnapshotError(CheckpointError):
+    """The snapshot is missing or damaged."""
+
+
+class HeldRepositoryError(CheckpointError):
+    """Another process uses the repository of the checkpoints for too long."""
+
+
+class NoCheckpointError(InputError):
+    """No checkpoint has this name."""
+
+    kind = "checkpoint_not_found"
+
 
 SUFFIX = ".json"
 KEEP = 200

@@ -16,13 +16,6 @@ from tempfile import TemporaryFile
 
 import msgspec
 
-from alhena.session.checkpoints.errors import (
-    CheckpointError,
-    GitFailedError,
-    HeldRepositoryError,
-    LostSnapshotError,
-    TooMuchError,
-)
 from alhena.session.checkpoints.git import (
     ATTRIBUTES,
     IN_ONE_PACK,
@@ -32,7 +25,15 @@ from alhena.session.checkpoints.git import (
     is_object_name,
     search_path,
 )
-from alhena.session.checkpoints.records import shown, trouble
+from alhena.session.checkpoints.records import (
+    CheckpointError,
+    GitFailedError,
+    HeldRepositoryError,
+    LostSnapshotError,
+    TooMuchError,
+    shown,
+    trouble,
+)
 from alhena.system.errors import FileError, WriteFailureError, printable
 from alhena.system.files import read_small_text
 from alhena.system.ignore import IgnoreRules, excludes_file, git_directory

@@ -12,9 +12,14 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.checkpoints.errors import CheckpointError, LostSnapshotError
 from alhena.session.checkpoints.git import Contents, content_name
-from alhena.session.checkpoints.records import RootSnapshot, shown, trouble
+from alhena.session.checkpoints.records import (
+    CheckpointError,
+    LostSnapshotError,
+    RootSnapshot,
+    shown,
+    trouble,
+)
 from alhena.session.checkpoints.repository import (
     EXECUTABLE,
     SYMLINK,

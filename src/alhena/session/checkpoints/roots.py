@@ -14,10 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.session.checkpoints.errors import CheckpointError, NoGitError, TooMuchError
 from alhena.session.checkpoints.records import (
     Checkpoint,
+    CheckpointError,
+    NoGitError,
     RootSnapshot,
+    TooMuchError,
     directory_of,
     objects_of,
     shown,

@@ -6,9 +6,10 @@ from typing import Any, cast
 import msgspec
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.confirmation import AskUserConfirmation, Question
 from alhena.tools.contract import (
+    AskUserConfirmation,
     ExecutionContext,
+    Question,
     ToolFailure,
     ToolInvocation,
     ToolResult,

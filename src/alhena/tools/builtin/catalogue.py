@@ -10,8 +10,8 @@ import msgspec
 from alhena.config.environment import own_environment
 from alhena.config.settings import Settings
 from alhena.system.workspace import Workspace
+from alhena.tools.base import LazyTool
 from alhena.tools.contract import ModelAccess, Tool
-from alhena.tools.declared import LazyTool
 
 if TYPE_CHECKING:
     from alhena.system.processes import ProcessGroups

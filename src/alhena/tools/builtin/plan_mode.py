@@ -7,9 +7,11 @@ from typing import Any
 
 from alhena.system.errors import ChangedFileError, FileError, from_os_error, printable
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, failure_of
-from alhena.tools.confirmation import ExitPlanModeConfirmation, InfoConfirmation, ModeSwitch
 from alhena.tools.contract import (
     ExecutionContext,
+    ExitPlanModeConfirmation,
+    InfoConfirmation,
+    ModeSwitch,
     ToolErrorType,
     ToolFailure,
     ToolInvocation,

@@ -14,8 +14,9 @@ from alhena.display_text import escaped, exact, one_line
 from alhena.system.errors import ProcessStartError, printable
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed, path_problem
-from alhena.tools.confirmation import ConfirmationDetails, ExecConfirmation
 from alhena.tools.contract import (
+    ConfirmationDetails,
+    ExecConfirmation,
     ExecutionContext,
     TerminalOutput,
     ToolErrorType,

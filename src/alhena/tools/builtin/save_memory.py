@@ -8,8 +8,8 @@ import msgspec
 
 from alhena.system.errors import FileError, printable
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import (
+    EditConfirmation,
     ExecutionContext,
     ToolErrorType,
     ToolFailure,

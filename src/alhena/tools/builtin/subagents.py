@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.confirmation import ConfirmationDetails, InfoConfirmation
 from alhena.tools.contract import (
+    ConfirmationDetails,
     ExecutionContext,
+    InfoConfirmation,
     ToolFailure,
     ToolInvocation,
     ToolResult,

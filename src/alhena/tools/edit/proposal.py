@@ -28,8 +28,8 @@ from alhena.tools.base import (
     path_problem,
     real_location,
 )
-from alhena.tools.confirmation import EditConfirmation
 from alhena.tools.contract import (
+    EditConfirmation,
     ExecutionContext,
     FileDiff,
     ToolErrorType,

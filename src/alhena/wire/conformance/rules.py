@@ -57,7 +57,7 @@ RULES: dict[str, Rule] = {
     "T8": Rule(_E, "the format of a STRING is enum or date-time"),
     "T9": Rule(_E, "beside ref stand a description and a default only"),
     "T10": Rule(_W, "schemas are not nested without measure, nor in themselves"),
-    "T11": Rule(_E, "adapting a schema ends, whatever the schema", kept_by="wire.schema.local"),
+    "T11": Rule(_E, "adapting a schema ends, whatever the schema", kept_by="wire.schema.adapt"),
     "T12": Rule(_W, "tools of the server and functions are not declared together"),
     "T13": Rule(
         _E, "the calling mode exists, with functions; allowed names go with ANY and are declared"

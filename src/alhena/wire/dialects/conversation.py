@@ -118,7 +118,7 @@ LEVEL_BUDGETS = {"MINIMAL": 512, "LOW": 1024, "MEDIUM": 8192, "HIGH": 24576}
 """Thinking level -> thinking tokens."""
 
 NewId = Callable[[str], str]
-"""Generates the id of a call to the named tool (`wire.calls.CallIds.next`)."""
+"""Generates the id of a call to the named tool (`wire.content.CallIds.next`)."""
 
 
 class DialectRequest(Value, frozen=True, kw_only=True):

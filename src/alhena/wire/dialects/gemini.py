@@ -9,9 +9,8 @@ import msgspec
 from alhena.wire.conformance.body import camel
 from alhena.wire.content import SIGNATURE_SENTINEL, Content, Wire
 from alhena.wire.dialects.conversation import DialectRequest
-from alhena.wire.dialects.fields import DialectError, Fields
+from alhena.wire.dialects.fields import DialectError, Fields, sealed, unsealed
 from alhena.wire.dialects.results import sole_text
-from alhena.wire.dialects.signatures import sealed, unsealed
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

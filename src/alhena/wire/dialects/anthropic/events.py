@@ -13,8 +13,15 @@ from alhena.wire.dialects.anthropic.response import (
     usage_from,
 )
 from alhena.wire.dialects.conversation import NewId, ToolNames, words_without_reason
-from alhena.wire.dialects.fields import DialectError, Fields, inner, number, word
-from alhena.wire.dialects.signatures import of_next_part, own_signature
+from alhena.wire.dialects.fields import (
+    DialectError,
+    Fields,
+    inner,
+    number,
+    of_next_part,
+    own_signature,
+    word,
+)
 from alhena.wire.response import (
     Candidate,
     FinishReason,

@@ -11,9 +11,18 @@ from alhena.wire.content import (
     Part,
 )
 from alhena.wire.dialects.conversation import Conversation, DialectRequest, ToolNames
-from alhena.wire.dialects.fields import DialectError, Fields, limit_of, refuse, strings, unknown
+from alhena.wire.dialects.fields import (
+    DialectError,
+    Fields,
+    limit_of,
+    of_next_part,
+    own_signature,
+    redacted,
+    refuse,
+    strings,
+    unknown,
+)
 from alhena.wire.dialects.results import Piece, to_response
-from alhena.wire.dialects.signatures import of_next_part, own_signature, redacted
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,

@@ -22,16 +22,21 @@ from alhena.wire.dialects.conversation import (
     malformed_call,
     unique_id,
 )
-from alhena.wire.dialects.fields import Fields, answered_arguments, count, inner, unknown, word
-from alhena.wire.dialects.results import sole_text, words_for
-from alhena.wire.dialects.signatures import (
+from alhena.wire.dialects.fields import (
+    Fields,
+    answered_arguments,
+    count,
     for_next_part,
+    inner,
     of_next_part,
     own_opaque,
     own_signature,
     redacted,
     redacted_data,
+    unknown,
+    word,
 )
+from alhena.wire.dialects.results import sole_text, words_for
 from alhena.wire.encoded import encode_value
 from alhena.wire.json_values import as_object
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
