@@ -3,21 +3,24 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 from alhena.events import ApiRequestEvent, ThoughtEvent
 from alhena.frontends.terminal.drawing.call_result import Page, Pages
 from tests.frontends.terminal.kit import ended
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, calling, leave
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 CTRL_O, LEFT, HOME = "\x0f", "\x1b[D", "\x1b[H"
 
 
+@pytest.mark.requirement("TERM-03")
 def test_blocks_are_collected_whole(tmp_path: Path):
     pages = Pages()
     file = tmp_path / "all.txt"
     file.write_text("all\x1b of it", encoding="utf-8")
     pages.prompt("short")
-    pages.prompt("long\n" * 100)
+    pages.prompt("long\n" * 10)
     pages.feed(ThoughtEvent(subject="Plan", description="First this."))
     pages.feed(ThoughtEvent(subject="Then", description="that."))
     pages.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1))
@@ -25,7 +28,7 @@ def test_blocks_are_collected_whole(tmp_path: Path):
     pages.feed(ended("run_shell_command", "short", output_file=str(file)))
     pages.feed(ended("glob", "", error="no", status="error"))
     assert [(page.title, page.whole) for page in pages.items] == [
-        ("Prompt", "long\n" * 100),
+        ("Prompt", "long\n" * 10),
         ("Thoughts", "Plan\nFirst this.\n\nThen\nthat."),
         ("replace", "-a\n+b"),
         ("run_shell_command", "all\\x1b of it"),
@@ -34,35 +37,66 @@ def test_blocks_are_collected_whole(tmp_path: Path):
     assert Page("gone", "a part", str(tmp_path / "gone")).whole == "a part"
 
 
+@pytest.mark.requirement("TERM-03")
 def test_a_whole_output_is_read_and_searched_and_the_prompt_is_as_it_was(server: ScriptedServer):
     hold = threading.Event()
     server.reply(
         calling("run_shell_command", {"command": "seq 1 900"}),
-        calling("run_shell_command", {"command": "echo the last one"}),
+        sse(
+            chunk({"text": "**Plan**\nOnce more.", "thought": True}),
+            chunk(
+                call("run_shell_command", {"command": "echo the last one"}, id="2"), finish="STOP"
+            ),
+        ),
         sse(text("Done", None), text(" now."), hold=hold),
     )
     with at(server, "--yolo") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send(CTRL_O)  # nothing to open yet
-        terminal.send("count" + ENTER)
+        pasted = "".join(f"pasted {number}\r" for number in range(1, 60))
+        terminal.send(f"\x1b[200~{pasted}\x1b[201~" + ENTER)
         terminal.until("Done")
         terminal.send("a draft" + CTRL_O)
-        terminal.until("run_shell_command echo the last one  (2 of 2)  q closes")
+        terminal.until("run_shell_command echo the last one  (4 of 4)  q closes")
         assert "the last one" in "\n".join(terminal.screen.shown)
         terminal.send(LEFT)
-        terminal.until("(1 of 2)")
+        terminal.until("(3 of 4)")
+        terminal.until("Once more.")
+        terminal.send(LEFT)
+        terminal.until("(2 of 4)")
         terminal.until("\n10\n11\n12")
         terminal.send("/555" + ENTER)
         terminal.until("\n553\n554\n555")
-        terminal.send(HOME)
+        terminal.send(HOME + LEFT)
+        terminal.until("Prompt  (1 of 4)")
+        terminal.until("\npasted 1\npasted 2\n")
         terminal.send("q")
         terminal.until("> a draft", gone="q closes")
         hold.set()
         terminal.until("Done now.")
         terminal.send(CTRL_O)
-        terminal.until("(2 of 2)  q closes", times=1)
+        terminal.until("(4 of 4)  q closes")
         terminal.send("q")
         terminal.until("> a draft", gone="q closes")
         terminal.send("\x15")
         terminal.until(PLACEHOLDER, gone="a draft")
         leave(terminal)
+
+
+@pytest.mark.requirement("TERM-03")
+def test_at_a_plain_terminal_a_command_lists_the_blocks_and_prints_one(server: ScriptedServer):
+    server.reply(calling("run_shell_command", {"command": "seq 1 90"}), sse(text("Done.")))
+    with at(server, "--yolo", term="dumb") as terminal:
+        terminal.until("commands and keys\n>")
+        terminal.send("/show" + ENTER)
+        terminal.until("Nothing to show yet.")
+        terminal.send("count" + ENTER)
+        assert "\n  1\n" not in terminal.until("Done.")
+        terminal.send("/show" + ENTER)
+        terminal.until("  1 run_shell_command seq 1 90")
+        terminal.send("/show 2" + ENTER)
+        terminal.until("There is no block 2. /show lists them.")
+        terminal.send("/show 1" + ENTER)
+        terminal.until("\n".join(map(str, range(1, 91))))
+        terminal.send("\x04")
+        assert terminal.ended() == 0

@@ -454,6 +454,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(name="todos", summary="the model's list of tasks", carry=setting_commands.todos),
     Command(
+        name="show",
+        summary="whole outputs, diffs, thoughts and long prompts (`NUMBER` prints one)",
+        carry=setting_commands.show,
+        listing=True,
+    ),
+    Command(
         name="init",
         summary="have the model write a GEMINI.md",
         carry=setting_commands.init,

@@ -18,6 +18,7 @@ from alhena.config.settings import Section, Settings
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
 from alhena.frontends.files import change_json
+from alhena.frontends.terminal.drawing.call_result import Pages
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.looks.clipboard import copy
@@ -48,6 +49,11 @@ class SettingContext(Protocol):
     @property
     def screen(self) -> Screen:
         """The screen, for questions."""
+        ...
+
+    @property
+    def pages(self) -> Pages:
+        """Whole outputs, diffs, thoughts and long prompts."""
         ...
 
     def submit(self, text: str) -> None:
@@ -146,6 +152,19 @@ async def todos(context: "CommandContext", _rest: str) -> list[Line]:
                     line("The list of tasks is empty.")
                 ]
     return [line("There is no list of tasks.")]
+
+
+async def show(context: "CommandContext", rest: str) -> list[Line]:
+    """/show: a list of the blocks that the pager opens, or the whole text of one."""
+    pages, number = context.pages.items, rest.strip()
+    if number.isdecimal() and 0 < int(number) <= len(pages):
+        return [line(each) for each in pages[int(number) - 1].whole.split("\n")]
+    if number:
+        return [line(f"There is no block {one_line(number, 20)}. /show lists them.", "error")]
+    if not pages:
+        return [line("Nothing to show yet.")]
+    rows = [line(f"  {at} {one_line(each.title, 200)}") for at, each in enumerate(pages, 1)]
+    return [line(f"{len(pages)} blocks; /show NUMBER prints one", "bold"), *rows]
 
 
 async def directory(context: "CommandContext", rest: str) -> list[Line]:

@@ -273,8 +273,8 @@ def _changed(event: ToolCallResponseEvent) -> str:
 MAX_PAGES = 200
 MAX_CHARACTERS = 2_000_000
 """Characters of a page that are shown: its end."""
-LONG_PROMPT = 45
-"""Line breaks of a prompt that is not shown whole."""
+LONG_PROMPT, LONG_ROW = 10, 1_000
+"""Line breaks, and characters, of a prompt from which on it is a block: it was pasted."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -306,7 +306,7 @@ class Pages:
 
     def prompt(self, text: str) -> None:
         """Takes a prompt; only a long one is a block."""
-        if text.count("\n") >= LONG_PROMPT:
+        if text.count("\n") >= LONG_PROMPT or len(text) > LONG_ROW:
             self.items.append(Page("Prompt", text))
 
     def feed(self, event: Event) -> None:
