@@ -315,11 +315,12 @@ class Pages:
             self._thoughts.append(f"{event.subject}\n{event.description}".strip())
         elif isinstance(event, ToolCallUpdateEvent):
             self._described[event.call_id] = event.description
-        elif isinstance(event, ToolCallResponseEvent):
-            self._call(event)
-        elif isinstance(event, ApiRequestEvent | RunFinishedEvent) and self._thoughts:
-            self.items.append(Page("Thoughts", "\n\n".join(self._thoughts)))
-            self._thoughts.clear()
+        elif isinstance(event, ToolCallResponseEvent | ApiRequestEvent | RunFinishedEvent):
+            if self._thoughts:
+                self.items.append(Page("Thoughts", "\n\n".join(self._thoughts)))
+                self._thoughts.clear()
+            if isinstance(event, ToolCallResponseEvent):
+                self._call(event)
 
     def _call(self, event: ToolCallResponseEvent) -> None:
         described = self._described.pop(event.call_id, "")
