@@ -81,7 +81,7 @@ PAGES = (
 )
 
 
-MCP_ANSWERS = ("Yes, always allow this tool", "Yes, always allow this server")
+MCP_ANSWERS = ("Yes, this tool for this session", "Yes, all tools of this server for this session")
 """Told with the servers they are about."""
 
 

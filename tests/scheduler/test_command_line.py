@@ -209,7 +209,7 @@ def test_an_approval_for_good_at_the_terminal_holds_for_a_later_run_that_can_ask
     with Terminal(**environ(server)) as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("make it\r")
-        terminal.until("Yes, always in all sessions: commands that begin with `mkdir`")
+        terminal.until("Yes, in all sessions: commands that begin with `mkdir`")
         terminal.until("Use arrow keys")
         terminal.send("s")
         terminal.until("One made.")

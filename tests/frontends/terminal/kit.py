@@ -8,7 +8,7 @@ from typing import Any
 
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
-from alhena.frontends.terminal.drawing.lines import Block, Lines, plain
+from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.menu import Menu
 from alhena.frontends.terminal.drawing.view import View, advance
@@ -39,6 +39,16 @@ def shown_live(view: View, columns: int = 60, rows: int = 12, now: float = 0.0) 
 def ended(name: str, display: Any = None, **more: Any) -> ToolCallResponseEvent:
     given = {"call_id": "1", "status": "success", "duration_ms": 1234.0} | more
     return ToolCallResponseEvent(name=name, display=display, **given)
+
+
+def assert_short(menu: Menu) -> None:
+    """A question has at most four answers of at most 60 columns; a list to search may have more."""
+    if menu.search is not None:
+        return
+    assert 1 < len(menu.options) <= 4, menu
+    for each in menu.options:
+        text = f"{each.label}  {each.detail}" if each.detail else each.label
+        assert width(text) <= 60, text
 
 
 class ListScreen:
@@ -85,11 +95,12 @@ class ListScreen:
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         self.menus.append(menu)
+        assert_short(menu)
         answer = await self._answer()
         if answer is None:
             return None
         wanted = (answer,) if isinstance(answer, str) else answer
-        labels = [option.label for option in menu.options]
+        labels = [option.label for option in (*menu.options, *filter(None, (menu.more,)))]
         found = [index for want in wanted for index, text in enumerate(labels) if want in text]
         assert len(found) == len(wanted), (wanted, labels)
         return frozenset(found)

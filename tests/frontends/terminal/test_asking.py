@@ -9,19 +9,24 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from alhena.display_text import exact
+from alhena.frontends.terminal.access_dialog import MENU as ACCESS
 from alhena.frontends.terminal.approval_dialog import (
+    Consent,
     choices,
+    details_blocks,
     question_menu,
     request_blocks,
     rule_words,
 )
-from alhena.frontends.terminal.drawing.lines import plain, width
+from alhena.frontends.terminal.drawing.lines import Block, plain, width
 from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
+from alhena.policy.engine import by_rule
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import LastingRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.suspicious_text import suspicious
 from alhena.tools.contract import (
+    AskUserConfirmation,
     ConfirmationDetails,
     EditConfirmation,
     ExecConfirmation,
@@ -32,7 +37,7 @@ from alhena.tools.contract import (
     QuestionOption,
     ToolConfirmationOutcome,
 )
-from tests.frontends.terminal.kit import text_of
+from tests.frontends.terminal.kit import ListScreen, assert_short, text_of
 
 Outcome = ToolConfirmationOutcome
 LASTING = (
@@ -123,11 +128,13 @@ def test_what_may_deceive_a_reader_is_warned_of(details: ConfirmationDetails):
 def test_what_a_diff_leaves_out_is_counted():
     diff = "@@ -0,0 +1,1500 @@\n" + "".join(f"+line {n}\n" for n in range(1500))
     text = text_of(request_blocks(request(edit(diff))))
-    assert "! 500 more lines are not shown here." in text
+    assert "! 500 more lines are not shown here; ? shows all." in text
     mcp = McpConfirmation(
         title="t", server_name="srv", tool_name="do", tool_display_name="Do", changed=diff
     )
-    assert "! 500 more lines are not shown here." in text_of(request_blocks(request(mcp)))
+    assert "! 500 more lines are not shown here; ? shows all." in text_of(
+        request_blocks(request(mcp))
+    )
 
 
 def test_other_calls_are_shown_in_their_own_words():
@@ -222,57 +229,208 @@ def test_what_may_deceive_is_said_below_the_command():
     assert "! contains a right-to-left override (\\u202e) at column 4\n" in text_of(blocks)
 
 
-def test_only_what_is_offered_can_be_answered_and_what_lasts_is_told():
-    asked = request(command("ls"))
-    menu, answers = choices(asked)
+def test_only_what_is_offered_can_be_answered():
+    menu, answers = choices(request(command("ls")))
     assert answers == (Answer(Outcome.PROCEED_ONCE), Answer(Outcome.CANCEL))
-    asked = msgspec.structs.replace(asked, outcomes=tuple(Outcome), lasting=LASTING)
-    menu, answers = choices(asked)
-    assert plain(menu_lines(menu, 90)[0]) == snapshot("""\
-Allow this?
-> 1/y Yes, this once
-  2/a Yes, always: commands that begin with `git status`, `ls`  for this session
-  3/t Yes, always allow this tool
-  4/v Yes, always allow this server
-  5/s Yes, always in all sessions: commands like it  saved
-  6/e Edit it first in your editor
-  7/n No, and say why
-  Use arrow keys, a number or a letter; Enter confirms; Esc rejects\
-""")
-    assert {each.outcome for each in answers} == set(Outcome)
     assert len(answers) == len(menu.options)
 
 
-def test_the_answers_on_a_servers_tool_say_what_each_of_them_is_about():
-    details = McpConfirmation(title="t", server_name="srv", tool_name="do", tool_display_name="do")
-    tool, server = "every call of do", "every tool of the server srv"
-    lasting = tuple(
-        LastingRule(outcome=outcome, words=words, persist=outcome == "proceed_always_and_save")
-        for outcome, words in (
-            ("proceed_always", tool),
-            ("proceed_always_tool", tool),
-            ("proceed_always_server", server),
-            ("proceed_always_and_save", tool),
+def offered(details: ConfirmationDetails, *lasting: LastingRule) -> ConfirmationRequest:
+    """A request with all answers that its kind can have."""
+    always = [Outcome(each.outcome) for each in lasting]
+    edits = [Outcome.MODIFY_WITH_EDITOR] if isinstance(details, EditConfirmation) else []
+    outcomes = (Outcome.PROCEED_ONCE, *always, *edits, Outcome.CANCEL)
+    return msgspec.structs.replace(request(details), outcomes=outcomes, lasting=lasting)
+
+
+SERVERS = tuple(
+    LastingRule(outcome=outcome, words=words, persist=outcome == "proceed_always_and_save")
+    for outcome, words in (
+        ("proceed_always", "every call of do of the server srv"),
+        ("proceed_always_tool", "every call of do of the server srv"),
+        ("proceed_always_server", "every tool of the server srv"),
+        ("proceed_always_and_save", "every call of do of the server srv"),
+    )
+)
+LONG = tuple(
+    LastingRule(outcome=outcome, words=f"commands that begin with `{'very-' * 20}long`")
+    for outcome in ("proceed_always", "proceed_always_and_save")
+)
+AUTO_EDIT = LastingRule(outcome="proceed_always", words="edits", mode="autoEdit")
+ASKED = {
+    "edit": offered(edit("@@ -1 +1 @@\n-x\n+y\n"), AUTO_EDIT),
+    "shell": offered(command("ls"), *LASTING),
+    "long rule": offered(command("ls"), *LONG),
+    "mcp": offered(
+        McpConfirmation(title="t", server_name="srv", tool_name="do", tool_display_name="Do"),
+        *SERVERS,
+    ),
+    "web": offered(
+        InfoConfirmation(title="Fetch?", prompt="read", urls=("https://example.com/",)),
+        LastingRule(outcome="proceed_always", words="every call of web_fetch"),
+        LastingRule(outcome="proceed_always_and_save", words="every call of web_fetch"),
+    ),
+    "ask_user": offered(AskUserConfirmation(title="t", questions=())),
+    **{
+        f"plan to {mode}": offered(
+            ExitPlanModeConfirmation(title="t", plan_path="/p", plan="p", next_mode=mode)
         )
+        for mode in ("default", "autoEdit", "yolo")
+    },
+}
+LABELS = snapshot(
+    {
+        "edit": [
+            "Yes, this once",
+            "Yes, for this session: edits (auto-edit mode)",
+            "Edit it first in your editor",
+            "No, and say why",
+        ],
+        "shell": [
+            "Yes, this once",
+            "Yes, for this session",
+            "Yes, in all sessions: commands like it",
+            "No, and say why",
+        ],
+        "long rule": [
+            "Yes, this once",
+            "Yes, for this session",
+            "Yes, in all sessions",
+            "No, and say why",
+        ],
+        "mcp": [
+            "Yes, this once",
+            "Yes, this tool for this session",
+            "Yes, in all sessions: every call of do of the server srv",
+            "No, and say why",
+        ],
+        "web": [
+            "Yes, this once",
+            "Yes, for this session: every call of web_fetch",
+            "Yes, in all sessions: every call of web_fetch",
+            "No, and say why",
+        ],
+        "ask_user": ["Yes, this once", "No, and say why"],
+        "plan to default": [
+            "Yes, and ask before changes",
+            "Yes, and edit files without asking",
+            "No, and say why",
+        ],
+        "plan to autoEdit": [
+            "Yes, and ask before changes",
+            "Yes, and edit files without asking",
+            "No, and say why",
+        ],
+        "plan to yolo": [
+            "Yes, and ask before changes",
+            "Yes, and edit files without asking",
+            "Yes, without asking at all",
+            "No, and say why",
+        ],
+    }
+)
+
+
+def asked_menus() -> dict[str, Menu]:
+    """The menu of every kind of question."""
+    long = QuestionOption(label="A label far longer than asked for " * 4, description="why " * 40)
+    short = QuestionOption(label="A", description="the first")
+    menus = {name: choices(each)[0] for name, each in ASKED.items()}
+    for count in (1, 3, 4):
+        question = Question(
+            question="?", header="h", type="choice", options=(long, short, short, long)[:count]
+        )
+        menu = question_menu(question)
+        several = question_menu(msgspec.structs.replace(question, multi_select=True))
+        assert menu is not None
+        assert several is not None
+        menus |= {f"{count} choices": menu, f"several of {count}": several}
+    yes = question_menu(Question(question="?", header="h", type="yesno"))
+    assert yes is not None
+    return menus | {"yes or no": yes, "access": ACCESS}
+
+
+def test_every_question_has_at_most_four_short_answers():
+    menus = asked_menus()
+    for menu in menus.values():
+        assert_short(menu)
+    labels = {name: [each.label for each in menus[name].options] for name in ASKED}
+    assert labels == LABELS
+
+
+def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
+    diff = "@@ -0,0 +1,1500 @@\n" + "".join(f"+line {n}\n" for n in range(1500))
+    rule = PolicyRule(
+        decision=PolicyOutcome.ASK_USER, priority=10, tool_names=("tool",), source="my.toml:3"
     )
-    asked = msgspec.structs.replace(request(details), outcomes=tuple(Outcome), lasting=lasting)
-    menu, answers = choices(asked)
-    assert [each.label for each in menu.options] == [
-        "Yes, this once",
-        "Yes, always allow this tool: every call of do",
-        "Yes, always allow this server: every tool of the server srv",
-        "Yes, always in all sessions: every call of do",
-        "Edit it first in your editor",
-        "No, and say why",
-    ]
-    assert [each.outcome for each in answers][1:3] == [
-        "proceed_always_tool",
-        "proceed_always_server",
-    ]
-    only = msgspec.structs.replace(
-        asked, outcomes=(Outcome.PROCEED_ONCE, Outcome.PROCEED_ALWAYS), lasting=lasting[:1]
+    asked = msgspec.structs.replace(
+        ASKED["mcp"],
+        details=edit(diff),
+        decision=by_rule(rule),
+        reason=by_rule(rule).reason,
     )
-    assert [each.key for each in choices(only)[0].options] == ["y", "a"]
+    first = text_of(request_blocks(asked))
+    assert "line 1499" not in first
+    assert "  why: edits need approval (user policy)" in first
+    shown = text_of(details_blocks(asked, "autoEdit"))
+    assert "line 1499" in shown
+    for fact in (
+        "tool: tool",
+        "mode: autoEdit",
+        "rule: user (my.toml:3), priority ",
+        "reason: to be confirmed by a rule of the user policies (my.toml:3)",
+        "Yes, all tools of this server for this session: every tool of the server srv",
+    ):
+        assert f"\n  {fact}" in shown
+    lists = [choices(ASKED["mcp"], details=each)[1] for each in (False, True)]
+    offered = {each.outcome for answers in lists for each in answers}
+    assert offered == set(ASKED["mcp"].outcomes) - {Outcome.PROCEED_ALWAYS}
+
+
+def test_a_rule_too_long_for_an_answer_stands_whole_above_it():
+    shown = text_of(request_blocks(ASKED["long rule"]))
+    assert f"  always: {LONG[0].words}" in shown
+    assert shown.count(LONG[0].words) == 1
+    assert "always: " not in text_of(request_blocks(ASKED["web"]))
+
+
+async def test_a_question_is_asked_again_behind_its_details():
+    screen, shown = ListScreen("details", "all tools of this server"), list[Block]()
+    answer = await Consent(screen).answer(ASKED["mcp"], shown.extend, "default")
+    assert answer.outcome is Outcome.PROCEED_ALWAYS_SERVER
+    assert text_of(shown).count("mode: default") == 1
+    screen, shown = ListScreen("details", "details", "in all sessions"), list[Block]()
+    answer = await Consent(screen).answer(ASKED["mcp"], shown.extend, "default")
+    assert answer.outcome is Outcome.PROCEED_ALWAYS_AND_SAVE
+    assert text_of(shown).count("mode: default") == 1
+
+
+@pytest.mark.parametrize(
+    ("several", "answers", "told"),
+    [
+        (False, ["Something else", "my own"], "my own"),
+        (False, ["b"], "b"),
+        (True, [("a", "c", "Something else"), "my own"], "a, c, my own"),
+    ],
+)
+async def test_words_of_ones_own_are_an_answer_beside_four_options(
+    several: bool, answers: list[Any], told: str
+):
+    options = tuple(QuestionOption(label=each) for each in "abcd")
+    question = Question(
+        question="Which?", header="h", type="choice", options=options, multi_select=several
+    )
+    screen = ListScreen(*answers)
+    assert await Consent(screen).ask((question,), lambda _blocks: None) == {0: told}
+    assert "o Something else · Use arrow keys" in plain(menu_lines(screen.menus[0], 90)[0])
+
+
+def test_the_key_of_an_answer_outside_the_list_picks_it():
+    menu = Menu(title="t", options=ABC.options, more=Option(label="details", key="?"))
+    assert press(menu, "?") == Picked(frozenset({3}))
+    assert press(menu, "4") is menu
+    ticked = msgspec.structs.replace(menu, checked=frozenset({1}))
+    assert press(ticked, "?") == Picked(frozenset({1, 3}))
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ async def test_a_no_is_told_to_the_model_with_its_reason(
         await finished(conversation, screen, "write")
     assert not (project / "a.txt").exists()
     assert told in str(generator.seen(1)[-1])
+    assert "\n  Cancelled" in screen.text
     assert "|I see.|" in screen.text
 
 
@@ -144,11 +145,11 @@ async def test_always_is_shown_with_what_it_allows_and_is_not_asked_again(projec
         calling("run_shell_command", {"command": "touch two"}, id="2"),
         [text("Done.")],
     )
-    screen = ListScreen("Yes, always:")
+    screen = ListScreen("Yes, for this session")
     async with sitting(generator, screen) as conversation:
         await finished(conversation, screen, "touch them")
     labels = [each.label for each in screen.menus[0].options]
-    assert any("touch" in label for label in labels if label.startswith("Yes, always"))
+    assert any("touch" in label for label in labels if label.startswith("Yes, for"))
     assert len(screen.menus) == 1
     assert (project / "two").exists()
 

@@ -129,7 +129,7 @@ async def test_one_answer_for_always_settles_the_calls_beside_it(project: Path):
         call("run_shell_command", {"command": f"touch {name}"}, id=name) for name in ("one", "two")
     ]
     generator = ScriptedGenerator([chunk(*calls, finish="STOP")], [text("Done.")])
-    screen = ListScreen("Yes, always:")
+    screen = ListScreen("for this session")
     async with sitting(generator, screen) as conversation:
         await finished(conversation, screen, "touch both")
     assert len(screen.menus) == 1

@@ -75,6 +75,9 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
         assert "why: " in shown
         assert "> 1/y Yes, this once" in terminal.until("> 1/y Yes")
         assert (project / "a.txt").read_text(encoding="utf-8") == "old\n"
+        answer(terminal, "?")
+        shown = terminal.until("Yes, for this session: edits of workspace files")
+        assert "  mode: default\n  rule: default (acting.toml:" in shown
         answer(terminal, ENTER)
         terminal.until("Done it.", gone="Allow this?")
         leave(terminal)

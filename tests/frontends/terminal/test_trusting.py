@@ -262,7 +262,7 @@ async def test_what_a_server_writes_itself_is_asked_about_once(home: Path, proje
     write(project / "memory.json", "1")
     args = ["server.py", "memory.json"]
     workspace(project, {"mcpServers": {"s": {"command": "x", "args": args}}})
-    label = "Yes, and not again for its data"
+    label = "do not ask again about files"
     screen = ListScreen("Yes, as it is now")
     await ask_changed(open_place(project, os.environ), screen.choose, lambda _lines: None)
     assert label not in [option.label for menu in screen.menus for option in menu.options]

@@ -28,7 +28,7 @@ PATIENCE_S = 5.0
 """Seconds that a service may take to list its models."""
 LOCAL = "http://localhost:11434/v1"
 MAX_MODELS = 20
-_MENU = Menu(
+MENU = Menu(
     title="How should models be reached?",
     options=(
         Option(label="Paste an API key", key="k", detail=f"from {KEY_PAGE}"),
@@ -46,7 +46,7 @@ async def ask_access(
     arguments to start with."""
     show([line("! No API key found (GEMINI_API_KEY), and no other access to a model.", "warning")])
     while True:
-        picked = await screen.choose(_MENU)
+        picked = await screen.choose(MENU)
         way = min(picked) if picked else len(_WAYS)
         if way == len(_WAYS):
             return msgspec.structs.replace(arguments, model=DEMO)
@@ -61,7 +61,7 @@ async def change_access(place: Place, screen: Screen, show: Show) -> bool:
     """Offers ways to a model and saves the one that works; False when nothing was saved."""
     if place.environ.get("GEMINI_API_KEY"):
         show([line("! GEMINI_API_KEY is set: it is used before a saved key.", "warning")])
-    picked = await screen.choose(msgspec.structs.replace(_MENU, options=_MENU.options[:-1]))
+    picked = await screen.choose(msgspec.structs.replace(MENU, options=MENU.options[:-1]))
     try:
         return bool(picked) and await _WAYS[min(picked)](place, screen, show)
     except AlhenaError as error:
@@ -157,7 +157,7 @@ async def _use_local(place: Place, screen: Screen, show: Show) -> bool:
     if not names:
         raise AlhenaError(f"{address} has no models.")
     options = tuple(Option(label=one_line(name, 100)) for name in names[:MAX_MODELS])
-    picked = await screen.choose(Menu(title="Model", options=options))
+    picked = await screen.choose(Menu(title="Model", options=options, search=""))
     if not picked:
         return False
     files = PrivateFiles(config_home(place.environ))

@@ -8,20 +8,33 @@ import msgspec
 
 from alhena.display_text import escaped, exact, one_line
 from alhena.frontends.terminal.drawing.call_result import diff_lines
-from alhena.frontends.terminal.drawing.lines import TAB, Block, Line, Lines, line, lines_of
+from alhena.frontends.terminal.drawing.lines import (
+    TAB,
+    Block,
+    Line,
+    Lines,
+    clipped,
+    line,
+    lines_of,
+    plain,
+    width,
+)
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen
+from alhena.policy.engine import by_rule
 from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import (
     AskUserConfirmation,
+    ConfirmationDetails,
     EditConfirmation,
     ExecConfirmation,
     ExitPlanModeConfirmation,
     InfoConfirmation,
     McpConfirmation,
     Question,
+    QuestionOption,
     ToolConfirmationOutcome,
 )
 
@@ -32,28 +45,38 @@ MAX_SAID = 2_000
 """Characters of what a server says of a tool that are shown."""
 MAX_RULE = 2_000
 """Characters of a rule in words: what is approved for longer is to be seen whole."""
-SESSION, SAVED = "for this session", "saved"
-
+MOST, COLUMNS = 4, 60
+"""Answers of a question, and columns of each, without its number and letter."""
 ANSWERS = (
     (Outcome.PROCEED_ONCE, "y", "Yes, this once"),
-    (Outcome.PROCEED_ALWAYS, "a", "Yes, always"),
-    (Outcome.PROCEED_ALWAYS_TOOL, "t", "Yes, always allow this tool"),
-    (Outcome.PROCEED_ALWAYS_SERVER, "v", "Yes, always allow this server"),
-    (Outcome.PROCEED_ALWAYS_AND_SAVE, "s", "Yes, always in all sessions"),
+    (Outcome.PROCEED_ALWAYS, "a", "Yes, for this session"),
+    (Outcome.PROCEED_ALWAYS_TOOL, "t", "Yes, this tool for this session"),
+    (Outcome.PROCEED_ALWAYS_SERVER, "v", "Yes, all tools of this server for this session"),
+    (Outcome.PROCEED_ALWAYS_AND_SAVE, "s", "Yes, in all sessions"),
     (Outcome.MODIFY_WITH_EDITOR, "e", "Edit it first in your editor"),
     (Outcome.CANCEL, "n", "No, and say why"),
 )
+RARE = (Outcome.PROCEED_ALWAYS_SERVER, Outcome.PROCEED_ALWAYS_AND_SAVE, Outcome.MODIFY_WITH_EDITOR)
+"""Answers that are left out where there is no room, the first of these first; at the details it is
+the last of them."""
+DETAILS = Option(label="details", key="?")
+_ASKED_ABOUT: dict[type[ConfirmationDetails], str] = {
+    EditConfirmation: "edits need",
+    ExecConfirmation: "commands like this need",
+    McpConfirmation: "tools of MCP servers need",
+    ExitPlanModeConfirmation: "plans need",
+}
 
 
-def request_blocks(request: ConfirmationRequest) -> tuple[Block, ...]:
-    """The call, whole, and why it is asked about."""
+def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -> tuple[Block, ...]:
+    """The call, of a change at most so many rows, and why it is asked about."""
     lines: list[Line] = [()]
     plan: tuple[Block, ...] = ()
     match request.details:
         case EditConfirmation() as details:
             what = "New file" if details.is_new_file else "Change"
             lines.append(_title(f"{what} {details.file_path}"))
-            lines += _difference(details.file_diff)
+            lines += _difference(details.file_diff, rows)
             lines += _warnings(details.warnings)
         case ExecConfirmation() as details:
             lines.append(_title(_where(request)))
@@ -108,13 +131,33 @@ def _of_server(details: McpConfirmation) -> Iterator[Line]:
         yield from _difference(details.changed)
 
 
-def _difference(diff: str) -> Iterator[Line]:
+def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]:
+    """All there is to know of a question: the call without a limit, the rule that asked, and what
+    each lasting answer would allow."""
+    rule = request.decision.rule
+    priority = "" if rule is None else f", priority {rule.final_priority:.3f}"
+    facts = [
+        ("tool", request.tool_name),
+        ("mode", mode),
+        ("rule", f"{request.decision.rule_source}{priority}" if rule else "none matches"),
+        ("reason", request.reason),
+    ]
+    facts += ((_TEXTS[Outcome(each.outcome)], each.words) for each in request.lasting)
+    if not isinstance(request.details, ExecConfirmation | EditConfirmation):
+        facts.append(("arguments", _arguments(request.args)))
+    told = [row for name, text in facts for row in _whole(text, f"  {name}: ")]
+    return (*request_blocks(request, None), Lines(tuple(told)))
+
+
+_TEXTS = {outcome: text for outcome, _, text in ANSWERS}
+
+
+def _difference(diff: str, rows: int | None = DIFF_ROWS) -> Iterator[Line]:
     """The lines of a diff, and of a very long one that there are more."""
     shown = diff_lines(diff)
-    yield from shown[:DIFF_ROWS]
-    if len(shown) > DIFF_ROWS:
-        more = f"{len(shown) - DIFF_ROWS} more lines are not shown here."
-        yield (("warning", f"! {more}"),)
+    yield from shown[:rows]
+    if rows is not None and len(shown) > rows:
+        yield (("warning", f"! {len(shown) - rows} more lines are not shown here; ? shows all."),)
 
 
 def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:
@@ -122,30 +165,61 @@ def _warnings(warnings: tuple[str, ...]) -> Iterator[Line]:
     return (line(f"  ! {one_line(each)}", "warning") for each in warnings)
 
 
-def choices(request: ConfirmationRequest) -> tuple[Menu, tuple[Answer, ...]]:
+def choices(
+    request: ConfirmationRequest, *, details: bool = False
+) -> tuple[Menu, tuple[Answer, ...]]:
     """The menu for a request, and the answer of each option: only answers that the request takes,
-    those that hold beyond the call with what they would leave."""
-    lasting = {each.outcome: each for each in request.lasting}
+    at most MOST of them. With `details` it is the menu below these, which has the others."""
+    plan = request.details if isinstance(request.details, ExitPlanModeConfirmation) else None
     options: list[Option] = []
     answers: list[Answer] = []
-    for outcome, key, text in ANSWERS:
-        if outcome not in request.outcomes or _said_otherwise(outcome, request):
-            continue
-        details = request.details
-        if isinstance(details, ExitPlanModeConfirmation) and outcome is Outcome.PROCEED_ONCE:
-            for each in _after_plan(details.next_mode):
+    offered = [
+        each
+        for each in ANSWERS
+        if each[0] in request.outcomes and not _said_otherwise(each[0], request)
+    ]
+    for rare in reversed(RARE) if details else RARE:
+        if len(offered) > MOST:
+            offered = [each for each in offered if each[0] is not rare]
+    for outcome, key, _ in offered:
+        if plan and outcome is Outcome.PROCEED_ONCE:
+            for each in _after_plan(plan.next_mode):
                 options.append(Option(label=each.label, key=each.key, detail=f"{each.mode} mode"))
                 answers.append(Answer(outcome, Payload(approval_mode=each.mode)))
             continue
-        rule = lasting.get(outcome)
-        if rule is not None:
-            text = f"{text}: {one_line(rule.words, MAX_RULE)}"
-        detail = "" if rule is None else SAVED if rule.persist else SESSION
-        options.append(Option(label=text, key=key, detail=detail))
+        options.append(Option(label=_answer_label(request, outcome), key=key))
         answers.append(Answer(outcome))
-    plan = isinstance(request.details, ExitPlanModeConfirmation)
     title = "Carry out this plan?" if plan else "Allow this?"
-    return Menu(title=title, options=tuple(options)), tuple(answers)
+    return Menu(title=title, options=tuple(options), more=DETAILS), tuple(answers)
+
+
+def _answer_label(request: ConfirmationRequest, outcome: Outcome) -> str:
+    """An answer, with what it would allow where that fits."""
+    text, words = _TEXTS[outcome], _allowed(request).get(outcome, "")
+    whole = f"{text}: {one_line(words)}"
+    return whole if words and width(whole) <= COLUMNS else text
+
+
+def _allowed(request: ConfirmationRequest) -> dict[Outcome, str]:
+    """The calls that answers beyond this one would allow, where the answer does not name them."""
+    named = (Outcome.PROCEED_ALWAYS_TOOL, Outcome.PROCEED_ALWAYS_SERVER)
+    lasting = ((Outcome(each.outcome), each) for each in request.lasting)
+    return {
+        outcome: "edits (auto-edit mode)" if each.mode else each.words
+        for outcome, each in lasting
+        if outcome not in named
+    }
+
+
+def _too_long(request: ConfirmationRequest) -> Iterator[Line]:
+    """What lasting answers allow, where it is too long for them."""
+    long = (
+        words
+        for outcome, words in _allowed(request).items()
+        if words not in _answer_label(request, outcome)
+    )
+    for words in dict.fromkeys(long):
+        yield from _whole(one_line(words, MAX_RULE), "  always: ")
 
 
 def _said_otherwise(outcome: Outcome, request: ConfirmationRequest) -> bool:
@@ -178,16 +252,33 @@ def question_menu(question: Question) -> Menu | None:
             options = (Option(label="Yes", key="y"), Option(label="No", key="n"))
             return Menu(title=title, options=options)
         case "choice":
-            options = tuple(
-                Option(label=each.label, detail=each.description) for each in question.options
-            )
-            other = Option(label="Something else", key="o", detail="in your own words")
+            options = tuple(map(_offered, question.options))
             checked = frozenset[int]() if question.multi_select else None
-            return Menu(title=title, options=(*options, other), checked=checked)
+            if len(options) < MOST:
+                return Menu(title=title, options=(*options, OTHER), checked=checked)
+            return Menu(title=title, options=options, more=OTHER, checked=checked)
         case "text":
             return None
         case _:
             assert_never(question.type)
+
+
+OTHER = Option(label="Something else", key="o", detail="in your own words")
+
+
+def _offered(given: QuestionOption) -> Option:
+    """An option of the model's, cut to what an answer may be."""
+    whole = f"{given.label}  {given.description}"
+    detail = given.description if width(whole) <= COLUMNS else ""
+    return Option(label=plain([clipped(line(given.label), COLUMNS)]), detail=detail)
+
+
+def _told(question: Question) -> Iterator[Line]:
+    """Options that do not fit in an answer, whole."""
+    for each in question.options:
+        if width(f"{each.label}  {each.description}") > COLUMNS:
+            told = f": {each.description}" if each.description else ""
+            yield line(f"  · {one_line(each.label + told, MAX_SAID)}", "dim")
 
 
 class _AfterPlan(msgspec.Struct, frozen=True):
@@ -237,12 +328,22 @@ def _arguments(args: dict[str, Any]) -> str:
 
 
 def _why(request: ConfirmationRequest) -> list[Line]:
-    lines = [line(f"  why: {one_line(request.reason)}", "dim")] if request.reason else []
+    lines = [line(f"  why: {one_line(_reason(request))}", "dim")] if request.reason else []
+    lines += _too_long(request)
     parts = () if request.parts == (request.args.get("command"),) else request.parts
     lines += (line(f"  part: {_inline(part)}", "dim") for part in parts)
     if request.problem:
         lines.append((("warning", "  ! "), *line(one_line(request.problem), "warning")))
     return lines
+
+
+def _reason(request: ConfirmationRequest) -> str:
+    """The reason of a question; where the rule is written is for the details."""
+    rule = request.decision.rule
+    if rule is None or request.reason != by_rule(rule).reason:
+        return request.reason
+    asked = _ASKED_ABOUT.get(type(request.details), "this needs")
+    return f"{asked} approval ({rule.author} policy)"
 
 
 REASON = "What should the model do instead?"
@@ -259,13 +360,22 @@ class Consent:
         self._turn = asyncio.Lock()
 
     async def answer(
-        self, request: ConfirmationRequest, show: Callable[[tuple[Block, ...]], None]
+        self,
+        request: ConfirmationRequest,
+        show: Callable[[tuple[Block, ...]], None],
+        mode: str,
     ) -> Answer:
-        """The person's answer to a call that waits. Dismissing the question is a no."""
+        """The person's answer to a call that waits in a mode. Dismissing the question is a no."""
         async with self._turn:
             show(request_blocks(request))
-            menu, answers = choices(request)
-            picked = await self._screen.choose(menu)
+            details = False
+            while True:
+                menu, answers = choices(request, details=details)
+                picked = await self._screen.choose(menu)
+                if not picked or min(picked) < len(answers):
+                    break
+                details = not details
+                show(details_blocks(request, mode) if details else request_blocks(request))
             if not picked:
                 return Answer(Outcome.CANCEL)
             answer = answers[min(picked)]
@@ -286,7 +396,7 @@ class Consent:
     ) -> Answers | None:
         answers: dict[int, str] = {}
         for index, question in enumerate(questions):
-            show((Lines(((), line(f"? {escaped(question.question)}", "bold"))),))
+            show((Lines(((), line(f"? {escaped(question.question)}", "bold"), *_told(question))),))
             found = await self._one(question)
             told = lines_of(found, "accent", "  ") if found else [line("  no answer", "dim")]
             show((Lines(tuple(told)),))
@@ -303,12 +413,15 @@ class Consent:
         picked = await self._screen.choose(menu)
         if picked is None:
             return None
-        labels = [menu.options[each].label for each in sorted(picked)]
-        if question.type == "choice" and len(menu.options) - 1 in picked:
+        if question.type == "yesno":
+            return menu.options[min(picked)].label
+        given = len(question.options)
+        labels = [question.options[each].label for each in sorted(picked) if each < given]
+        if given in picked:
             other = await self._screen.ask_text(_label(question), question.placeholder)
             if other is None:
                 return None
-            labels[-1:] = [other] if other else []
+            labels += [other] if other else []
         return ", ".join(labels)
 
 

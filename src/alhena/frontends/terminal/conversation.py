@@ -388,7 +388,10 @@ class Conversation(ShownSession):
         await self._announced.setdefault(request.correlation_id, asyncio.Event()).wait()
         shown = self.view.shown | {request.call_id}
         self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
-        return await self.ide.answer(request, lambda: self._consent.answer(request, self._show))
+        mode = self.workbench.modes.mode
+        return await self.ide.answer(
+            request, lambda: self._consent.answer(request, self._show, mode)
+        )
 
     async def edit(self, contents: ProposedContents) -> str | ToolFailure:
         """Opens the person's editor on a proposed change; what they leave of it."""

@@ -115,7 +115,8 @@ class LineScreen:
         if menu.search is not None:
             return await self._search(menu)
         listed = (f"  {number} {_option_text(each)}" for number, each in enumerate(menu.options, 1))
-        self._write("\n".join((menu.title, *listed)) + "\n")
+        more = (f"  {menu.more.key} {_option_text(menu.more)}",) if menu.more else ()
+        self._write("\n".join((menu.title, *listed, *more)) + "\n")
         async with self._question(LOOK) as answers:
             alone = ALONE
             while True:

@@ -204,13 +204,15 @@ async def settings(context: "CommandContext", rest: str) -> list[Line]:
     if not wanted:
         return [line(f"No setting has {one_line(rest.strip())!r} in its name.", "error")]
     options = tuple(Option(label=f"{key}: {_shown(_at(now, key))}") for key in wanted)
-    picked = await context.screen.choose(Menu(title="Which setting?", options=options))
+    picked = await context.screen.choose(Menu(title="Which setting?", options=options, search=""))
     if not picked:
         return [line("Nothing is changed.")]
     key = wanted[min(picked)]
     values = _choices(kinds[key])
     if values:
-        menu = Menu(title=key, options=tuple(Option(label=_shown(each)) for each in values))
+        menu = Menu(
+            title=key, options=tuple(Option(label=_shown(each)) for each in values), search=""
+        )
         chosen = await context.screen.choose(menu)
         if not chosen:
             return [line("Nothing is changed.")]

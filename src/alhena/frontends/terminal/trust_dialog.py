@@ -19,7 +19,9 @@ from alhena.frontends.terminal.drawing.menu import Menu, Option
 MAX_SHOWN = 30
 """Lines about what waits that are shown."""
 MAX_NAMES = 200
-"""Characters of the names of files in an answer."""
+"""Characters of the names of files."""
+MAX_PARENT = 37
+"""Characters of the folder above in an answer."""
 _LATER = 2
 _DATA = 2
 """Indexes of these two answers."""
@@ -44,7 +46,7 @@ async def ask_trust(
             *(line(f"    {each}", "dim") for each in (*shown[:MAX_SHOWN], *rest)),
         ]
     )
-    parent = one_line(str(place.cwd.parent), 60)
+    parent = one_line(str(place.cwd.parent), MAX_PARENT)
     options = (
         Option(label="Yes, this folder", key="y", detail="and those in it"),
         Option(label="Yes, the one it is in", key="p", detail=parent),
@@ -95,8 +97,10 @@ async def ask_changed(
         ]
         doubtful = sorted({name for each in page for name in each.doubtful})
         if doubtful:
-            detail = f"it writes that itself: {one_line(', '.join(doubtful), MAX_NAMES)}"
-            options.append(Option(label="Yes, and not again for its data", key="d", detail=detail))
+            names = one_line(", ".join(doubtful), MAX_NAMES)
+            show([line(f"  It may write these files itself: {names}", "dim")])
+            label = "Yes, and do not ask again about files it writes"
+            options.append(Option(label=label, key="d"))
         picked = await choose(Menu(title="Accept this?", options=tuple(options), selected=1))
         answer = min(picked) if picked else 1
         if answer == 1:

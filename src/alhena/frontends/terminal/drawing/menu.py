@@ -28,10 +28,12 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 class Menu(msgspec.Struct, frozen=True, kw_only=True):
     """`checked` is None where one option is picked, else those that are ticked so far. `search` is
-    what was typed to find an option, None for a menu without search: there letters are answers."""
+    what was typed to find an option, None for a menu without search: there letters are answers.
+    `more` is an answer by its key that is not in the list; its index is behind the last one."""
 
     title: str
     options: tuple[Option, ...]
+    more: Option | None = None
     selected: int = 0
     checked: frozenset[int] | None = None
     search: str | None = None
@@ -75,9 +77,9 @@ def press(menu: Menu, key: str) -> Menu | Picked:
             index = named(menu, key)
     if index is None:
         return menu
-    if menu.checked is not None:
+    if menu.checked is not None and index < len(menu.options):
         return _ticked(menu, index)
-    return Picked(frozenset({index}))
+    return Picked((menu.checked or frozenset()) | {index})
 
 
 def _search(menu: Menu, search: str, key: str) -> Menu | Picked:
@@ -149,7 +151,8 @@ def _hint(menu: Menu, note: str) -> Line:
     if note:
         return line(f"  {note}", "warning")
     keys = "Space selects, Enter confirms" if menu.checked is not None else "Enter confirms"
-    return line(f"  Use arrow keys, a number or a letter; {keys}; Esc rejects", "dim")
+    more = f"{menu.more.key} {menu.more.label} · " if menu.more else ""
+    return line(f"  {more}Use arrow keys, a number or a letter; {keys}; Esc rejects", "dim")
 
 
 def _menu_lines(
@@ -189,7 +192,7 @@ def named(menu: Menu, key: str) -> int | None:
     for index, option in enumerate(menu.options):
         if key and key in (str(index + 1), option.key):
             return index
-    return None
+    return len(menu.options) if menu.more is not None and key == menu.more.key else None
 
 
 LOOK = 0.5
