@@ -378,7 +378,7 @@ def test_details_have_the_rule_the_mode_the_whole_change_and_all_answers():
         "tool: tool",
         "mode: autoEdit",
         "rule: user (my.toml:3), priority ",
-        "reason: to be confirmed by a rule of the user policies (my.toml:3)",
+        f"reason: {by_rule(rule).reason}",
         "Yes, all tools of this server for this session: every tool of the server srv",
     ):
         assert f"\n  {fact}" in shown

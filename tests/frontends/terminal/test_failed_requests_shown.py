@@ -134,11 +134,11 @@ def test_a_long_prompt_leaves_its_beginning_and_its_end():
     lines = [f"line {n}" for n in range(5_000)]
     _, text = played(UserMessageEvent(prompt_id="p", text="\n".join(lines)))
     shown = text.split("\n")
-    assert shown[0] == "> line 0"
+    assert shown[0] == "┃ > line 0"
     assert shown[PROMPT_ROWS - 1 : PROMPT_ROWS + 2] == [
-        "  line 39",
-        "  … 4,955 more lines …",
-        "  line 4995",
+        "┃   line 39",
+        "┃   … 4,955 more lines …",
+        "┃   line 4995",
     ]
     assert len(shown) == PROMPT_ROWS + 1 + PROMPT_END
     _, text = played(UserMessageEvent(prompt_id="p", text="\n".join(lines[:45])))

@@ -19,6 +19,7 @@ from alhena.frontends.terminal.drawing.lines import (
     wrapped,
 )
 from alhena.frontends.terminal.drawing.menu import Menu, Option, menu_lines
+from alhena.frontends.terminal.drawing.view import prompt_lines
 
 
 def test_columns_are_those_of_a_terminal():
@@ -124,6 +125,18 @@ def test_what_the_keys_of_a_menu_do_is_said_only_when_they_do_it():
         rows = menu_lines(menu, 80, note, counts=counts)[0]
         assert plain(rows[1:2]) == pointer
         assert plain(rows[2:]).startswith(hint)
+
+
+def test_every_row_of_a_prompt_stands_behind_its_bar():
+    lines = prompt_lines("a prompt that needs more rows than one\nand more")
+    rows = [row for each in lines for row in folded(each, 20)]
+    assert plain(rows) == snapshot("""\
+┃ > a prompt that
+┃   needs more rows
+┃   than one
+┃   and more\
+""")
+    assert all(sum(width(text) for _, text in row) <= 20 for row in rows)
 
 
 @pytest.mark.parametrize(

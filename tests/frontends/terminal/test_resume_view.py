@@ -70,8 +70,8 @@ def test_prompts_answers_and_calls_stand_there_as_they_were_made():
         text_content(USER, "What a hook said."),
     ]
     assert shown(contents, "look at\n@a.py", "and this") == snapshot("""\
-> look at
-  @a.py
+┃ > look at
+┃   @a.py
   and 8 characters with it
 
 |One.|
@@ -87,7 +87,7 @@ code
 
 |Done.|
 
-> and this
+┃ > and this
   and a file (image/png)
 > What a hook said.\
 """)
@@ -97,8 +97,8 @@ def test_of_a_long_session_the_end_is_shown_and_how_much_comes_before_it():
     count = PROMPTS + 5
     contents = [text_content(role, f"{role} {n}") for n in range(count) for role in (USER, MODEL)]
     told = shown(contents, *(f"user {n}" for n in range(count)))
-    assert told.startswith("… 5 earlier prompts: alhena sessions show the-id\n\n> user 5\n")
-    assert told.endswith(f"> user {count - 1}\n\n|model {count - 1}|")
+    assert told.startswith("… 5 earlier prompts: alhena sessions show the-id\n\n┃ > user 5\n")
+    assert told.endswith(f"┃ > user {count - 1}\n\n|model {count - 1}|")
 
 
 def test_of_long_answers_fewer_are_shown_but_the_last_one_whole():
@@ -122,7 +122,7 @@ def test_of_a_prompt_with_very_many_calls_the_last_ones_are_shown():
     told = shown([*contents, text_content(MODEL, "Done.")], "go")
     first = 2 * MAX_CONTENTS - MAX_CONTENTS // 2 + 1
     assert told.startswith(
-        f"> go\n\n… {2 * first:,} messages: alhena sessions show the-id\n\n|So.|\n\n"
+        f"┃ > go\n\n… {2 * first:,} messages: alhena sessions show the-id\n\n|So.|\n\n"
         f"✓ ReadFile f{first}\n"
     )
     assert told.endswith(f"✓ ReadFile f{2 * MAX_CONTENTS - 1}\n\n|Done.|")

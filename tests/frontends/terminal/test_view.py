@@ -61,8 +61,8 @@ def test_a_whole_prompt_reads_like_a_conversation():
         view=TITLES,
     )
     assert text == snapshot("""\
-> fix it
-  please
+┃ > fix it
+┃   please
 
 |I will run the tests.|
 

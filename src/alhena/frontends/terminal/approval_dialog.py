@@ -100,7 +100,7 @@ def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -
             lines += (line(f"  {_inline(each.question)}") for each in details.questions)
         case _:
             assert_never(request.details)
-    return (Lines(tuple(lines)), *plan, Lines(tuple(_why(request))))
+    return (Lines(tuple(lines)), *plan, Lines(tuple(_why(request)), fold=True))
 
 
 def _plan(plan: str) -> Iterator[Line]:
@@ -340,10 +340,11 @@ def _why(request: ConfirmationRequest) -> list[Line]:
 def _reason(request: ConfirmationRequest) -> str:
     """The reason of a question; where the rule is written is for the details."""
     rule = request.decision.rule
-    if rule is None or request.reason != by_rule(rule).reason:
+    if rule is None or not request.reason.startswith(by_rule(rule).reason):
         return request.reason
     asked = _ASKED_ABOUT.get(type(request.details), "this needs")
-    return f"{asked} approval ({rule.author} policy)"
+    more = request.reason.removeprefix(by_rule(rule).reason)
+    return f"{asked} approval ({rule.author} policy){more}"
 
 
 REASON = "What should the model do instead?"

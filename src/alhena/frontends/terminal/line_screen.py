@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.frontends.terminal.drawing.lines import Block, Lines, folded, plain
+from alhena.frontends.terminal.drawing.lines import BAR, Block, Lines, folded, plain
 from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, Option, named
 from alhena.frontends.terminal.drawing.view import View
 from alhena.frontends.terminal.screen import Person, Status
@@ -202,9 +202,10 @@ class LineScreen:
             columns = os.get_terminal_size(self._source).columns
         except OSError:
             columns = 0
+        lines = [each[1:] if each[:1] == (BAR,) else each for each in block.lines]
         if not block.fold or not columns:
-            return plain(block.lines)
-        return plain(row for each in block.lines for row in folded(each, columns))
+            return plain(lines)
+        return plain(row for each in lines for row in folded(each, columns))
 
     def _prompt(self) -> None:
         """Shows that something can be typed, once somebody takes it."""

@@ -15,6 +15,8 @@ from alhena.display_text import escaped
 Span = tuple[str, str]
 Line = tuple[Span, ...]
 TAB = 4
+BAR: Span = ("bar", "┃ ")
+"""The beginning of each row of a person's own words."""
 _JOINING = re.compile("((?<=[^\\x00-\\x7f])[\u200c\u200d\ufe0e\ufe0f]+)")
 """Joiners and selectors behind a letter or sign that is not ASCII, as emoji have them."""
 ELLIPSIS = "…"
@@ -114,6 +116,9 @@ def folded(given: Line, columns: int, hang: int | None = None) -> list[Line]:
     text = plain([given])
     if width(text) <= columns:
         return [given]
+    bar = given[:1] if given[0] == BAR else ()
+    if bar:
+        return [(*bar, *row) for row in folded(given[1:], max(columns - 2, 1), hang)]
     margin = len(text) - len(text.lstrip(" "))
     wanted = (_text_column(given), margin) if hang is None else (hang,)
     column = next((each for each in wanted if columns > 2 * each), 0)

@@ -41,7 +41,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.frontends.terminal.drawing.call_result import counted, duration, ended_lines, header
-from alhena.frontends.terminal.drawing.lines import Block, Line, Lines, Markdown, line, spoken
+from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, spoken
 from alhena.frontends.terminal.drawing.markdown_pieces import at_margin, split
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def prompt_lines(text: str) -> list[Line]:
     if len(lines) > PROMPT_ROWS + PROMPT_END:
         left = len(lines) - PROMPT_ROWS - PROMPT_END
         lines[PROMPT_ROWS:-PROMPT_END] = [line(f"  … {counted(left, 'more line')} …", "dim")]
-    return lines
+    return [(BAR, *each) for each in lines]
 
 
 def _content(view: View, text: str) -> Step:

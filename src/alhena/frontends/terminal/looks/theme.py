@@ -27,6 +27,7 @@ class Theme(msgspec.Struct, frozen=True):
             "accent": self.accent,
             "added": self.ok,
             "added-word": f"{self.ok} reverse",
+            "bar": self.accent,
             "bold": "bold",
             "chosen": f"bold {self.accent}",
             "dim": self.dim,
