@@ -212,7 +212,7 @@ def _allowed(request: ConfirmationRequest) -> dict[Outcome, str]:
 
 
 def _too_long(request: ConfirmationRequest) -> Iterator[Line]:
-    """What lasting answers allow, where it is too long for them."""
+    """The calls that lasting answers allow, where naming them is too long for the answers."""
     long = (
         words
         for outcome, words in _allowed(request).items()
