@@ -33,44 +33,69 @@ from tests.batch.answering import (
     results,
     write_tasks,
 )
+from tests.batch.test_batch_worktrees import git, repository
 from tests.support.server import call
 
+TASKS, KILLS = int(os.environ.get("TASKS", "60")), int(os.environ.get("KILLS", "6"))
 FLAGS = ("--engine", "ray", "--concurrency", "2", "--lease", "3", "--approval-mode", "yolo")
+
+
+def calls_of(contents: list[dict[str, Any]]) -> int:
+    """The number of calls that have been answered."""
+    return sum("functionResponse" in part for each in contents for part in each["parts"])
 
 
 def answer(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A call that leaves a mark, then the answer, which tells of no attempt."""
-    if not any("functionResponse" in part for each in contents for part in each["parts"]):
+    if not calls_of(contents):
         command = f"echo {prompt_of(contents)} >> marks.txt"
         return [call("run_shell_command", {"command": command})]
     return [{"text": f"answer to {prompt_of(contents)}"}]
 
 
 class Run:
-    """A project of `tasks` and a server; `reached(n)` waits for n requests."""
+    """A project and a server; `reached(n)` waits for n requests."""
 
-    def __init__(self, project: Path, tasks: int, temporary: str) -> None:
+    def __init__(self, project: Path, temporary: str) -> None:
         self.project = project
         self.server = AnsweringServer(self._answer)
-        write_tasks(project / "tasks.jsonl", tasks)
+        self.answer = answer
         os.environ["GOOGLE_GEMINI_BASE_URL"] = self.server.url
         self._temporary = temporary
         self._counted = threading.Condition()
         self._count = 0
 
-    def start_cluster(self) -> Any:
-        node = {"num_cpus": 1, "include_dashboard": False, "temp_dir": self._temporary}
+    def start_cluster(self, cpus: int = 1) -> Any:
+        node = {"num_cpus": cpus, "include_dashboard": False, "temp_dir": self._temporary}
         return Cluster(initialize_head=True, head_node_args=node)
 
     def _answer(self, contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         with self._counted:
             self._count += 1
             self._counted.notify_all()
-        return answer(contents)
+        return self.answer(contents)
 
     def reached(self, count: int) -> None:
         with self._counted:
             self._counted.wait_for(lambda: self._count >= count)
+
+    def more(self, count: int, process: "subprocess.Popen[str]") -> None:
+        """Waits for further requests, or the end of the command."""
+        with self._counted:
+            goal = self._count + count
+            while process.poll() is None:
+                if self._counted.wait_for(lambda: self._count >= goal, 0.1):
+                    return
+
+    def folder(self, name: str) -> dict[str, str]:
+        """The environment of a node with a folder of its own for temporary files."""
+        (self.project / name).mkdir()
+        return {"TMPDIR": str(self.project / name)}
+
+    def batch(self, tasks: int, *arguments: str, **fields: Any) -> "subprocess.Popen[str]":
+        """The command with so many tasks."""
+        write_tasks(self.project / "tasks.jsonl", tasks, **fields)
+        return self.start("tasks.jsonl", "--out", "r.jsonl", *FLAGS, *arguments)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -98,7 +123,7 @@ def lost_workers(run: Run) -> dict[str, Any]:
     """A task's process, both actors and a node are killed, one after the other."""
     head = run.start_cluster()
     node = head.add_node(num_cpus=1)
-    process = run.start("tasks.jsonl", "--out", "r.jsonl", *FLAGS, "--address", head.address)
+    process = run.batch(10, "--address", head.address)
     run.reached(4)
     kill("ray::run_task")
     run.reached(7)
@@ -112,7 +137,7 @@ def lost_workers(run: Run) -> dict[str, Any]:
 def lost_cluster(run: Run) -> dict[str, Any]:
     """The command is killed; while a second one goes on with its tasks, the cluster ends."""
     head = run.start_cluster()
-    process = run.start("tasks.jsonl", "--out", "r.jsonl", *FLAGS, "--address", head.address)
+    process = run.batch(12, "--address", head.address)
     run.reached(4)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -125,20 +150,76 @@ def lost_cluster(run: Run) -> dict[str, Any]:
 def own_cluster(run: Run) -> dict[str, Any]:
     """The command starts a cluster on its machine, and has no money for all tasks."""
     money = ("-m", "gemini-2.5-flash", "--concurrency", "1", "--total-cost", "0.002")
-    return run.ended(run.start("tasks.jsonl", "--out", "r.jsonl", *FLAGS, *money))
+    return run.ended(run.batch(3, *money))
 
 
-TASKS = {"lost_workers": 10, "lost_cluster": 12, "own_cluster": 3}
+def lost_trees(run: Run) -> dict[str, Any]:
+    """The process of the first task is killed, then its node is lost, each with work in its
+    worktree; the second task kills its process in each attempt."""
+    code = repository(run.project / "code")
+    head = run.start_cluster(0)
+    first = head.add_node(num_cpus=1, env_vars=run.folder("first"))
+    calls: dict[str, list[int]] = {"task 0": [], "task 1": []}
+    reached, lost = threading.Event(), threading.Event()
+
+    def step(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        words, known = prompt_of(contents), calls_of(contents)
+        calls[words].append(known)
+        if calls[words] == [0, 1] and words == "task 0":
+            kill("ray::run_task")
+        if calls[words] == [0, 1, 1, 2] and words == "task 0":
+            reached.set()
+            lost.wait()
+        if words == "task 0" and known == 2:
+            return [{"text": f"answer to {words}"}]
+        command = f"echo {known} >> made.txt" + ("; kill -9 $PPID" if words == "task 1" else "")
+        return [call("run_shell_command", {"command": command})]
+
+    run.answer = step
+    flags = ("--worktree", "--concurrency", "1", "--address", head.address)
+    process = run.batch(2, *flags, cwd="code")
+    reached.wait()
+    head.remove_node(first, allow_graceful=False)
+    kill("ray::run_task")
+    head.add_node(num_cpus=1, env_vars=run.folder("second"))
+    lost.set()
+    found = run.ended(process)
+    left = [str(path) for path in run.project.glob("second/alhena-*")]
+    return {**found, "calls": calls, "trees": git(code, "worktree", "list"), "left": left}
+
+
+def random_kills(run: Run) -> dict[str, Any]:
+    """Processes of tasks, actors, nodes and the command are killed at random moments."""
+    seed = int(os.environ.get("SEED", random.randrange(10**6)))
+    print(f"SEED={seed}", file=sys.stderr)
+    chance = random.Random(seed)
+    head = run.start_cluster()
+    node = head.add_node(num_cpus=1)
+    process = run.batch(TASKS, "--concurrency", "8", "--address", head.address)
+    for _ in range(KILLS):
+        run.more(chance.randrange(1, max(2, 4 * TASKS // (KILLS + 1))), process)
+        victim = chance.choice(["run_task", "run_task", "Writer", "SharedLimiter", "node", ""])
+        if victim == "node":
+            head.remove_node(node, allow_graceful=False)
+            node = head.add_node(num_cpus=1)
+        elif victim:
+            kill(f"ray::{victim}")
+        elif process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            process = run.start("resume", "r.jsonl.run")
+    return run.ended(process)
 
 
 def kill(title: str) -> None:
-    """Kills a process of this title."""
+    """Kills a process of this title, if there is one."""
     pids = [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/cmdline")
         if title.encode() in read(path) and str(os.getpid()) != path.parent.name
     ]
-    os.kill(random.choice(pids), signal.SIGKILL)
+    if pids:
+        os.kill(random.choice(pids), signal.SIGKILL)
 
 
 def read(path: Path) -> bytes:
@@ -153,7 +234,7 @@ def main(scenario: str, project: str) -> None:
     temporary = tempfile.mkdtemp(prefix="ray-")
     os.environ["TMPDIR"] = temporary
     Path(temporary, "ray").mkdir()
-    run = Run(Path(project), TASKS[scenario], temporary)
+    run = Run(Path(project), temporary)
     try:
         with run.server:
             found = globals()[scenario](run)

@@ -1,6 +1,7 @@
 """`alhena batch --engine ray`: the actors of a run, and whole runs on clusters that lose nodes."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from alhena.wire.response import UsageMetadata
 from tests.support.command import alhena
 
 MODEL = "gemini-2.5-flash"
+TASKS = int(os.environ.get("TASKS", "60"))
 OWN = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--mount-proc")
 LAST = ("--kill-child", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
@@ -183,6 +185,36 @@ def test_whatever_a_cluster_loses_each_task_ends_once(project: Path):
     assert (found["code"], len(found["results"])) == (0, 10), found["err"]
     assert once(found)
     assert max(each["attempts"] for each in found["results"]) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(max(300, 3 * TASKS))
+@pytest.mark.requirement("RUN-04")
+def test_random_kills_leave_the_results_of_an_undisturbed_run(project: Path):
+    found = on_ray("random_kills", project)
+    assert found["code"] == 0, found["err"]
+    assert len(found["results"]) == TASKS
+    assert once(found)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("RUN-04")
+def test_a_worktree_outlives_its_worker_but_not_its_node(project: Path):
+    found = on_ray("lost_trees", project)
+    assert found["code"] == 1, found["err"]
+    assert found["calls"] == {"task 0": [0, 1, 1, 2, 0, 1, 2], "task 1": [0, 1, 2, 3, 4]}
+    patches = {each["id"]: added(each["patch"]) for each in found["results"]}
+    assert patches == {"t0": ["0", "1"], "t1": ["0", "1", "2", "3", "4"]}
+    kinds = {each["id"]: (each["kind"], each["attempts"]) for each in found["results"]}
+    assert kinds == {"t0": (None, 3), "t1": ("worker_lost", 5)}
+    assert (len(found["trees"].splitlines()), found["left"]) == (1, [])
+
+
+def added(patch: str) -> list[str]:
+    """The lines that a patch adds."""
+    lines = [line for line in patch.splitlines() if not line.startswith("+++")]
+    return [line[1:] for line in lines if line.startswith("+")]
 
 
 @pytest.mark.slow

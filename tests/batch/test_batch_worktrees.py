@@ -24,6 +24,7 @@ from tests.batch.answering import (
 from tests.support.command import alhena, keyed
 from tests.support.server import call
 
+TREES = int(os.environ.get("TREES", "20"))
 YOLO = ("--approval-mode", "yolo", "--worktree")
 SCRIPT = (
     r"printf 'caf\351 new\n' > legacy.txt; printf '\0\1\377' > new.bin; echo x >> ignored.log; "
@@ -161,3 +162,45 @@ def test_cancel_leaves_no_worktree(project: Path):
         assert alhena("batch", "cancel", "r.jsonl.run").code == 0
     assert [each["status"] for each in results(project / "r.jsonl")] == ["cancelled"] * 2
     assert len(git(folder, "worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(max(120, 3 * TREES))
+@pytest.mark.requirement("RUN-05")
+def test_tasks_of_a_real_repository_leave_their_patches_after_everything_was_killed(project: Path):
+    """Everything is killed when half of the requests are answered."""
+    git(project, "clone", "-q", "--depth", "1", Path(__file__).parents[2].as_uri(), "code")
+    git(project, "clone", "-q", str(project / "code"), "fresh")
+    half = threading.Event()
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        if len(server.asked) >= TREES:
+            half.set()
+        if "functionResponse" in contents[-1]["parts"][0]:
+            return echo(contents)
+        words = prompt_of(contents)
+        command = f"echo {words} | tee made.txt >> README.md; git mv LICENSE licence; rm Makefile"
+        return [call("run_shell_command", {"command": command})]
+
+    write_tasks(project / "tasks.jsonl", TREES, cwd="code")
+    with AnsweringServer(answer) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *YOLO, "--workers", "2")
+        assert half.wait(2 * TREES)
+        os.killpg(process.pid, signal.SIGKILL)
+        ended(process)
+        ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
+    assert ran.code == 0, ran.err
+    found = results(project / "r.jsonl")
+    assert sorted(each["id"] for each in found) == sorted(f"t{n}" for n in range(TREES))
+    fresh = project / "fresh"
+    for each in found:
+        git(fresh, "apply", "--index", stdin=each["patch"].encode())
+        changes = git(fresh, "diff", "--cached", "--name-status", "-M").split()
+        expected = "D Makefile M README.md A made.txt R100 LICENSE licence"
+        assert sorted(changes) == sorted(expected.split())
+        words = f"task {each['id'][1:]}\n"
+        assert (fresh / "made.txt").read_text() == words
+        assert (fresh / "README.md").read_text().endswith(words)
+        git(fresh, "reset", "-q", "--hard")
+    assert len(git(project / "code", "worktree", "list").splitlines()) == 1
+    assert not list((project / "r.jsonl.run" / "tasks").glob("*/tree*"))

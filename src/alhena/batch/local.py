@@ -15,13 +15,11 @@ import msgspec
 
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import RunDirectoryError
-from alhena.batch.overview import counts, holders, release_dead, usage_of_task
+from alhena.batch.overview import counts, holders, release_dead
 from alhena.batch.queue import Ended, Queue
-from alhena.batch.results import lost_task, with_usage
 from alhena.batch.run import held_lock
-from alhena.batch.worker import FATAL, MakeAgent, Worker, task_folder, worker_of
-from alhena.batch.worktree import last_patch, remove_tree
-from alhena.errors import AlhenaError, InputError
+from alhena.batch.worker import FATAL, MakeAgent, Worker, worker_of
+from alhena.errors import AlhenaError
 from alhena.system.environment import shield_memory
 
 TICK_S = 0.05
@@ -165,23 +163,15 @@ class LocalEngine:
         raise engine_error(*msgspec.json.decode(self._queue.fact("fatal") or b'[1, "", null]'))
 
     def _take_back(self) -> None:
-        """Puts tasks of dead workers back; those that have lost too many fail."""
+        """Puts tasks of dead workers back."""
         for holder in holders(self._queue):
             if holder in self._processes or self._inside is not None:
                 continue
             try:
                 with held_lock(self._lock(holder)):
-                    lost = release_dead(self._queue, holder)
+                    release_dead(self._queue, holder)
             except RunDirectoryError:
                 continue  # it is at work, or will find its lease over
-            for token, task in lost:
-                folder = task_folder(self.directory, task)
-                failed = lost_task(task, last_patch(folder, os.environ))
-                whole = with_usage(failed, usage_of_task(self._queue, token), 0)
-                data = msgspec.json.encode(whole)
-                self._queue.finish(token, "failed", "worker_lost", data)
-                with suppress(InputError):  # the result stands
-                    remove_tree(folder, os.environ)
 
     def _start_process(self) -> None:
         holder = self._name()

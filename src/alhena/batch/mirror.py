@@ -5,6 +5,7 @@ Files: `run.json`; `tasks.jsonl`; `config/N`; `claims/KEY.ATTEMPT`, with `.free`
 behind it when it ended without a result; `results/KEY`; `journals/KEY/`; `limits/EPOCH-N`.
 """
 
+import os
 import secrets
 import tempfile
 from collections.abc import Iterable
@@ -90,6 +91,18 @@ def run_id(store: Store) -> str:
             remedy="Use the version of alhena that made it.",
         )
     return found.id
+
+
+def node_folder(store: Store) -> Path:
+    """The folder of a run on a node. Raises RunDirectoryError, OSError."""
+    return Path(tempfile.gettempdir(), f"alhena-{os.getuid()}-{run_id(store)}")
+
+
+def made_folder(store: Store) -> Path:
+    """The folder of a run on this node, made if need be. Raises RunDirectoryError, OSError."""
+    folder = node_folder(store)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def open_mirror(directory: Path) -> Mirror:

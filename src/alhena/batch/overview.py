@@ -7,12 +7,10 @@ from typing import Any
 import msgspec
 
 from alhena.batch.errors import TaskFileError
-from alhena.batch.queue import PATIENCE_S, Queue
+from alhena.batch.queue import Queue
 from alhena.batch.tasks import Task
 
 TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "thought_tokens")
-MAX_CRASHES = 5
-"""So often a task may lose its worker before it counts as failed."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,28 +43,14 @@ def usage_of_task(queue: Queue, token: int) -> dict[str, Any]:
     return dict(zip(("duration", *plain), found[0], strict=True)) if found else {}
 
 
-def release_dead(queue: Queue, holder: str) -> list[tuple[int, Task]]:
-    """Gives back the tasks of a worker that has died; returns those that have lost too many
-    workers and stay with the caller, and their tokens."""
+def release_dead(queue: Queue, holder: str) -> None:
+    """Gives back the tasks of a worker that has died."""
     with queue.transaction() as db:
         db.execute(
-            "UPDATE tasks SET crashes = crashes + 1 WHERE holder = ? AND state = 'running'",
+            "UPDATE tasks SET crashes = crashes + 1, state = 'waiting', holder = NULL"
+            " WHERE holder = ? AND state = 'running'",
             (holder,),
         )
-        lost = db.execute(
-            "SELECT token, spec FROM tasks WHERE holder = ? AND state = 'running' AND crashes >= ?",
-            (holder, MAX_CRASHES),
-        ).fetchall()
-        db.execute(
-            "UPDATE tasks SET lease = ? WHERE holder = ? AND state = 'running'",
-            (time.monotonic() + PATIENCE_S, holder),
-        )
-        db.execute(
-            "UPDATE tasks SET state = 'waiting', holder = NULL"
-            " WHERE holder = ? AND state = 'running' AND crashes < ?",
-            (holder, MAX_CRASHES),
-        )
-    return [(token, msgspec.json.decode(spec, type=Task)) for token, spec in lost]
 
 
 def holders(queue: Queue) -> list[str]:

@@ -24,6 +24,8 @@ VERSION = 1
 PATIENCE_S = 60.0
 SUSPECT = 2
 """A task that has lost so many workers runs alone, and takes no others with it."""
+MAX_CRASHES = 5
+"""A task that has lost so many workers fails."""
 _SCHEMA = """
 CREATE TABLE tasks (
   n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, spec BLOB NOT NULL,
@@ -47,12 +49,13 @@ CREATE TABLE delays (model TEXT PRIMARY KEY, until REAL NOT NULL, boot TEXT NOT 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A task that a worker holds. `attempt` counts from 1; with `alone` the worker runs no other
-    beside it."""
+    beside it; a `lost` one has lost too many workers, and only gets its result."""
 
     task: Task
     token: int
     attempt: int
     alone: bool = False
+    lost: bool = False
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,8 +181,10 @@ class Queue:
                     (token, holder, now + lease_s, boot, now, n),
                 )
                 task = _task.decode(spec)
-                alone = crashes >= SUSPECT
-                claims.append(Claim(task=task, token=token, attempt=attempts + 1, alone=alone))
+                alone, lost = crashes >= SUSPECT, crashes >= MAX_CRASHES
+                claims.append(
+                    Claim(task=task, token=token, attempt=attempts + 1, alone=alone, lost=lost)
+                )
             db.execute("UPDATE facts SET value = ? WHERE name = 'token'", (token,))
         return claims
 

@@ -20,26 +20,33 @@ import msgspec
 
 from alhena.batch.engine import RunConfig
 from alhena.batch.mirror import run_id
-from alhena.batch.ray_nodes import Attempt, Remote, SharedLimiter, Writer, load_ray, run_task
+from alhena.batch.queue import Claim
+from alhena.batch.ray_nodes import (
+    Attempt,
+    Remote,
+    SharedLimiter,
+    Writer,
+    clear_node,
+    load_ray,
+    run_task,
+)
 from alhena.batch.results import TaskResult, result_of
 from alhena.batch.store import Store, usable
-from alhena.batch.tasks import Task
 from alhena.errors import AlhenaError
 
 TASK_CPUS = 0.25
 """CPUs of a task: it mostly waits for the service."""
-_TICK_S, _LOOK_S, _SOFT_S = 0.01, 0.5, 2.0
+_TICK_S, _LOOK_S, _SOFT_S, _CLEAR_S = 0.01, 0.5, 2.0, 5.0
 
 
 class Order(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Start an attempt of `task`, known by `token`; or `stop` all; `elapsed` are the seconds of the
-    run."""
+    """Start the attempt of a `claim`; or `stop` all, and clear the nodes if the run is `over`;
+    `elapsed` are the seconds of the run."""
 
-    task: Task | None = None
-    token: int = 0
-    attempt: int = 0
+    claim: Claim | None = None
     elapsed: float = 0.0
     stop: bool = False
+    over: bool = False
 
 
 class Report(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -62,8 +69,9 @@ class Driver:
         self._ray = ray
         self._store = store
         self._reports = reports
-        self._running: dict[Any, Order] = {}
+        self._running: dict[Any, Claim] = {}
         self._stopped = 0.0
+        self._over = False
         self._elapsed = 0.0
         directory = str(store.directory)
         lease = msgspec.json.decode(config, type=RunConfig).lease
@@ -94,64 +102,82 @@ class Driver:
                 with suppress(self._ray.exceptions.ActorUnavailableError):  # it is starting again
                     self._report(Report(spent=self._ray.get(self._looking)))
                 self._looking = self._remote.limiter.look.remote(self._elapsed)
+        if self._over:
+            self._clear()
 
     def _obey(self, order: Order) -> None:
         self._elapsed = max(self._elapsed, order.elapsed)
+        self._over |= order.over
         if order.stop and not self._stopped:
             self._stopped = time.monotonic()
             for ref in self._running:
                 self._ray.cancel(ref)
-        if order.task is not None and not self._stopped:
+        claim = order.claim
+        if claim is not None and not self._stopped:
             # Its worktree may be on the node that had it last.
-            near = self._node_of(order.task.key, order.attempt - 1)
-            strategy: Any = "SPREAD"
-            if near is not None:
-                affinity = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-                strategy = affinity(near, soft=True)
+            earlier = range(claim.attempt - 1, 0, -1)
+            near = next(filter(None, (self._node_of(claim, each) for each in earlier)), None)
+            strategy = "SPREAD" if near is None else self._on(near, soft=True)
             run = self._run.options(num_cpus=TASK_CPUS, max_retries=0, scheduling_strategy=strategy)
-            spec = msgspec.json.encode(order.task)
-            self._running[run.remote(self._remote, spec, order.attempt)] = order
+            self._running[run.remote(self._remote, msgspec.json.encode(claim))] = claim
 
-    def _ended(self, ref: Any, order: Order) -> Report:
+    def _on(self, node: str, *, soft: bool) -> Any:
+        """The wish to be on a node."""
+        affinity = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        return affinity(node, soft=soft)
+
+    def _clear(self) -> None:
+        """Clears the nodes that can be reached."""
+        clear = self._ray.remote(clear_node)
+        nodes = [each["NodeID"] for each in self._ray.nodes() if each["Alive"]]
+        refs = [
+            clear.options(num_cpus=0, scheduling_strategy=self._on(node, soft=False)).remote(
+                self._remote
+            )
+            for node in nodes
+        ]
+        self._ray.wait(refs, num_returns=len(refs), timeout=_CLEAR_S)
+
+    def _ended(self, ref: Any, claim: Claim) -> Report:
         """The report of an attempt that has ended. Raises what shows that the cluster is lost."""
         exceptions = self._ray.exceptions
         try:
             found: Attempt = self._ray.get(ref)
         except exceptions.TaskCancelledError:
-            self._release(order, "free")
-            return Report(token=order.token)
+            self._release(claim, "free")
+            return Report(token=claim.token)
         except exceptions.RayTaskError as error:
             message = f"a node cannot run tasks: {error.cause!r}."
             return Report(fatal=(1, message, "See the logs of Ray."))
         except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError):
             lost = self._stopped == 0.0
-            self._release(order, "dead" if self._is_known_dead(order) else "lost")
-            return Report(token=order.token, lost=lost)
+            self._release(claim, "dead" if self._is_known_dead(claim) else "lost")
+            return Report(token=claim.token, lost=lost)
         except exceptions.NodeDiedError:
-            self._release(order, "lost")
-            return Report(token=order.token, lost=True)
+            self._release(claim, "lost")
+            return Report(token=claim.token, lost=True)
         if found.limited:  # why is known before the task is given back
             look = self._remote.limiter.look.remote(self._elapsed)
             self._report(Report(spent=self._ray.get(look)))
         if found.result is not None:
-            return Report(token=order.token, result=result_of(found.result))
-        return Report(token=order.token, fatal=found.fatal, limited=found.limited)
+            return Report(token=claim.token, result=result_of(found.result))
+        return Report(token=claim.token, fatal=found.fatal, limited=found.limited)
 
-    def _is_known_dead(self, order: Order) -> bool:
+    def _is_known_dead(self, claim: Claim) -> bool:
         """True when the node of an attempt is alive, and so knows that its process is not."""
-        node = order.task and self._node_of(order.task.key, order.attempt)
+        node = self._node_of(claim, claim.attempt)
         return node is None or self._is_alive(node)
 
-    def _node_of(self, key: str, attempt: int) -> str | None:
-        found = self._store.read(f"claims/{key}.{attempt:04}")
+    def _node_of(self, claim: Claim, attempt: int) -> str | None:
+        """The node that had an attempt at the task."""
+        found = self._store.read(f"claims/{claim.task.key}.{attempt:04}")
         return found.decode().partition(" ")[0] if found else None
 
     def _is_alive(self, node: str) -> bool:
         return any(each["NodeID"] == node and each["Alive"] for each in self._ray.nodes())
 
-    def _release(self, order: Order, how: str) -> None:
-        if order.task is not None:
-            self._remote.writer.release.remote(order.task.key, order.attempt, how)
+    def _release(self, claim: Claim, how: str) -> None:
+        self._remote.writer.release.remote(claim.task.key, claim.attempt, how)
 
     def _is_ready(self, ref: Any) -> bool:
         return bool(self._ray.wait([ref], timeout=0)[0])

@@ -18,12 +18,12 @@ import msgspec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import ClusterLostError
 from alhena.batch.local import TICK_S, engine_error
-from alhena.batch.mirror import Mirror, count_usage, publish
-from alhena.batch.overview import release_dead, usage_of_task
+from alhena.batch.mirror import Mirror, count_usage
+from alhena.batch.overview import release_dead
 from alhena.batch.queue import Ended
 from alhena.batch.ray_driver import Order, Report
 from alhena.batch.ray_nodes import load_ray
-from alhena.batch.results import TaskResult, lost_task, with_usage
+from alhena.batch.results import TaskResult
 from alhena.system.environment import shield_memory
 
 SILENCE_S = 90.0
@@ -114,7 +114,7 @@ class RayEngine:
                 return
             (claim,) = claims
             self._running.add(claim.token)
-            self._order(Order(task=claim.task, token=claim.token, attempt=claim.attempt))
+            self._order(Order(claim=claim))
 
     def _take_reports(self) -> None:
         """Takes what the driver reports. Raises AlhenaError."""
@@ -127,7 +127,8 @@ class RayEngine:
                 self._queue.note("spent", report.spent)
                 self._order(Order(elapsed=float(self._queue.fact("elapsed") or 0.0)))
             elif report.lost:
-                self._lose(report.token)
+                query = "SELECT holder FROM tasks WHERE token = ?"
+                release_dead(self._queue, self._queue.rows(query, report.token)[0][0])
             elif report.result is not None:
                 self._finish(report.token, report.result)
             else:
@@ -140,13 +141,6 @@ class RayEngine:
         with self._queue.transaction() as db:
             count_usage(db, result)
         self._queue.finish(token, result.status, result.kind, data)
-
-    def _lose(self, token: int) -> None:
-        """The worker of a task has died. Tasks that have lost too many fail."""
-        ((holder,),) = self._queue.rows("SELECT holder FROM tasks WHERE token = ?", token)
-        for _, task in release_dead(self._queue, holder):
-            self._finish(token, with_usage(lost_task(task), usage_of_task(self._queue, token), 0))
-            publish(self._queue)
 
     def _require_cluster(self) -> None:
         """Raises ClusterLostError."""
@@ -162,7 +156,8 @@ class RayEngine:
         driver = self._driver
         if driver is None:
             return
-        self.cancel(running=True)
+        self._stopping = True
+        self._order(Order(stop=True, over=self._queue.is_over()))
         try:
             await asyncio.to_thread(driver.wait, _END_S)
         except subprocess.TimeoutExpired:

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +22,12 @@ import msgspec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import QueueError, SharedLimitError
 from alhena.batch.limits import pause
-from alhena.batch.mirror import Spending, Stored, put, run_id
+from alhena.batch.mirror import Spending, Stored, made_folder, put
 from alhena.batch.overview import TOKENS, usage_of_task
 from alhena.batch.queue import Claim, Queue, boot_id
 from alhena.batch.store import Epoch, Store, usable
-from alhena.batch.tasks import Task
 from alhena.batch.worker import Lease, Worker, limiter_of, task_folder
+from alhena.batch.worktree import noted_tree, remove_tree
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError
 from alhena.session.journal import Disk
@@ -123,8 +124,8 @@ class SharedLimiter:
     def __init__(self, directory: str, config: bytes) -> None:
         self._store = Store(Path(directory))
         self._epoch = Epoch(self._store, "limiter")
-        scratch = tempfile.mkdtemp(prefix="alhena-limits-")
-        weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        scratch = tempfile.mkdtemp(prefix="limits-", dir=made_folder(self._store))
+        weakref.finalize(self, _remove_scratch, Path(scratch))
         self._queue = Queue.create(Path(scratch), (), b"")
         self._limiter = limiter_of(self._queue, msgspec.json.decode(config, type=RunConfig))
         self._saved = 0
@@ -228,6 +229,12 @@ class SharedLimiter:
         return f"limits/{self._epoch.number:06}-{number:09}"
 
 
+def _remove_scratch(scratch: Path) -> None:
+    shutil.rmtree(scratch, ignore_errors=True)
+    with suppress(OSError):  # the folder of the node is in use
+        scratch.parent.rmdir()
+
+
 class Remote(msgspec.Struct, frozen=True):
     """The run as a node knows it: its shared directory and its actors."""
 
@@ -283,18 +290,21 @@ class ClusterLimiter:
 
 
 class OneTask:
-    """The queue of a worker that runs one task. Its token is the number of its attempt, `directory`
-    is a folder of the node; journals of earlier attempts are put there."""
+    """The queue of a worker that runs one task, claimed by the driver. Its token is the number of
+    its attempt, `directory` is a folder of the node; journals of earlier attempts are put there.
+    With `trees` the task has a worktree, which is on one node."""
 
-    def __init__(self, remote: Remote, task: Task, attempt: int, directory: Path) -> None:
+    def __init__(self, remote: Remote, claim: Claim, directory: Path, *, trees: bool) -> None:
         self.directory = directory
         self.result: bytes | None = None
         self.refused = False
         self._ray = load_ray()
         self._remote = remote
         self._store = Store(Path(remote.directory))
-        self._task = task
-        self._attempt = attempt
+        self._task = claim.task
+        self._attempt = claim.attempt
+        self._claim = msgspec.structs.replace(claim, token=claim.attempt)
+        self._trees = trees
         self._over = False
         self._began = False
         self._next = 0.0
@@ -321,7 +331,7 @@ class OneTask:
             return []
         with usable(self._store.directory):
             self._fetch_journal()
-        return [Claim(task=self._task, token=self._attempt, attempt=self._attempt)]
+        return [self._claim]
 
     def renew(self, *_wanted: Any) -> tuple[set[int], float] | None:
         """Renews the lease; None while the answer is on its way."""
@@ -376,18 +386,37 @@ class OneTask:
     def _fetch_journal(self) -> None:
         """Puts the journal of the last attempt that has one where the attempt looks for it."""
         key = self._task.key
+        folder = task_folder(self.directory, self._task)
+        first = self._first_attempt(folder)
         names = self._store.names(f"journals/{key}")
-        earlier = [name for name in names if int(name[:4]) < self._attempt]
+        earlier = [name for name in names if first <= int(name[:4]) < self._attempt]
         if not earlier:
             return
         attempt, generation, _ = earlier[-1].split("-")
         last = [name for name in earlier if name.startswith(f"{attempt}-{generation}-")]
-        sessions = task_folder(self.directory, self._task) / "sessions"
+        sessions = folder / "sessions"
         sessions.mkdir(parents=True, exist_ok=True)
         path = sessions / f"{key}-{int(attempt)}.jsonl"
         path.unlink(missing_ok=True)
         with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
             file.writelines(self._store.read(f"journals/{key}/{name}") or b"" for name in last)
+
+    def _first_attempt(self, folder: Path) -> int:
+        """The first attempt whose journal agrees with the files of the task on this node. Its
+        worktree is removed if another node has gone on with one of its own."""
+        names = self._store.names(f"journals/{self._task.key}")
+        last = max((int(name[:4]) for name in names), default=0)
+        note = folder / "attempts.json"
+        first, latest = 0, 0
+        if self._trees:
+            folder.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError, msgspec.DecodeError):
+                first, latest = msgspec.json.decode(note.read_bytes(), type=tuple[int, int])
+            if last > latest or noted_tree(folder) is None:
+                remove_tree(folder, os.environ)
+                first = self._attempt
+            note.write_bytes(msgspec.json.encode((first, self._attempt)))
+        return first
 
 
 class Segments:
@@ -432,10 +461,10 @@ class ClusterWorker(Worker):
         return Disk(write=lease.write, synchronise=segments.synchronise)
 
 
-def run_task(remote: Remote, spec: bytes, attempt: int) -> Attempt:
+def run_task(remote: Remote, claim: bytes) -> Attempt:
     """Runs an attempt of a task on this node."""
     try:
-        return asyncio.run(_run(remote, msgspec.json.decode(spec, type=Task), attempt))
+        return asyncio.run(_run(remote, msgspec.json.decode(claim, type=Claim)))
     except AlhenaError as error:
         return Attempt(fatal=(error.exit_code, error.message, error.remedy))
 
@@ -454,16 +483,23 @@ def _prepared(remote: Remote) -> tuple[Store, Path]:
         )
     store = Store(directory)
     with usable(directory):
-        place = f"alhena-{os.getuid()}-{run_id(store)}"
-        folder = Path(tempfile.gettempdir(), place)
-        folder.mkdir(mode=0o700, exist_ok=True)
-    return store, folder
+        return store, made_folder(store)
 
 
-async def _run(remote: Remote, task: Task, attempt: int) -> Attempt:
+def clear_node(remote: Remote) -> None:
+    """Removes what a run that is over has left on this node. Raises AlhenaError."""
+    _, folder = _prepared(remote)
+    for note in folder.glob("tasks/*/tree.json"):
+        remove_tree(note.parent, os.environ)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _run(remote: Remote, claim: Claim) -> Attempt:
     store, folder = _prepared(remote)
     config = msgspec.json.decode(remote.config, type=RunConfig)
-    queue = OneTask(remote, task, attempt, folder)
+    task = claim.task
+    trees = config.worktree or task.repo is not None
+    queue = OneTask(remote, claim, folder, trees=trees)
     limiter = ClusterLimiter(remote.limiter, task.key)
     worker = ClusterWorker(queue, config, "node", limiter, queue.usage)
     worker.store = store

@@ -36,10 +36,10 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def lost_task(task: Task, patch: str | None = None) -> TaskResult:
+def lost_task(task: Task) -> TaskResult:
     """The result of a task whose workers died."""
     error = "the worker of the task died in every attempt."
-    return TaskResult(id=task.id, status="failed", kind="worker_lost", error=error, patch=patch)
+    return TaskResult(id=task.id, status="failed", kind="worker_lost", error=error)
 
 
 def result_of(data: bytes | msgspec.Raw) -> TaskResult:

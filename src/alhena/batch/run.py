@@ -16,7 +16,7 @@ from alhena.batch.overview import Counts, add_tasks, counts
 from alhena.batch.queue import FILE, Ended, Queue
 from alhena.batch.results import ResultsFile
 from alhena.batch.tasks import Task
-from alhena.errors import InterruptedRunError
+from alhena.errors import InputError, InterruptedRunError
 
 if TYPE_CHECKING:
     from alhena.batch.limits import Limiter
@@ -125,6 +125,30 @@ def config_of(queue: Queue) -> RunConfig:
     return msgspec.json.decode(queue.fact("config"), type=RunConfig)
 
 
+def clear_trees(queue: Queue) -> None:
+    """Removes the worktrees on this machine whose tasks have ended. Raises QueueError."""
+    from alhena.batch.mirror import Mirror, node_folder
+    from alhena.batch.store import Store, usable
+    from alhena.batch.worktree import forget_trees, remove_tree
+
+    config = config_of(queue)
+    spec = "json_extract(CAST(spec AS TEXT), ?)"
+    places = f"SELECT DISTINCT {spec}, {spec} FROM tasks"  # noqa: S608
+    found = queue.rows(places, "$.repo", "$.cwd")
+    if not config.worktree and all(repository is None for repository, _ in found):
+        return
+    folder = queue.directory
+    if isinstance(queue, Mirror):
+        with usable(folder):
+            folder = node_folder(Store(folder))
+    for note in folder.glob("tasks/*/tree.json"):
+        remove_tree(note.parent, os.environ)
+    for repository, cwd in found if isinstance(queue, Mirror) else ():
+        place = (repository or "").partition("#")[0] or cwd or config.cwd
+        with suppress(InputError):  # it is no repository
+            forget_trees(Path(place), folder.name, os.environ)
+
+
 class Head:
     """Carries out a run: starts the engine, writes results, keeps the shared limit of time.
     `tell` is given each look at the run: its counts and new results."""
@@ -179,6 +203,7 @@ class Head:
         if left:
             why = self._limit or reached or "tasks were given back."
             raise SharedLimitError(f"{why} {left} tasks have no result.", remedy=resume)
+        clear_trees(self._queue)
         return found
 
     def _keep_limits(self, limiter: "Limiter") -> None:

@@ -26,9 +26,9 @@ from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
 from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
-from alhena.batch.results import TaskResult, with_usage
+from alhena.batch.results import TaskResult, lost_task, with_usage
 from alhena.batch.tasks import Task, TaskLimits
-from alhena.batch.worktree import Tree, open_tree, remove_tree
+from alhena.batch.worktree import Tree, noted_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
@@ -201,7 +201,9 @@ class Worker:
             pass
         else:
             result = await self._patched(lease, result)
-            whole = with_usage(result, self._usage(token), calls)
+            taken = self._usage(token)
+            attempts = taken.get("attempts", 0) - lease.claim.lost
+            whole = with_usage(result, {**taken, "attempts": attempts}, calls)
             data = msgspec.json.encode(whole)
             if not lease.is_over and queue.finish(token, whole.status, whole.kind, data):
                 lease.finished = True
@@ -218,6 +220,9 @@ class Worker:
         """The result of one attempt, and its number of tool calls. Raises what ends it without
         one."""
         task = lease.claim.task
+        if lease.claim.lost:
+            lease.tree = noted_tree(task_folder(self._queue.directory, task))
+            return lost_task(task), 0
         try:
             cwd = Path(task.cwd or self._config.cwd)
             result, agent = await self._run(lease, cwd)
@@ -325,6 +330,8 @@ class Worker:
         try:
             patch = await asyncio.to_thread(lease.tree.patch, os.environ)
         except InputError as error:
+            if result.status != "done":
+                return result
             return msgspec.structs.replace(
                 result, status="failed", kind="patch", error=str(error), patch=None
             )

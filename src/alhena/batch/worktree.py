@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -45,8 +46,8 @@ def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -
     """The files of a task whose folder in the run directory this is; True if they were made now.
     Raises InputError."""
     with alone(folder / "tree.lock"):  # an attempt that lost its lease may still be at it
-        found = _noted(folder)
-        if found is not None and os.path.isdir(found.top):
+        found = noted_tree(folder)
+        if found is not None:
             return found, False
         _remove(folder, environ)
         try:
@@ -65,13 +66,20 @@ def remove_tree(folder: Path, environ: Mapping[str, str]) -> None:
         _remove(folder, environ)
 
 
-def last_patch(folder: Path, environ: Mapping[str, str]) -> str | None:
-    """The changes that a task left in its files, as far as they can be read."""
+def noted_tree(folder: Path) -> Tree | None:
+    """The files that an earlier attempt at a task left, if any."""
     found = _noted(folder)
-    try:
-        return None if found is None else found.patch(environ)
-    except InputError:
-        return None
+    return found if found is not None and os.path.isdir(found.top) else None
+
+
+def forget_trees(repository: Path, place: str, environ: Mapping[str, str]) -> None:
+    """Has a git repository forget the worktrees with `place` in their paths, also those that
+    machines have which are gone. Raises InputError."""
+    listed = run_git(repository, environ, "worktree", "list", "--porcelain", "-z").split(b"\0")
+    for line in listed:
+        path = os.fsdecode(line.removeprefix(b"worktree "))
+        if line.startswith(b"worktree ") and place in path:
+            run_git(repository, environ, "worktree", "remove", "--force", "--force", path)
 
 
 def _noted(folder: Path) -> Tree | None:
@@ -85,7 +93,10 @@ def _remove(folder: Path, environ: Mapping[str, str]) -> None:
     found = _noted(folder)
     shutil.rmtree(folder / _PLACE, ignore_errors=True)
     if found is not None and found.repository and os.path.isdir(found.repository):
-        prune_worktrees(Path(found.repository), environ)
+        repository = Path(found.repository)
+        with suppress(InputError):  # it is not locked, or git knows it no more
+            run_git(repository, environ, "worktree", "unlock", found.top)
+        prune_worktrees(repository, environ)
     (folder / _NOTE).unlink(missing_ok=True)
 
 
@@ -100,7 +111,7 @@ def _made(place: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> Tre
         if task.repo:
             raise
         return _copied(cwd, place, environ)
-    tree = make_worktree(start, environ, place, commit or "HEAD")
+    tree = make_worktree(start, environ, place, commit or "HEAD", lock=True)
     return Tree(
         top=str(tree.top),
         cwd=str(_inner(tree, cwd) if task.cwd else tree.cwd),

@@ -78,9 +78,10 @@ def _make(cwd: Path, environ: Mapping[str, str]) -> Worktree:
 
 
 def make_worktree(
-    cwd: Path, environ: Mapping[str, str], place: Path, commit: str = "HEAD"
+    cwd: Path, environ: Mapping[str, str], place: Path, commit: str = "HEAD", *, lock: bool = False
 ) -> Worktree:
-    """A worktree in the directory `place` of the repository around `cwd`, at a commit. Raises
+    """A worktree in the directory `place` of the repository around `cwd`, at a commit. With `lock`
+    git forgets it only when it is unlocked: other machines do not see the place. Raises
     InputError."""
     top = run_git(cwd, environ, "rev-parse", "--show-toplevel").removesuffix(b"\n")
     repository = Path(os.path.realpath(os.fsdecode(top)))
@@ -89,8 +90,9 @@ def make_worktree(
     inner = os.path.normpath(tree / os.path.relpath(os.path.realpath(cwd), repository))
     with alone(_lock(repository, environ)):
         # Forced twice: git, killed at this before, may know the place as a locked worktree.
-        add = ("worktree", "add", "--force", "--force", "--quiet", "--detach", str(tree), base)
-        run_git(repository, environ, *add)
+        add = ("worktree", "add", "--force", "--force", "--quiet", "--detach")
+        locked = ("--lock",) if lock else ()
+        run_git(repository, environ, *add, *locked, str(tree), base)
     return Worktree(repository, tree, Path(inner), base, environ)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -349,8 +348,7 @@ def _cancel(directory: Path) -> int:
     from alhena.batch.mirror import publish
     from alhena.batch.overview import cancel_rest
     from alhena.batch.results import ResultsFile, TaskResult
-    from alhena.batch.run import config_of, old_run
-    from alhena.batch.worktree import remove_tree
+    from alhena.batch.run import clear_trees, config_of, old_run
 
     def made(task_id: str, attempts: int) -> bytes:
         return msgspec.json.encode(TaskResult(id=task_id, status="cancelled", attempts=attempts))
@@ -358,8 +356,7 @@ def _cancel(directory: Path) -> int:
     with old_run(directory) as queue:
         number = cancel_rest(queue, made)
         publish(queue)
-        for folder in (directory / "tasks").glob("*/"):
-            remove_tree(folder, os.environ)
+        clear_trees(queue)
         config = config_of(queue)
         results = ResultsFile(Path(config.out), config.form)
         results.open(queue)
