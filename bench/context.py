@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 from alhena.chat.prompt import PromptFacts, composed_prompt
-from alhena.system.folder import folder_structure
 from alhena.system.ignore import IgnoreRules
+from alhena.system.walk import folder_structure
 from alhena.system.workspace import Workspace
 from alhena.tools.names import BUILT_IN
 from alhena.tools.selecting import Gathering, Selector, Wanted

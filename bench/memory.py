@@ -6,9 +6,8 @@ from statistics import median
 
 from alhena.config.settings import ContextSettings
 from alhena.config.trust import FolderTrust
-from alhena.memory.below import TouchedMemory, below
 from alhena.memory.files import Limits
-from alhena.memory.hierarchy import MemoryRequest, load_memory
+from alhena.memory.hierarchy import MemoryRequest, TouchedMemory, below, load_memory
 from alhena.memory.imports import ImportLoader, expand, root_source
 from bench.measure import PASS, environment, row, timed_ms, wall
 from bench.tree import make_folders

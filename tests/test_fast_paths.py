@@ -134,7 +134,6 @@ def test_a_home_with_agents_skills_commands_and_extensions_loads_their_readers_a
         "alhena.agent.subagents.remote",
         "alhena.config.env_files",
         "alhena.config.extensions",
-        "alhena.config.hijackable_environment",
         "alhena.skills",
         "alhena.skills.files",
         "alhena.skills.tool",

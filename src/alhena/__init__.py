@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from alhena.config.errors import ConfigError
     from alhena.errors import AlhenaError
     from alhena.library.agent import Agent
-    from alhena.library.options import AgentOptions, Hook, Limits, Subagent
+    from alhena.library.options import (
+        AgentOptions,
+        Hook,
+        HttpServer,
+        InProcessServer,
+        Limits,
+        Server,
+        StdioServer,
+        Subagent,
+    )
     from alhena.library.result import DeniedCall, Result, Run
-    from alhena.library.servers import HttpServer, InProcessServer, Server, StdioServer
     from alhena.models.generator import ContentGenerator as Model
     from alhena.policy.model import ApprovalMode
     from alhena.policy.model import PolicyRule as Rule
@@ -85,9 +93,9 @@ _HOMES = {
     "Content": "alhena.wire.content",
     "DeniedCall": "alhena.library.result",
     "Hook": "alhena.library.options",
-    "HttpServer": "alhena.library.servers",
+    "HttpServer": "alhena.library.options",
     "Image": "alhena.tools.function",
-    "InProcessServer": "alhena.library.servers",
+    "InProcessServer": "alhena.library.options",
     "Kind": "alhena.tools.contract",
     "LimitError": "alhena.agent.limits.errors",
     "Limits": "alhena.library.options",
@@ -98,8 +106,8 @@ _HOMES = {
     "Result": "alhena.library.result",
     "Rule": "alhena.policy.model",
     "Run": "alhena.library.result",
-    "Server": "alhena.library.servers",
-    "StdioServer": "alhena.library.servers",
+    "Server": "alhena.library.options",
+    "StdioServer": "alhena.library.options",
     "Subagent": "alhena.library.options",
     "Tool": "alhena.tools.contract",
     "ToolContext": "alhena.tools.function",

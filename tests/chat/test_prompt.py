@@ -16,8 +16,8 @@ from alhena.chat.prompt import (
     system_instruction,
 )
 from alhena.chat.prompt import EnvironmentFacts as Facts
-from alhena.memory.frames import DISCOVERED
-from alhena.system.folder import MAX_ITEMS, MAX_READ, SUMMARISED
+from alhena.memory.files import DISCOVERED
+from alhena.system.walk import MAX_ITEMS, MAX_READ, SUMMARISED
 from alhena.tools.names import BUILT_IN
 from alhena.wire.request import FunctionDeclaration
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.errors import InputError
-from alhena.frontends.cli.inputs import parse_json
+from alhena.frontends.streams import parse_json
 from tests.support.command import alhena
 from tests.support.each import for_each
 
@@ -17,17 +17,13 @@ from tests.support.each import for_each
 @for_each(
     ("text", "said"),
     [
-        (r'{"a": "\ud800"}', r"\ud800 at character 8 is half of a surrogate pair"),
-        (r'{"a": "\ud83d\ude00 \uDE00"}', r"\uDE00 at character 21 is half of a surrogate pair"),
-        (r'{"a": "\ud800\u0041"}', r"\ud800 at character 8 is half of a surrogate pair"),
-        (r'{"a": "\ud83d\ud83d\ude00"}', r"\ud83d at character 8 is half of a surrogate pair"),
-        ('{"a": "\udcff"}', "character 8 is byte 0xff, which is no UTF-8"),
-        ('{"a": "\ud800"}', "character 8 is U+D800, which is no UTF-8"),
+        (r'{"a": "\ud800"}', "half a surrogate pair"),
+        ('{"a": "\udcff"}', "character 8 is no UTF-8"),
         ("", "Expecting value (line 1, column 1)"),
         ('{"a": 1', "Expecting ',' delimiter (line 1, column 8)"),
         ("{'a': 1}", "Expecting property name enclosed in double quotes (line 1, column 2)"),
-        ('{"a": NaN}', "NaN is no JSON value"),
-        ('{"a": 1e999}', "out of range"),
+        ('{"a": NaN}', "NaN, infinity"),
+        ('{"a": 1e999}', "NaN, infinity"),
         ('{"a":' * 100_000, "nested too deeply"),
     ],
 )
@@ -64,17 +60,11 @@ def test_any_other_text_is_an_error_with_a_reason(text: str) -> None:
         assert parse_json(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (r'{"path": "\ud800"}', r"\ud800 at character 11 is half of a surrogate pair"),
-        (os.fsdecode(b'{"path": "\xff"}'), "character 11 is byte 0xff, which is no UTF-8"),
-    ],
-)
-def test_a_call_with_half_a_surrogate_pair_is_told_so(args: str, said: str) -> None:
+def test_a_call_with_a_byte_that_is_no_utf_8_is_told_so() -> None:
+    args = os.fsdecode(b'{"path": "\xff"}')
     ran = alhena("tools", "call", "list_directory", args, "--json")
     assert ran.code == 2
-    assert f"the parameters are not JSON: {said}" in ran.err
+    assert "the parameters are not JSON: character 11 is no UTF-8" in ran.err
     ran = alhena("policy", "explain", "--tool", "list_directory", "--args", args)
     assert ran.code == 2
-    assert said in ran.err
+    assert "character 11 is no UTF-8" in ran.err

@@ -4,11 +4,9 @@ import re
 from pathlib import Path
 
 from alhena.frontends.cli.serve import serve_parser
-from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.body import MB, Limits
+from alhena.gateway.dialects import AnthropicSpeech, GoogleSpeech, OpenAiSpeech
 from alhena.gateway.faults import Fault, FaultKind
-from alhena.gateway.google import GoogleSpeech
-from alhena.gateway.openai import OpenAiSpeech
 from tests.support.each import for_each
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from alhena.errors import ServerFaultError
 from alhena.gateway.access_log import Entry
-from alhena.gateway.dialect import MAX_MESSAGES
+from alhena.gateway.dialects import MAX_MESSAGES
 from alhena.gateway.server import StallWatch, note_stall
 from tests.gateway.kit import LIMITS, client, gateway
 from tests.gateway.sources import HeldGenerator

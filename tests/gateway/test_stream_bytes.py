@@ -7,9 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from alhena.gateway.anthropic import AnthropicSpeech
-from alhena.gateway.dialect import event
-from alhena.gateway.openai import OpenAiSpeech
+from alhena.gateway.dialects import AnthropicSpeech, OpenAiSpeech, event
 from alhena.wire.content import MODEL, Blob, Content, FunctionCall, Part
 from alhena.wire.dialects import anthropic, openai
 from alhena.wire.encoded import encode_value

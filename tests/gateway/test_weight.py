@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from alhena.gateway.access_log import AccessLog
 from alhena.gateway.app import Gateway, Guard
 from alhena.gateway.body import MB, Closing, weight_of
-from alhena.gateway.dialect import reads_anthropic
+from alhena.gateway.dialects import reads_anthropic
 from alhena.gateway.exchange import Terms
 from alhena.gateway.faults import RefusedError
 from alhena.gateway.upstream import ModelNames, Upstream

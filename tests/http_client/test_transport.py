@@ -11,7 +11,7 @@ from alhena.config.errors import ConfigError
 from alhena.errors import ModelError, NetworkError, ServerFaultError, StreamCutError
 from alhena.http.client import Timeouts
 from alhena.http.endpoint import parse_endpoint
-from alhena.http.failures import unreachable
+from alhena.http.exchange import unreachable
 from alhena.models.errors import RequestRejectedError
 from tests.models.asking import (
     KEY,

@@ -8,9 +8,8 @@ import pytest
 
 from alhena.frontends.descriptions import state_words
 from alhena.mcp.server import Pace
-from alhena.mcp.stdio import TAIL, Tail, _Talk
+from alhena.mcp.stdio import TAIL, Tail, _Talk, end_served
 from alhena.system.processes import Command, ProcessGroups
-from alhena.system.stdio_process import end_served
 from tests.mcp.kit import QUICK, called, odd, rigged, tool
 
 SLOW = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longest_retry=60.0)

@@ -25,7 +25,7 @@ def test_without_an_at_sign_nothing_of_imports_is_loaded(server: ScriptedServer,
     put(project, "GEMINI.md", "Use tabs. `code`")
     found = modules(server)
     assert "Use tabs." in told(server)
-    assert not found & {"markdown_it", "alhena.memory.imports", "alhena.memory.below"}
+    assert not found & {"markdown_it", "alhena.memory.imports"}
 
 
 def test_an_address_needs_no_parser(server: ScriptedServer, project: Path):

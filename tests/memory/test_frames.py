@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.memory.frames import DISCOVERED, discovered, unframed, without_discoveries
+from alhena.memory.files import DISCOVERED, discovered, unframed, without_discoveries
 
 PIECES = [
     *("--- Newly Discovered Project Context ---", "--- End Project Context ---"),

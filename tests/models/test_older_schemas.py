@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from alhena.models.errors import RequestRejectedError
-from alhena.models.providers.older_schemas import OlderSchemas
+from alhena.models.providers.gemini_api import OlderSchemas
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError

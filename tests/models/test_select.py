@@ -5,13 +5,11 @@ import pytest
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import AuthSettings, settings_of
-from alhena.models.auth_type import AuthType, auth_type
 from alhena.models.errors import CredentialsError, RecordingError
 from alhena.models.providers.demo import DemoGenerator
-from alhena.models.providers.gemini_api import GeminiApi
-from alhena.models.providers.older_schemas import OlderSchemas
+from alhena.models.providers.gemini_api import GeminiApi, OlderSchemas
 from alhena.models.providers.recorded import RecordedGenerator, Recorder
-from alhena.models.providers.select import ModelChoice, choose_generator
+from alhena.models.providers.select import AuthType, ModelChoice, auth_type, choose_generator
 from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (

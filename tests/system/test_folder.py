@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from alhena.system.folder import folder_structure
 from alhena.system.ignore import IgnoreRules
+from alhena.system.walk import folder_structure
 
 
 def make(project: Path, *names: str) -> None:

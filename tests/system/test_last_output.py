@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from alhena.mcp.stdio import ServedProcess, end_served, start_served
 from alhena.system.processes import Command, ProcessGroups, run_in_background
-from alhena.system.stdio_process import ServedProcess, end_served, start_served
 from alhena.tools.shell_output import CapturedOutput
 from tests.support.patience import PATIENCE_S
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.system.terminal_text import LiveOutput, OutputCapture, TerminalText, looks_binary
+from alhena.system.output import LiveOutput, OutputCapture, TerminalText, looks_binary
 from tests.support.each import for_each
 
 PIECES = (

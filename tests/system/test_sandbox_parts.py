@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.system.errors import SandboxError
-from alhena.system.sandbox.bwrap import Mount, Rank, bwrap_arguments, mounts
 from alhena.system.sandbox.layout import Look, Placeholders, protections
 from alhena.system.sandbox.model import (
     Entry,
@@ -21,7 +20,15 @@ from alhena.system.sandbox.model import (
     SandboxWish,
 )
 from alhena.system.sandbox.opening import Surroundings, layout_of, open_sandbox
-from alhena.system.sandbox.sandbox import Sandbox, denied_line, only_ends
+from alhena.system.sandbox.sandbox import (
+    Mount,
+    Rank,
+    Sandbox,
+    bwrap_arguments,
+    denied_line,
+    mounts,
+    only_ends,
+)
 from tests.support.each import for_each
 from tests.system.sandboxing import needs_bwrap, needs_landlock
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from alhena.config.home import claim_project_temp, project_temp
 from alhena.system.errors import FileError, MissingFileError
-from alhena.system.spool import TextSpool
+from alhena.system.output import TextSpool
 from alhena.tools.output_store import EXCERPT, WHOLE_AT, OutputStore
 from tests.support.disk import file_size_limit, mode
 from tests.tools.files import unprivileged

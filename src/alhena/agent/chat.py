@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from alhena.agent.context import SessionPrompt
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session
@@ -49,7 +47,6 @@ class SessionModels:
             given or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
         )
         self._configs = settings.model_configs
-        self._left_out: tuple[str, ...] = ()
         if self._configs == _UNCONFIGURED:
             self.name = resolved_name(self.requested)
         else:
@@ -59,24 +56,14 @@ class SessionModels:
             alone = settings.model.fallback == "never"
             require_usable(self.requested, self.name, self._configs, alone=alone)
 
-    def served_by(self, auth_type: str | None, settings: Settings) -> Settings:
-        """The settings of a session that is signed in to its model in this way: without what that
-        service does not know."""
-        if self._configs == _UNCONFIGURED:
-            return settings
-        from alhena.models.configs import known_to
-
-        self._configs, self._left_out = known_to(auth_type, self._configs)
-        return msgspec.structs.replace(settings, model_configs=self._configs)
-
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about entries of `modelConfigs` that have no effect."""
+        """Warnings about unknown keys of `modelConfigs`."""
         if self._configs == _UNCONFIGURED:
             return ()
-        from alhena.models.configs import oddities
+        from alhena.models.configs import unknown_keys
 
-        return (*self._left_out, *oddities(self._configs))
+        return unknown_keys(self._configs)
 
     def config(self, model: str, *, is_retry: bool = False) -> GenerateContentConfig:
         """The settings for the conversation, which `model` answers; `is_retry`: those of an attempt

@@ -33,9 +33,9 @@ from alhena.models.catalogue import model_info
 from alhena.policy.model import ApprovalMode, PolicyCall, PolicyOutcome
 from alhena.system.errors import ChangedFileError, FileError, MissingFileError, printable
 from alhena.system.files import read_whole
-from alhena.system.folder import MAX_ITEMS, SUMMARISED, folder_structure
 from alhena.system.ignore import IgnoreRules
 from alhena.system.replacement import replace_file
+from alhena.system.walk import MAX_ITEMS, SUMMARISED, folder_structure
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.names import BUILT_IN, all_names, declared_name

@@ -11,8 +11,7 @@ from alhena.chat.prompt import told_of_project
 from alhena.config.settings import Settings
 from alhena.config.trust import FolderTrust, folder_trust
 from alhena.events import Event, WarningEvent
-from alhena.memory.files import MemoryKind
-from alhena.memory.frames import DISCOVERED, discovered, without_tags
+from alhena.memory.files import DISCOVERED, MemoryKind, discovered, without_tags
 from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolLocation
@@ -21,7 +20,7 @@ from alhena.wire.content import USER, Content
 if TYPE_CHECKING:
     from alhena.agent.toolset.workbench import Workbench
     from alhena.config.extensions import Extension
-    from alhena.memory.below import TouchedMemory
+    from alhena.memory.hierarchy import TouchedMemory
     from alhena.tools.contract import Discover
 
 TOUCHING = frozenset(
@@ -202,7 +201,7 @@ class _ConversationMemory:
         memory = self._session.memory
         forgotten = self._session.forgotten
         if self._place is None or self._memory is not memory or self._forgotten != forgotten:
-            from alhena.memory.below import TouchedMemory
+            from alhena.memory.hierarchy import TouchedMemory
 
             self._memory, self._forgotten = memory, forgotten
             self._looked.clear()

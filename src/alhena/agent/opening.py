@@ -144,7 +144,6 @@ def _open(
     cwd, environ, settings = options.cwd, options.environ, options.settings
     models = SessionModels(options.model, environ, settings)
     chosen = session_generator(options, models.name, settings, channel)
-    settings = models.served_by(chosen.auth_type, settings)
     place = (cwd, environ, settings)
     watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()

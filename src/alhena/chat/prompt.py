@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from alhena.memory.frames import without_tags
+from alhena.memory.files import without_tags
 from alhena.wire.content import MODEL, USER, Content, Part, text_content
 from alhena.wire.request import FunctionDeclaration
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.config.documents import read_limited
-from alhena.config.hijackable_environment import is_choosing
+from alhena.config.environment import is_choosing
 
 QUOTES = ("'", '"', "`")
 _BLANKS = " \t\v\f\u00a0\ufeff"

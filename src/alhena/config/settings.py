@@ -98,7 +98,7 @@ class OAuthSettings(Section, frozen=True, kw_only=True):
 
 
 class AuthSettings(Section, frozen=True, kw_only=True):
-    """`security.auth.*`: the sign-in method for models (`models/auth_type.py` has the words).
+    """`security.auth.*`: the sign-in method for models (types: `models/providers/select.py`).
     `enforced_type` is the only allowed one. With `use_external` the environment decides, and
     `selected_type` is ignored."""
 

@@ -9,7 +9,7 @@ from alhena.config.errors import ConfigError
 from alhena.config.jsonc import JsonEditError, with_value
 from alhena.display_text import one_line
 from alhena.errors import InputError
-from alhena.hooks.user_files import change_file
+from alhena.system.private_files import change_file
 
 if TYPE_CHECKING:
     from alhena.config.effective_settings import Place

@@ -83,7 +83,7 @@ def forget_trust(environ: Mapping[str, str], folder: Path) -> bool:
 def set_aside(environ: Mapping[str, str]) -> tuple[tuple[Path, Path], ...]:
     """Puts those files aside that hold something else than what the user has said of folders, or
     what was accepted of them: where each was, and where it is now. Raises ConfigError."""
-    from alhena.hooks.user_files import set_aside_damaged
+    from alhena.system.private_files import set_aside_damaged
 
     readers: dict[Path, Callable[[Path], object]] = {
         trusted_folders_path(environ): trust_entries,
@@ -139,7 +139,7 @@ def accept(place: Place, entries: Collection[Bound]) -> Path | None:
     if not entries:
         return None
     from alhena.config.layers import LayerKind
-    from alhena.hooks.user_files import change_file, set_aside_damaged
+    from alhena.system.private_files import change_file, set_aside_damaged
 
     path = trusted_commands_path(place.environ)
     aside = set_aside_damaged(path, read_accepted, UNACCEPTED)
@@ -161,7 +161,7 @@ def call_data(place: Place, path: str) -> tuple[Bound, ...]:
     """Writes down that a file is the own data of those servers and commands that name it, and may
     change unasked where they are accepted; gives these, none where the file is not one of theirs
     that can be. Nothing is accepted by that. `path` is from the folder. Raises ConfigError."""
-    from alhena.hooks.user_files import change_file
+    from alhena.system.private_files import change_file
 
     entries = () if place.acceptance is None else place.acceptance.entries
     wanted = os.path.realpath(place.cwd / path)
@@ -180,7 +180,7 @@ def forget_accepted(environ: Mapping[str, str], revoked: Callable[[str, str], bo
     """Forgets all states of the entries that are `revoked`, who is given a folder as the file names
     it and the key of an entry. A file that contains something else is put aside and ignored. Raises
     ConfigError."""
-    from alhena.hooks.user_files import change_file, set_aside_damaged
+    from alhena.system.private_files import change_file, set_aside_damaged
 
     path = trusted_commands_path(environ)
     failure = "what was accepted was not forgotten"

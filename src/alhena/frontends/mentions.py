@@ -15,8 +15,7 @@ from alhena.wire.content import Part
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.workbench import Workbench
-    from alhena.commands.files import Source
-    from alhena.commands.template import Piece, Shell
+    from alhena.commands.files import Piece, Shell, Source
     from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
 
@@ -231,7 +230,7 @@ async def _filled_template(
     call: CallTool,
     warn: Callable[[str], None],
 ) -> tuple[str, tuple[Part, ...]]:
-    from alhena.commands.template import Arguments, File, Shell, Text, takes_arguments
+    from alhena.commands.files import Arguments, File, Shell, Text, takes_arguments
 
     name, rest = called
     made: list[str] = []
@@ -273,7 +272,7 @@ async def _file_content(path: str, call: CallTool) -> tuple[str, list[Part]]:
 
 async def _shell_output(name: str, piece: "Shell", rest: str, call: CallTool) -> str:
     """The output of a shell command, which the gate has to allow."""
-    from alhena.commands.template import with_arguments
+    from alhena.commands.files import with_arguments
     from alhena.tools.contract import TerminalOutput
 
     command = with_arguments(piece.command, rest)

@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.environment import has_secret_name
-from alhena.config.hijackable_environment import is_choosing
+from alhena.config.environment import has_secret_name, is_choosing
 from alhena.config.pinned_entries import MAX_TEXT, UNWATCHED, Bound, runs_command
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import exact, one_line

@@ -1,14 +1,16 @@
-"""Writing to standard output and error: every failure is one error, and a closed stream is no
-crash."""
+"""Reads inputs named on the command line, and writes to standard output and error: every failure is
+one error, and a closed stream is no crash."""
 
 import errno
+import os
+import stat
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from alhena.display_text import escaped, one_line
-from alhena.errors import AlhenaError, UsageError
+from alhena.errors import AlhenaError, InputError, UsageError
 
 
 class OutputError(AlhenaError):
@@ -88,3 +90,68 @@ def agrees(question: str, unchanged: str, *, consent: bool) -> bool:
         return True
     write_stdout(f"{unchanged.capitalize()}.\n")
     return False
+
+
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def open_input(name: str) -> BinaryIO:
+    """A file for reading; "-" is standard input.
+
+    Raises InputError when it cannot be opened, and for devices and named pipes, which could keep a
+    command waiting or reading for ever. A pipe that a shell passes (`<(...)`) is taken.
+    """
+    if name == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed.", remedy="Name a file.")
+        return sys.stdin.buffer
+    passed = name.startswith(("/dev/fd/", "/proc/self/fd/")) or name == "/dev/stdin"
+    try:
+        waiting = 0 if passed else os.O_NONBLOCK
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | waiting)
+    except OSError as error:
+        raise _unreadable(name, error.strerror or str(error)) from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode) and not (passed and stat.S_ISFIFO(mode)):
+        os.close(descriptor)
+        raise _unreadable(name, "it is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_input(name: str, limit: int = MAX_BYTES) -> bytes:
+    """All bytes of an input, at most `limit`. Raises InputError."""
+    file = open_input(name)
+    try:
+        data = file.read(limit + 1)
+    except OSError as error:
+        raise _unreadable(name, error.strerror or str(error)) from error
+    finally:
+        if name != "-":
+            file.close()
+    if len(data) > limit:
+        raise _unreadable(name, f"it is larger than {limit} bytes")
+    return data
+
+
+def _unreadable(name: str, reason: str) -> InputError:
+    return InputError(f"cannot read {name}: {reason}.", remedy="Name another file, or - for stdin.")
+
+
+def parse_json(text: str) -> object:
+    """The value of a JSON text. Raises InputError, which says what is wrong, and where."""
+    import json
+
+    try:
+        return msgspec.json.decode(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise InputError(f"character {error.start + 1} is no UTF-8") from error
+    except RecursionError as error:
+        raise InputError("it is nested too deeply") from error
+    except msgspec.DecodeError as error:
+        try:
+            json.loads(text)
+        except json.JSONDecodeError as why:
+            raise InputError(f"{why.msg} (line {why.lineno}, column {why.colno})") from error
+        except RecursionError as why:
+            raise InputError("it is nested too deeply") from why
+        raise InputError("NaN, infinity or half a surrogate pair is in it") from error

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from alhena.events import timestamp
-from alhena.gateway.dialect import answer_id
+from alhena.gateway.dialects import answer_id
 from alhena.gateway.faults import FaultKind
 from alhena.wire.response import GenerateContentResponse
 

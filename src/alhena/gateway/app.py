@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -14,12 +15,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from alhena.errors import AlhenaError
-from alhena.gateway import listing
 from alhena.gateway.access_log import AccessLog, entry_of, line_of
-from alhena.gateway.anthropic import AnthropicSpeech
 from alhena.gateway.body import Bodies, ClientGoneError, read_body, read_json, weight_of
-from alhena.gateway.dialect import (
+from alhena.gateway.dialects import (
+    AnthropicSpeech,
     Asked,
+    GoogleSpeech,
+    OpenAiSpeech,
     Reading,
     Speech,
     reads_anthropic,
@@ -28,12 +30,68 @@ from alhena.gateway.dialect import (
 )
 from alhena.gateway.exchange import Exchange, Terms, until_gone
 from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refused
-from alhena.gateway.google import GoogleSpeech
-from alhena.gateway.openai import OpenAiSpeech
-from alhena.gateway.upstream import Upstream
+from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.http.endpoint import is_loopback
+from alhena.models.catalogue import ModelInfo
 from alhena.wire.encoded import encode_value
 from alhena.wire.request import GenerateContentRequest
+
+_SINCE = 1735689600
+"""A placeholder for the models' creation time, which both dialects require."""
+_SINCE_TEXT = "2025-01-01T00:00:00Z"
+_METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
+
+
+Tell = Callable[[str, ModelNames, str], dict[str, Any]]
+"""Lists models in a dialect, or describes the named one."""
+
+
+def list_models(dialect: str, names: ModelNames, name: str = "") -> dict[str, Any]:
+    """All models, in one page."""
+    del name
+    found = names.listed()
+    if dialect == GoogleSpeech.name:
+        return {"models": [_google(info) for info in found]}
+    if dialect == AnthropicSpeech.name:
+        data = [_anthropic(info) for info in found]
+        first, last = data[0]["id"], data[-1]["id"]
+        return {"data": data, "has_more": False, "first_id": first, "last_id": last}
+    return {"object": "list", "data": [_openai(info) for info in found]}
+
+
+def describe_model(dialect: str, names: ModelNames, name: str) -> dict[str, Any]:
+    """One model. Raises RefusedError."""
+    info = names.described(name)
+    if info is None:
+        raise refused(FaultKind.NO_MODEL, f"there is no model {name[:100]!r} here.")
+    if dialect == GoogleSpeech.name:
+        return _google(info)
+    return _anthropic(info) if dialect == AnthropicSpeech.name else _openai(info)
+
+
+def _openai(info: ModelInfo) -> dict[str, Any]:
+    return {"id": info.name, "object": "model", "created": _SINCE, "owned_by": "alhena"}
+
+
+def _anthropic(info: ModelInfo) -> dict[str, Any]:
+    return {
+        "type": "model",
+        "id": info.name,
+        "display_name": info.name,
+        "created_at": _SINCE_TEXT,
+    }
+
+
+def _google(info: ModelInfo) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": f"models/{info.name}",
+        "displayName": info.name,
+        "inputTokenLimit": info.input_limit,
+        "supportedGenerationMethods": _METHODS,
+    }
+    if info.output_limit is not None:
+        told["outputTokenLimit"] = info.output_limit
+    return told
 
 
 class Guard:
@@ -129,7 +187,7 @@ class Gateway:
 
         return _Asgi(endpoint)
 
-    def telling(self, tell: listing.Tell) -> ASGIApp:
+    def telling(self, tell: Tell) -> ASGIApp:
         """The endpoint that returns a value without asking the model."""
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
@@ -248,15 +306,15 @@ def gateway_app(
         Route("/v1/messages", gateway.posting(reads_anthropic), methods=post),
         Route("/v1/messages/count_tokens", gateway.posting(reads_anthropic), methods=post),
         Route("/v1/chat/completions", gateway.posting(reads_openai), methods=post),
-        Route("/v1/models", gateway.telling(listing.models), methods=get),
-        Route("/v1/models/{name:path}", gateway.telling(listing.model), methods=get),
+        Route("/v1/models", gateway.telling(list_models), methods=get),
+        Route("/v1/models/{name:path}", gateway.telling(describe_model), methods=get),
         Route("/v1/models/{name:path}", google, methods=post),
     ]
     for version in _GOOGLE_VERSIONS:
         path = f"{version}/models"
         routes += [
-            Route(path, gateway.telling(listing.models), methods=get),
-            Route(f"{path}/{{name:path}}", gateway.telling(listing.model), methods=get),
+            Route(path, gateway.telling(list_models), methods=get),
+            Route(f"{path}/{{name:path}}", gateway.telling(describe_model), methods=get),
             Route(f"{path}/{{name:path}}", google, methods=post),
         ]
     handlers = {HTTPException: _no_such_thing, Exception: _defect}

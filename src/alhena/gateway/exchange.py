@@ -17,7 +17,7 @@ from starlette.types import Receive, Send
 from alhena.errors import AlhenaError
 from alhena.gateway.access_log import Entry, Line
 from alhena.gateway.body import ClientGoneError, Closing, Limits
-from alhena.gateway.dialect import Speech, StreamForm
+from alhena.gateway.dialects import Speech, StreamForm
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
 from alhena.wire.encoded import encode_value
 from alhena.wire.response import GenerateContentResponse

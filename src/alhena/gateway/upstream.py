@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping
 from msgspec.structs import replace
 
 from alhena.errors import StreamCutError
-from alhena.gateway.dialect import answer_id
+from alhena.gateway.dialects import answer_id
 from alhena.models.catalogue import (
     ALIASES,
     MODELS,

@@ -368,7 +368,7 @@ def read_trusted(path: Path) -> dict[str, list[str]]:
 def trust(path: Path, project: str, accepted: Iterable[str]) -> None:
     """Adds fingerprints to those of a project. Fingerprints without a current hook are removed.
     Raises ConfigError when the file cannot be read or written."""
-    from alhena.hooks.user_files import change_file
+    from alhena.system.private_files import change_file
 
     root = os.path.realpath(project)
 

@@ -13,7 +13,7 @@ import msgspec
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
 from alhena.http.connect import open_channel
 from alhena.http.endpoint import Endpoint
-from alhena.http.exchange import Body, Connection, Headers, Named
+from alhena.http.exchange import Body, Connection, Headers, Named, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -127,8 +127,6 @@ class Transport:
         try:
             channel = await open_channel(endpoint.host, endpoint.port, tls, limit)
         except OSError as error:
-            from alhena.http.failures import unreachable
-
             raise unreachable(error, endpoint, limit) from error
         return Connection(channel, self._named, self._timeouts.idle)
 

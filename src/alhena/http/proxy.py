@@ -16,7 +16,7 @@ from alhena.errors import NetworkError
 from alhena.http.client import Response, Timeouts, Transport
 from alhena.http.connect import Channel, open_channel
 from alhena.http.endpoint import Endpoint
-from alhena.http.exchange import Body, Connection, Headers
+from alhena.http.exchange import Body, Connection, Headers, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -138,8 +138,6 @@ class ProxiedTransport(Transport):
         try:
             return await open_channel(proxy.host, proxy.port, tls, limit)
         except OSError as error:
-            from alhena.http.failures import unreachable
-
             scheme = "https" if tls is not None else "http"
             reached = Endpoint(scheme, proxy.host, proxy.port, source=VARIABLES)
             raise self._not_connected(unreachable(error, reached, limit).message) from error
@@ -190,8 +188,6 @@ class ProxiedTransport(Transport):
         except TimeoutError:
             raise
         except OSError as error:
-            from alhena.http.failures import unreachable
-
             raise unreachable(error, self._endpoint, self._timeouts.connect) from error
 
     def _not_connected(self, reason: str) -> NetworkError:

@@ -28,6 +28,7 @@ from alhena.library.options import (
     Arguments,
     Hook,
     Limits,
+    Server,
     Subagent,
     agents_of,
     approver_of,
@@ -42,7 +43,6 @@ from alhena.library.options import (
     tools_of,
 )
 from alhena.library.result import Release, Result, ResultCollector, Run, warnings_of
-from alhena.library.servers import Server
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode

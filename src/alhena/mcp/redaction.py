@@ -9,9 +9,9 @@ from alhena.config.environment import (
     REDACTED,
     has_secret_name,
     has_secret_value,
+    is_choosing,
     without_secrets,
 )
-from alhena.config.hijackable_environment import is_choosing
 from alhena.config.mcp_servers import McpServer
 
 Named = Callable[[tuple[str, ...], Any], Any]

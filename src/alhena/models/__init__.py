@@ -11,9 +11,9 @@ if TYPE_CHECKING:
         Gemini,
         OpenAICompatible,
         Recorded,
+        TestModel,
         Vertex,
     )
-    from alhena.library.test_model import TestModel
     from alhena.wire.request import GenerateContentRequest
     from alhena.wire.response import Candidate, EmbedContentResponse, GenerateContentResponse
 
@@ -36,7 +36,6 @@ _HOMES = {
     "EmbedContentResponse": "wire.response",
     "GenerateContentRequest": "wire.request",
     "GenerateContentResponse": "wire.response",
-    "TestModel": "library.test_model",
 }
 """Modules of the names that are not in `library.models`."""
 

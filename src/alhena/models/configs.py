@@ -1,17 +1,16 @@
-"""modelConfigs of the settings: named configurations, overrides, and entries without effect.
+"""modelConfigs of the settings: named configurations, overrides, and unknown keys.
 
 An alias has a `modelConfig` ({model, generateContentConfig}) and may extend another; an override
 changes it if its `match` applies: {model (a name or an alias), overrideScope (an agent), isRetry}.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import ModelConfigSettings
-from alhena.models.auth_type import AuthType
 from alhena.models.catalogue import Thinking, model_info, resolved_name, thinking_config
 from alhena.wire.encoded import needs_mending
 from alhena.wire.json_values import as_array, as_object
@@ -228,64 +227,9 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+_Keys = dict[str, Any]
 ENTRIES = ("aliases", "customAliases", "overrides", "customOverrides")
 """The entries of `modelConfigs` with model configurations."""
-
-_SERVICES: Mapping[str, tuple[str, frozenset[str]]] = {
-    **dict.fromkeys(
-        (AuthType.API_KEY, AuthType.GATEWAY),
-        (
-            "the Gemini API",
-            frozenset(
-                {"modelArmorConfig", "routingConfig", "modelSelectionConfig", "audioTimestamp"}
-            ),
-        ),
-    ),
-    AuthType.VERTEX: ("Vertex AI", frozenset({"enableEnhancedCivicAnswers"})),
-    **dict.fromkeys(
-        (AuthType.LOGIN, AuthType.COMPUTE, AuthType.CLOUD_SHELL),
-        (
-            "Code Assist",
-            frozenset(
-                {
-                    "serviceTier",
-                    "modelArmorConfig",
-                    "enableAffectiveDialog",
-                    "enableEnhancedCivicAnswers",
-                    "imageConfig",
-                }
-            ),
-        ),
-    ),
-}
-
-
-def known_to(
-    auth_type: str | None, configs: ModelConfigSettings
-) -> tuple[ModelConfigSettings, tuple[str, ...]]:
-    """The configurations without entries the service of this authentication type does not support,
-    and a line for each dropped key. None: an unknown service."""
-    service = _SERVICES.get(auth_type or "")
-    if service is None:
-        return configs, ()
-    name, unknown = service
-    told: list[str] = []
-    changed: dict[str, Any] = {}
-    for entries in ENTRIES:
-        field = field_of(entries)
-        given = getattr(configs, field)
-        if (named := as_object(given)) is not None:
-            changed[field] = {
-                key: _known(entry, f"{entries}.{key}", unknown, told)
-                for key, entry in named.items()
-            }
-        else:
-            changed[field] = tuple(
-                _known(entry, f"{entries}[{index}]", unknown, told)
-                for index, entry in enumerate(as_array(given) or ())
-            )
-    lines = tuple(f"modelConfigs.{place}: not sent: {name} does not know it." for place in told)
-    return (msgspec.structs.replace(configs, **changed) if told else configs), lines
 
 
 def field_of(entries: str) -> str:
@@ -294,128 +238,35 @@ def field_of(entries: str) -> str:
     return next(field.name for field in fields if field.encode_name == entries)
 
 
-def _known(entry: Any, place: str, unknown: frozenset[str], told: list[str]) -> Any:
-    fields = as_object(entry) or {}
-    config = as_object(fields.get("modelConfig")) or {}
-    generation = as_object(config.get("generateContentConfig")) or {}
-    odd = [key for key in generation if key in unknown]
-    if not odd:
-        return entry
-    where = f"{place}.modelConfig.generateContentConfig"
-    told += [f"{where}.{key}" for key in odd if generation[key] is not None]
-    kept = {key: value for key, value in generation.items() if key not in unknown}
-    return {**fields, "modelConfig": {**config, "generateContentConfig": kept}}
-
-
-MAX_TOLD = 10
-"""Maximum number reported one by one."""
-
-_CONDITIONS: Mapping[str, tuple[type, str]] = {
-    "model": (str, "a name"),
-    "overrideScope": (str, "a name"),
-    "isRetry": (bool, "true or false"),
+_NAMES = frozenset(GenerationConfig.__struct_encode_fields__) | REQUEST_KEYS
+_THINKING = dict.fromkeys(ThinkingConfig.__struct_encode_fields__, _Keys())
+_KNOWN: _Keys = {
+    "extends": {},
+    "match": {"model": {}, "overrideScope": {}, "isRetry": {}},
+    "modelConfig": {
+        "model": {},
+        "generateContentConfig": {**dict.fromkeys(_NAMES, _Keys()), "thinkingConfig": _THINKING},
+    },
 }
-_SETTINGS = frozenset(GenerationConfig.__struct_encode_fields__) | REQUEST_KEYS
-_THINKING = frozenset(ThinkingConfig.__struct_encode_fields__)
-_OURS = {
-    "tools": "a conversation declares its own tools",
-    "toolConfig": "a conversation sets that itself",
-    "systemInstruction": "it has an instruction of its own: GEMINI_SYSTEM_MD replaces that",
-    "cachedContent": "it cannot go with an instruction and tools",
-    "httpOptions": "it is about the connection: GOOGLE_GEMINI_BASE_URL and "
-    "GEMINI_CLI_CUSTOM_HEADERS are for that",
-    "abortSignal": "it is nothing that can stand in a file",
-    "automaticFunctionCalling": "calls are run here, and not by a client library",
-}
-"""Unsupported keys of a `generateContentConfig` that client libraries accept, with the reasons."""
-
-_Odd = Iterator[tuple[str, str]]
+"""The keys of an entry, each with those below it; with none, all are known."""
 
 
-def oddities(settings: ModelConfigSettings) -> tuple[str, ...]:
-    """A line for each key without effect: its position, the reason, and the remedy."""
-    found = [
-        f"modelConfigs.{place}: {why}."
-        for name in ENTRIES
-        for place, why in _of_entries(name, getattr(settings, field_of(name)))
-    ]
-    if len(found) > MAX_TOLD:
-        more = f"modelConfigs: {len(found) - MAX_TOLD} more things have no effect."
-        found[MAX_TOLD:] = [more]
-    return tuple(found)
-
-
-def _of_entries(name: str, entries: Any) -> _Odd:
-    if (aliases := as_object(entries)) is not None:
-        for alias, entry in aliases.items():
-            yield from _of_entry(f"{name}.{alias}", entry, frozenset({"extends", "modelConfig"}))
-        return
-    for index, entry in enumerate(as_array(entries) or ()):
-        place = f"{name}[{index}]"
-        yield from _of_entry(place, entry, frozenset({"match", "modelConfig"}))
-        fields = as_object(entry) or {}
-        match = as_object(fields.get("match")) or {}
-        for key in _given(match):
-            why = _never_fits(key, match[key])
-            if why:
-                why = f"{why}, so that the override never applies"
-                yield f"{place}.match.{key}", f"{why}; correct or remove it in settings.json"
-        if match.get("isRetry") is not None and (as_object(fields.get("modelConfig")) or {}).get(
-            "model"
-        ):
-            why = "a further attempt asks the same model; model.fallback is about others"
-            yield f"{place}.modelConfig.model", f"not used: {why}"
-
-
-def _of_entry(place: str, entry: Any, known: frozenset[str]) -> _Odd:
-    fields = as_object(entry) or {}
-    yield from _unknown(place, fields, known)
-    config = as_object(fields.get("modelConfig")) or {}
-    yield from _unknown(f"{place}.modelConfig", config, {"model", "generateContentConfig"})
-    generation = as_object(config.get("generateContentConfig")) or {}
-    place = f"{place}.modelConfig.generateContentConfig"
-    yield from _unknown(place, generation, _SETTINGS, _OURS.get)
-    thinking = as_object(generation.get("thinkingConfig")) or {}
-    yield from _unknown(f"{place}.thinkingConfig", thinking, _THINKING)
-    try:
-        converted({key: value for key, value in generation.items() if value is not None})
-    except msgspec.ValidationError as error:
-        yield place, f"not usable: {error}; whoever it is for is not asked"
-
-
-def _never_fits(key: str, value: Any) -> str:
-    """The reason why a condition never applies, "" if it can."""
-    if key not in _CONDITIONS:
-        return f"not known{_near(key, _CONDITIONS)}"
-    kind, words = _CONDITIONS[key]
-    return "" if isinstance(value, kind) else f"not {words}"
-
-
-def _unknown(
-    place: str,
-    fields: Mapping[str, Any],
-    known: Collection[str],
-    reason: Callable[[str], str | None] = lambda _key: None,
-) -> _Odd:
-    for key in _given(fields):
-        if key in known:
-            continue
-        why = reason(key)
-        if why is not None:
-            yield f"{place}.{key}", f"not sent: {why}; remove it from settings.json"
+def unknown_keys(settings: ModelConfigSettings) -> tuple[str, ...]:
+    """A line for each key that is not known."""
+    places: list[tuple[str, Any]] = []
+    for name in ENTRIES:
+        entries = getattr(settings, field_of(name))
+        if (named := as_object(entries)) is not None:
+            places += [(f"{name}.{key}", entry) for key, entry in named.items()]
         else:
-            said = f"not known{_near(key, known)}, and without effect"
-            yield f"{place}.{key}", f"{said}; correct or remove it in settings.json"
+            listed = enumerate(as_array(entries) or ())
+            places += [(f"{name}[{index}]", entry) for index, entry in listed]
+    return tuple(line for place, entry in places for line in _unknown(place, entry, _KNOWN))
 
 
-def _given(fields: Mapping[str, Any]) -> list[str]:
-    return [key for key, value in fields.items() if value is not None]
-
-
-def _near(key: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches
-
-    folded = {each.casefold(): each for each in known}
-    asked = key.replace("_", "").casefold()
-    found = get_close_matches(asked, sorted(folded), n=1, cutoff=0.75)
-    return f" (did you mean {folded[found[0]]}?)" if found else ""
+def _unknown(place: str, entry: Any, known: _Keys) -> Iterator[str]:
+    for key, value in (as_object(entry) or {}).items():
+        if value is not None and key not in known:
+            yield f"modelConfigs.{place}.{key}: not known, and not sent."
+        elif known.get(key):
+            yield from _unknown(f"{place}.{key}", value, known[key])

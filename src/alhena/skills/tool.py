@@ -5,7 +5,7 @@ from typing import Any
 from alhena.display_text import exact
 from alhena.errors import InputError
 from alhena.skills.files import Skill, Skills
-from alhena.system.folder import folder_structure
+from alhena.system.walk import folder_structure
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (

@@ -1,28 +1,35 @@
-"""Small files readable only by their owner, such as credentials: never half written, never
-accessible to others."""
+"""The user's own files: private ones readable only by their owner, such as credentials, and files
+that other programs change too, replaced atomically.
+"""
 
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from alhena.config.documents import NotReadableError, TooLargeError, read_limited
+from alhena.config.documents import MAX_BYTES, NotReadableError, TooLargeError, read_limited
+from alhena.config.errors import ConfigError, DamagedError
 from alhena.system.errors import (
+    ChangedFileError,
+    FileError,
     FileTooLargeError,
     LockHeldError,
+    MissingFileError,
     NotRegularFileError,
     from_os_error,
     printable,
 )
 from alhena.system.files import (
     CREATE,
+    read_whole,
     remove_name,
     synchronise,
     synchronise_directory,
     write_all,
 )
 from alhena.system.locking import exclusive
+from alhena.system.replacement import hold, remove_leftovers, replace_file, temporary_name
 
 LIMIT = 1024 * 1024
 """Default limit of bytes of a file."""
@@ -83,15 +90,7 @@ class PrivateFiles:
 
     def set_aside(self, name: str) -> Path:
         """Renames a file within the directory; returns its new path. Raises FileError."""
-        path = self.path(name)
-        number = 1
-        while os.path.lexists(aside := path.with_name(f"{name}.damaged-{number}")):
-            number += 1
-        try:
-            path.rename(aside)
-        except OSError as error:
-            raise from_os_error(error, path, writing=True) from error
-        return aside
+        return _set_aside(self.path(name))
 
     @contextmanager
     def hold(self, name: str, patience_s: float = 0) -> Generator[bool]:
@@ -114,8 +113,6 @@ class PrivateFiles:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _replace(self, path: Path, data: bytes) -> None:
-        from alhena.system.replacement import hold, remove_leftovers, temporary_name
-
         directory = os.open(path.parent, _DIRECTORY)
         try:
             remove_leftovers(directory)
@@ -136,3 +133,102 @@ class PrivateFiles:
             synchronise_directory(directory)
         finally:
             os.close(directory)
+
+
+_ATTEMPTS = 5
+
+
+def change_file(path: Path, changed: Callable[[bytes], bytes], failure: str) -> None:
+    """Replaces a file's content by `changed(content)`; the content of a new file is b"".
+
+    A new file is readable by the user only, a symbolic link stays one. `failure` begins the message
+    of the ConfigError raised when the file cannot be written; it is then unchanged. Raises the
+    errors of `changed`.
+    """
+    try:
+        with _held(path) as place:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    _change(place, changed)
+                    return
+                except ChangedFileError:
+                    # An editor ignores locks: its version is kept.
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+    except FileError as error:
+        raise _unchanged(failure, error) from error
+
+
+def set_aside_damaged(path: Path, read: Callable[[Path], object], failure: str) -> Path | None:
+    """Renames a file within its directory if `read` raises DamagedError for it; returns the new
+    path, None if it stays. The target of a symbolic link is moved, not the link. `failure` begins
+    the message of the ConfigError raised when it cannot be moved. Raises other errors of `read`."""
+    if not _is_damaged(path, read):
+        return None
+    try:
+        with _held(path) as place:
+            if not _is_damaged(path, read):  # repaired meanwhile by another process
+                return None
+            return _set_aside(place)
+    except FileError as error:
+        raise _unchanged(failure, error) from error
+
+
+def _set_aside(path: Path) -> Path:
+    number = 1
+    while os.path.lexists(aside := path.with_name(f"{path.name}.damaged-{number}")):
+        number += 1
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise from_os_error(error, path, writing=True) from error
+    return aside
+
+
+def _is_damaged(path: Path, read: Callable[[Path], object]) -> bool:
+    try:
+        read(path)
+    except DamagedError:
+        return True
+    return False
+
+
+@contextmanager
+def _held(path: Path) -> Generator[Path]:
+    """Locks the target of a path against changes by this module. Raises FileError."""
+    place = Path(os.path.realpath(path))
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise from_os_error(error, place.parent, writing=True) from error
+    with exclusive(place.parent / f".{place.name}.lock"):
+        yield place
+
+
+def _unchanged(failure: str, error: Exception) -> ConfigError:
+    return ConfigError(f"{failure}: {str(error).rstrip('.')}.", remedy="Make the file writable.")
+
+
+def _change(place: Path, changed: Callable[[bytes], bytes]) -> None:
+    try:
+        data, found = read_whole(place, MAX_BYTES)
+    except MissingFileError:
+        new = changed(b"")
+        _make_file(place)
+        data, found = read_whole(place, MAX_BYTES)
+        if data:  # created meanwhile by another process
+            new = changed(data)
+    else:
+        new = changed(data)
+    replace_file(place, new, expected=found, limit=MAX_BYTES)
+
+
+def _make_file(place: Path) -> None:
+    """Creates an empty private file to be replaced."""
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(place, flags, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise from_os_error(error, place, writing=True) from error

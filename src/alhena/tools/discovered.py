@@ -28,9 +28,9 @@ from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionDeclaration
 
 if TYPE_CHECKING:
+    from alhena.system.output import CapturedText
     from alhena.system.processes import Command, Ending, Limits, ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
-    from alhena.system.terminal_text import CapturedText
     from alhena.tools.output_store import OutputStore
 
 PREFIX = "discovered_tool_"
@@ -201,8 +201,8 @@ async def discover(
 ) -> Listing:
     """Runs `command` in `cwd` with `env` and returns the tools it lists. Any failure gives no tools
     and a problem with the reason. Processes left running are killed."""
+    from alhena.system.output import OutputCapture
     from alhena.system.processes import Command, Limits, Stop, run_process
-    from alhena.system.terminal_text import OutputCapture
 
     try:
         words = arguments(command)
@@ -333,8 +333,8 @@ class DiscoveredInvocation(BaseInvocation):
     async def execute(self, context: ExecutionContext) -> ToolResult:
         """Runs the command. The call fails when the command cannot start, is stopped or ends with a
         non-zero exit code; output on stderr alone is not a failure."""
+        from alhena.system.output import OutputCapture
         from alhena.system.processes import Limits, run_process
-        from alhena.system.terminal_text import OutputCapture
         from alhena.tools.shell_output import live_output
 
         call = self._tool.call

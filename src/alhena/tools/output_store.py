@@ -25,7 +25,7 @@ from alhena.system.errors import (
     from_os_error,
     printable,
 )
-from alhena.system.spool import CreatedFile, TextSpool
+from alhena.system.output import CreatedFile, TextSpool
 from alhena.tools.contract import (
     FileDiff,
     LlmContent,

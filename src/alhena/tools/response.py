@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.memory.frames import without_discoveries
+from alhena.memory.files import without_discoveries
 from alhena.tools.contract import LlmContent
 from alhena.wire.content import Blob, FileData, FunctionResponse, Part, takes_media
 from alhena.wire.json_values import scrub

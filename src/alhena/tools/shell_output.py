@@ -6,11 +6,9 @@ from typing import assert_never
 
 import msgspec
 
-from alhena.system.background import BackgroundCommand
 from alhena.system.errors import printable
-from alhena.system.processes import Ending, Limits, Stop
-from alhena.system.spool import TextSpool
-from alhena.system.terminal_text import CapturedText, LiveOutput, OutputCapture
+from alhena.system.output import CapturedText, LiveOutput, OutputCapture, TextSpool
+from alhena.system.processes import BackgroundCommand, Ending, Limits, Stop
 from alhena.tools.contract import SpilledText
 from alhena.tools.output_store import OutputStore, ends
 

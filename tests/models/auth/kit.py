@@ -17,9 +17,8 @@ from alhena.models.auth.exchange import (
     find_client,
     require_client,
 )
-from alhena.models.auth.login import Login
+from alhena.models.auth.login import Login, UserLogin
 from alhena.models.auth.store import LoginStore
-from alhena.models.auth.user import UserLogin
 from alhena.system.private_files import LIMIT, PrivateFiles
 from tests.support.google import GoogleServer
 from tests.support.patience import PATIENCE_S

@@ -11,9 +11,9 @@ import pytest
 
 from alhena.errors import AlhenaError, NetworkError, ServerFaultError
 from alhena.models.auth.exchange import ExpiredLoginError
+from alhena.models.auth.login import UserLogin
 from alhena.models.auth.store import LoginStore
 from alhena.models.auth.tokens import RenewedTokens
-from alhena.models.auth.user import UserLogin
 from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles
 from tests.models.auth.kit import BrokenFiles, accounts, endpoint, keep, kept, user
@@ -104,7 +104,7 @@ RENEW = """
 import asyncio, os, sys
 from pathlib import Path
 from alhena.config.settings import OAuthSettings
-from alhena.models.auth.user import signed_in
+from alhena.models.auth.login import signed_in
 from alhena.system.private_files import PrivateFiles
 found = signed_in(os.environ, PrivateFiles(Path(sys.argv[1])), OAuthSettings())
 sys.stdin.readline()

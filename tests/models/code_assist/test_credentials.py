@@ -7,10 +7,10 @@ import pytest
 
 from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings, settings_of
-from alhena.models.auth.user import signed_in
+from alhena.models.auth.login import signed_in
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.code_assist import CodeAssist, for_login, for_machine
-from alhena.models.providers.older_schemas import OlderSchemas
+from alhena.models.providers.gemini_api import OlderSchemas
 from alhena.models.providers.select import ModelChoice, choose_generator
 from alhena.system.private_files import PrivateFiles
 from tests.models.asking import chunks, texts

@@ -32,7 +32,6 @@ from alhena.config.mcp_servers import (
 from alhena.config.settings import Settings
 from alhena.errors import InputError, InterruptedRunError
 from alhena.hooks.inputs import McpContext
-from alhena.hooks.user_files import change_file
 from alhena.mcp.listing import claimed_names
 from alhena.mcp.oauth.tokens import TokenFile
 from alhena.mcp.opening import Auth, Surroundings, opener
@@ -53,7 +52,7 @@ from alhena.policy.model import (
     PolicyRule,
 )
 from alhena.policy.settings_rules import unknown_server_tools
-from alhena.system.private_files import PrivateFiles
+from alhena.system.private_files import PrivateFiles, change_file
 from alhena.system.processes import ProcessGroups
 from alhena.tools.names import READ_RESOURCE
 from alhena.tools.registry import RegisteredTool, ToolRegistry, isolated

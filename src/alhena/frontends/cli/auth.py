@@ -20,6 +20,7 @@ from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.models.auth.authorization import open_browser
 from alhena.models.auth.exchange import find_client
+from alhena.models.auth.login import signed_in
 from alhena.models.auth.store import (
     CREDENTIALS_FILE,
     KEY_FILE,
@@ -28,11 +29,9 @@ from alhena.models.auth.store import (
     forget_key,
     load_key,
 )
-from alhena.models.auth.user import signed_in
-from alhena.models.auth_type import AuthType, auth_type
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.code_assist_setup import QuotaBucket
-from alhena.models.providers.select import api_key
+from alhena.models.providers.select import AuthType, api_key, auth_type
 from alhena.system.private_files import PrivateFiles
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ _OTHER_TOKENS = ("GOOGLE_CLOUD_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")
 def _advice(place: Place) -> str | None:
     """The remaining step before runs use the login; None when there is none."""
     from alhena.errors import AlhenaError
-    from alhena.models.auth_type import AuthType, auth_type
+    from alhena.models.providers.select import AuthType, auth_type
 
     try:
         if auth_type(place.settings.security.auth, place.environ) is AuthType.LOGIN:

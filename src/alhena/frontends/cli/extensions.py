@@ -204,8 +204,7 @@ class _Command:
         """Fetches an extension, asks, and puts it in its place."""
         from alhena.config.extensions import pinned
         from alhena.extensions.contents import Contents
-        from alhena.extensions.fetching import fetch
-        from alhena.extensions.installation import put, staging
+        from alhena.extensions.installation import fetch, put, staging
 
         self._require_allowed(installation)
         with staging(extensions_path(os.environ)) as content:

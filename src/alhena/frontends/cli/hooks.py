@@ -14,10 +14,10 @@ from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.inputs import parse_json
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import (
     is_terminal,
+    parse_json,
     says_yes,
     write_json,
     write_stderr,

@@ -106,7 +106,7 @@ def _levels(text: str) -> int:
 
 
 def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
-    from alhena.memory.below import below
+    from alhena.memory.hierarchy import below
 
     later = [printable(path) for path in below(request, (item.identity for item in memory.files))]
     if options.json:
@@ -199,7 +199,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
 
 def _given(cwd: Path) -> "Source":
     """Standard input as a file of the working directory."""
-    from alhena.frontends.cli.inputs import read_input
+    from alhena.frontends.streams import read_input
     from alhena.memory.files import FILE_LIMIT
     from alhena.memory.imports import Source
     from alhena.system.encoding import decode_text

@@ -11,9 +11,8 @@ from alhena.config.errors import ConfigError
 from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.inputs import open_input, parse_json
 from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.frontends.streams import open_input, parse_json, write_json, write_stderr, write_stdout
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.gather import (
     GatheredPolicy,

@@ -139,8 +139,7 @@ def _change(options: "Namespace") -> int:
     else:
         from shutil import rmtree
 
-        from alhena.extensions.fetching import fetch
-        from alhena.extensions.installation import staging
+        from alhena.extensions.installation import fetch, staging
 
         with staging(base) as top:
             fetch(options.name, top, own_environment(os.environ), options.ref)

@@ -207,7 +207,7 @@ def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) ->
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 
-    from alhena.frontends.cli.inputs import parse_json
+    from alhena.frontends.streams import parse_json
     from alhena.system.processes import ProcessGroups
 
     try:

@@ -80,7 +80,7 @@ def _show(
         page = as_page(timeline, redaction, journal_size=path.stat().st_size)
         write_document(html, page, replaces=MARK)
     if json:
-        from alhena.tracing.redacted import as_json
+        from alhena.tracing.page import as_json
 
         write_json(as_json(timeline, redaction) | {"path": str(path)})
     elif html is not None:

@@ -6,8 +6,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from alhena.errors import InputError, UsageError
-from alhena.frontends.cli.inputs import read_input
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.streams import read_input, write_json, write_stdout
 from alhena.models.catalogue import model_info
 from alhena.wire.conformance import check_json
 from alhena.wire.content import CallIds

@@ -16,10 +16,9 @@ from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.screen import Screen
 from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
-from alhena.models.auth_type import AuthType
 from alhena.models.catalogue import OPENAI
 from alhena.models.errors import CredentialsError
-from alhena.models.providers.select import DEMO, KEY_PAGE
+from alhena.models.providers.select import DEMO, KEY_PAGE, AuthType
 from alhena.system.private_files import PrivateFiles
 from alhena.wire.json_values import is_token
 

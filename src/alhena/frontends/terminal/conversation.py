@@ -53,9 +53,8 @@ from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, s
 from alhena.frontends.terminal.prompt_queue import PromptQueue
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.session_commands import Folder
-from alhena.models.auth_type import auth_type
 from alhena.models.catalogue import ANTHROPIC, OPENAI, model_info
-from alhena.models.providers.select import is_demo
+from alhena.models.providers.select import auth_type, is_demo
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall

@@ -1,13 +1,16 @@
-"""Signs in with a Google account: through a browser on this machine, or with a pasted code."""
+"""Signs in with a Google account, through a browser on this machine or with a pasted code; gives
+and renews the access token of the signed-in user."""
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError
+from alhena.config.settings import OAuthSettings
+from alhena.errors import AlhenaError, ModelError
 from alhena.models.auth.authorization import (
     HOST,
     Callback,
@@ -17,8 +20,31 @@ from alhena.models.auth.authorization import (
     new_attempt,
     pasted_code,
 )
-from alhena.models.auth.exchange import OAuthClient, TokenEndpoint
-from alhena.models.auth.store import LoginStore, OAuthCredentials, alone
+from alhena.models.auth.exchange import (
+    ExpiredLoginError,
+    OAuthClient,
+    TokenEndpoint,
+    find_addresses,
+    find_client,
+    require_client,
+)
+from alhena.models.auth.store import (
+    CLIENT_KEY,
+    CREDENTIALS_FILE,
+    LoginStore,
+    OAuthCredentials,
+    PrivateFiles,
+    Sleep,
+    alone,
+)
+from alhena.models.auth.tokens import (
+    EARLY,
+    AccessToken,
+    FixedToken,
+    RenewedTokens,
+    TokenSource,
+    checked_token,
+)
 from alhena.models.errors import CredentialsError
 
 TIME_LIMIT = 300.0
@@ -172,3 +198,183 @@ class Login:
             self._person.tell(f"Who signed in could not be found out: {error}")
         self._store.remember(address)
         return address
+
+
+class UserLogin:
+    """Renews the tokens of a saved login; `renew` is for `RenewedTokens`.
+
+    A valid access token is taken from the file, even without an OAuth client; otherwise it is
+    refreshed under a lock, and the file written. A failed refresh leaves the file unchanged, unless
+    the service reports that a login of this client has ended. `warn` is called when a new token
+    could not be saved.
+    """
+
+    def __init__(
+        self,
+        store: LoginStore,
+        endpoint: TokenEndpoint,
+        client: OAuthClient | None,
+        *,
+        warn: Callable[[str], None] | None = None,
+        now: Callable[[], float] = time.time,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._endpoint = endpoint
+        self._client = client
+        self._warn = warn or _say_nothing
+        self._now = now
+        self._sleep = sleep
+        self._given: set[str] = set()
+        self._unsaved: OAuthCredentials | None = None
+
+    async def renew(self) -> AccessToken:
+        """Returns a new token that is valid for a while; without a client to refresh it, the
+        current one while it is valid. Raises CredentialsError when nobody has signed in or the
+        login is invalid, another AlhenaError when the renewal failed.
+        """
+        found = self._load()
+        if (token := self._unused(found)) is not None:
+            return token
+        if self._client is None and (token := self._holding(found)) is not None:
+            return token
+        async with alone(self._store, self._sleep):
+            found = self._load()
+            if (token := self._unused(found)) is not None:
+                return token  # another process was first
+            return self._given_out(await self._refreshed(found))
+
+    def _load(self) -> OAuthCredentials:
+        found = self._unsaved or self._store.load()
+        if found is None:
+            raise CredentialsError(
+                "not signed in with a Google account.", remedy="Run: alhena auth login."
+            )
+        return found
+
+    def _unused(self, found: OAuthCredentials) -> AccessToken | None:
+        """The token of the file if it is new and valid for a while."""
+        token = AccessToken(found.access_token, found.expires_at)
+        new = found.access_token not in self._given
+        if not found.access_token or not new or not token.holds_for(EARLY, self._now()):
+            return None
+        return self._given_out(found)
+
+    def _holding(self, found: OAuthCredentials) -> AccessToken | None:
+        token = AccessToken(found.access_token, found.expires_at)
+        return token if found.access_token and token.holds_for(0, self._now()) else None
+
+    def _given_out(self, found: OAuthCredentials) -> AccessToken:
+        self._given.add(found.access_token)
+        return AccessToken(found.access_token, found.expires_at)
+
+    async def _refreshed(self, old: OAuthCredentials) -> OAuthCredentials:
+        if not old.refresh_token:
+            raise CredentialsError(
+                "the login has expired, and contains no refresh token.",
+                remedy="Sign in again: alhena auth login.",
+            )
+        client = require_client(self._client)
+        owner = old.other.get(CLIENT_KEY, client.id)
+        if owner != client.id:
+            raise CredentialsError(
+                "the login has expired, and was made with another OAuth client than is set now.",
+                remedy="Sign in again: alhena auth login.",
+            )
+        try:
+            new = await self._endpoint.refresh(client, old)
+        except ExpiredLoginError:
+            self._forget(old)
+            raise
+        except ModelError:
+            if old.access_token in self._given or self._holding(old) is None:
+                raise
+            return old  # expires soon, but better than none
+        try:
+            self._store.save(new)
+            self._unsaved = None
+        except AlhenaError as error:
+            self._unsaved = new  # for this process; the file still has the refresh token
+            self._warn(f"the renewed login could not be kept: {error}")
+        return new
+
+    def _forget(self, old: OAuthCredentials) -> None:
+        """Deletes an invalid login, unless it has been replaced meanwhile. A login made by another
+        program stays: it may be valid for that program's client."""
+        self._unsaved = None
+        if CLIENT_KEY not in old.other:
+            return
+        try:
+            there = self._store.load()
+            if there is not None and there.refresh_token == old.refresh_token:
+                self._store.forget()
+        except AlhenaError as error:
+            self._warn(f"the login that has ended could not be taken away: {error}")
+
+
+def _say_nothing(_message: str) -> None:
+    """Ignores warnings."""
+
+
+_GIVEN = "GOOGLE_CLOUD_ACCESS_TOKEN"
+_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+
+
+class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, their origin in words, the advice after a refusal, and the quota project if it
+    differs from their own."""
+
+    tokens: TokenSource
+    source: str
+    remedy: str
+    quota_project: str = ""
+
+    def __repr__(self) -> str:
+        return f"SignedIn(source={self.source!r})"
+
+
+def signed_in(
+    environ: Mapping[str, str],
+    files: PrivateFiles | None,
+    settings: OAuthSettings,
+    *,
+    warn: Callable[[str], None] | None = None,
+) -> SignedIn:
+    """The user's tokens. Sends nothing before the first is requested.
+
+    In this order: GOOGLE_CLOUD_ACCESS_TOKEN, if GOOGLE_GENAI_USE_GCA is set; the login of `alhena
+    auth login` (or of the reference) in `files`, if given; the file in
+    GOOGLE_APPLICATION_CREDENTIALS. `warn` is called when a renewed login could not be saved. Raises
+    CredentialsError when none exists, ConfigError for an invalid client or address.
+    """
+    given = environ.get("GOOGLE_CLOUD_ACCESS_TOKEN", "").strip()
+    if given and environ.get("GOOGLE_GENAI_USE_GCA", "").strip().lower() in {"true", "1"}:
+        return SignedIn(
+            tokens=FixedToken(checked_token(given, _GIVEN)),
+            source=_GIVEN,
+            remedy=f"Set {_GIVEN} to a token that holds, or unset it and run alhena auth login.",
+        )
+    store = LoginStore(files) if files is not None else None
+    if store is not None and store.load() is not None:
+        endpoint = TokenEndpoint(find_addresses(environ), environ=environ)
+        login = UserLogin(store, endpoint, find_client(environ, settings), warn=warn)
+        return SignedIn(
+            tokens=RenewedTokens(login.renew),
+            source=CREDENTIALS_FILE,
+            remedy="Sign in again: alhena auth login.",
+        )
+    if environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip():
+        from alhena.models.auth.adc import default_credentials
+
+        found = default_credentials(environ)
+        remedy = f"Check {_FILE}, or run alhena auth login."
+        return SignedIn(
+            tokens=found.tokens,
+            source=found.source,
+            remedy=remedy,
+            quota_project=found.quota_project,
+        )
+    raise CredentialsError(
+        "not signed in with a Google account.",
+        remedy=f"Run: alhena auth login. Or set {_GIVEN}.",
+    )

@@ -139,7 +139,7 @@ def for_login(
 ) -> CodeAssist:
     """Code Assist for a signed-in Google account (oauth-personal). `tell` receives warnings and
     notices for a new user. Raises CredentialsError when nobody has signed in, ConfigError."""
-    from alhena.models.auth.user import signed_in
+    from alhena.models.auth.login import signed_in
 
     found = signed_in(environ, files, settings, warn=tell)
     access = BearerAccess(found.tokens, remedy=found.remedy, quota_project=found.quota_project)

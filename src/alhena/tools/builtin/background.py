@@ -6,9 +6,8 @@ from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import ExecutionContext, TerminalOutput, ToolResult
 
 if TYPE_CHECKING:
-    from alhena.system.background import BackgroundCommand, LeftProcess
-    from alhena.system.processes import ProcessGroups
-    from alhena.system.spool import TextSpool
+    from alhena.system.output import TextSpool
+    from alhena.system.processes import BackgroundCommand, LeftProcess, ProcessGroups
 
 NONE = "No background processes found."
 LINES = 100

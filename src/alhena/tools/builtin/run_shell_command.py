@@ -26,11 +26,10 @@ from alhena.tools.contract import (
 
 if TYPE_CHECKING:
     from alhena.config.environment import SanitisedEnvironment
-    from alhena.system.background import BackgroundCommand
-    from alhena.system.processes import Command, Ending, ProcessGroups
+    from alhena.system.output import CapturedText
+    from alhena.system.processes import BackgroundCommand, Command, Ending, ProcessGroups
     from alhena.system.pseudo_terminal import PseudoTerminal
     from alhena.system.sandbox.sandbox import Sandbox
-    from alhena.system.terminal_text import CapturedText
     from alhena.tools.output_store import OutputStore
     from alhena.tools.shell_output import CapturedOutput, ShellReport
 

@@ -32,8 +32,8 @@ server is started. serve: serves the tools of this workspace to other agents (al
 """
 _WHERE = {
     "serve": ("serve", "run"),
-    "list": ("list", "run"),
-    "auth": ("auth", "run"),
+    "list": ("servers", "list_all"),
+    "auth": ("servers", "auth"),
     "add": ("settings", "add"),
     "remove": ("settings", "remove"),
     "enable": ("settings", "enable"),

@@ -1,20 +1,25 @@
-"""`alhena mcp list`: the servers of the settings, and whether they can be connected to."""
+"""`alhena mcp list` and `alhena mcp auth`: connects to the configured servers, signs in and out."""
 
 import asyncio
+import os
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from alhena.agent.toolset.mcp import surroundings
+from alhena.agent.toolset.mcp import surroundings, token_file
 from alhena.config.effective_settings import Place
 from alhena.config.environment import SecretVariables
 from alhena.config.home import config_home
-from alhena.config.mcp_servers import ConfiguredServers, configured_servers
+from alhena.config.mcp_servers import ConfiguredServers, McpServer, configured_servers
 from alhena.display_text import one_line
+from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import Parser
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.descriptions import MARKS, state_words
 from alhena.frontends.streams import write_json, write_stdout
+from alhena.mcp.oauth.tokens import TokenFile, same_place
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.redaction import Named, shown_server
@@ -27,7 +32,7 @@ MAX_MORE = 1_000
 """Characters of a line about a server's directory, variables and headers."""
 
 
-def run(argv: list[str]) -> int:
+def list_all(argv: list[str]) -> int:
     """Carries out `alhena mcp list ARGV`; the exit code is 0 however the servers are."""
     parser = Parser(prog="alhena mcp list", add_help=False, allow_abbrev=False)
     parser.add_argument("--json", action="store_true")
@@ -126,3 +131,79 @@ def _as_json(report: ServerReport, words: str, more: list[str]) -> dict[str, Any
         "leftOut": report.left_out,
         "notes": list(report.notes),
     }
+
+
+def auth(argv: list[str]) -> int:
+    """Carries out `alhena mcp auth ARGV`; returns the exit code."""
+    parser = Parser(prog="alhena mcp auth", add_help=False, allow_abbrev=False)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--logout", action="store_true")
+    parser.add_argument("--skip-trust", action="store_true")
+    parser.add_argument("-d", "--debug", action="store_true")
+    options = parser.parse_args(argv)
+    tokens = token_file(os.environ)
+    if options.logout:
+        if options.name is None:
+            raise UsageError("--logout needs the name of a server.")
+        return _logout(options.name, tokens)
+    place = place_here(skip_trust=options.skip_trust)
+    if options.name is None:
+        return _status(place, tokens)
+    return asyncio.run(_sign_in(options.name, place))
+
+
+async def _sign_in(name: str, place: Place) -> int:
+    from alhena.agent.toolset.mcp_sign_in import signed_in
+    from alhena.frontends.cli.auth import TerminalPerson
+
+    server = server_to_sign_in_to(name, place)
+    await signed_in(name, server, TerminalPerson(), place.environ)
+    write_stdout(f"Signed in to MCP server '{one_line(name)}'.\n")
+    return 0
+
+
+def server_to_sign_in_to(name: str, place: Place) -> McpServer:
+    """A server of the settings. Raises InputError when there is none, or none that can be used."""
+    configured = configured_servers(place.settings, place.environ, held=place.held_servers)
+    server = configured.servers.get(name)
+    if server is not None:
+        return server
+    why = configured.problems.get(name) or configured.disabled.get(name)
+    if why is not None:
+        raise InputError(f"the MCP server {name!r} cannot be signed in to: {why}")
+    raise InputError(
+        f"there is no MCP server {name!r} in the settings.", remedy="See alhena mcp list."
+    )
+
+
+def _logout(name: str, tokens: TokenFile) -> int:
+    there = asyncio.run(tokens.forget(name))
+    said = f"Signed out of MCP server {name!r}." if there else "You are not signed in to it."
+    write_stdout(f"{one_line(said)}\n")
+    return 0
+
+
+def _status(place: Place, tokens: TokenFile) -> int:
+    servers = configured_servers(place.settings, place.environ, held=place.held_servers).servers
+    remote = {name: server for name, server in servers.items() if server.address is not None}
+    for name, server in remote.items():
+        write_stdout(f"{one_line(name, 60)}: {_signed(name, server, tokens)}\n")
+    if not remote:
+        write_stdout("No configured MCP server supports signing in.\n")
+    return 0
+
+
+def _signed(name: str, server: McpServer, tokens: TokenFile) -> str:
+    token = tokens.named(name)
+    if token is None:
+        return "not signed in"
+    if not same_place(token.server_url, server.address or ""):
+        return "signed in at another address, not at this one"
+    if token.wanted:
+        return f"signed in, but the server now also wants: {one_line(token.wanted, 200)}"
+    if token.expires_at is None or token.holds_for(0, time.time()):
+        return "signed in"
+    if token.refresh_token:
+        return "signed in; the token is renewed automatically"
+    ended = datetime.fromtimestamp(token.expires_at, UTC).isoformat(timespec="minutes")
+    return f"the sign-in has ended ({ended})"
