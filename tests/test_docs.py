@@ -137,7 +137,7 @@ def test_every_parameter_is_told_with_whether_it_is_required(registry: ToolRegis
         tool = registry.get(name)
         assert tool is not None
         schema = tool.parameter_schema
-        told = {row[0] for row in rows(text)}
+        told = set(re.findall(r"^- (`\w+`(?: \*)?):", text, re.MULTILINE))
         required = schema.get("required", ())
         assert told == {
             f"`{each}` *" if each in required else f"`{each}`" for each in schema["properties"]
