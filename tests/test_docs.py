@@ -105,6 +105,11 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+def names_of_items(text: str) -> list[str]:
+    """The part of each list item before its colon."""
+    return re.findall(r"^- (.*?): ", text, re.MULTILINE)
+
+
 @pytest.fixture
 def registry(project: Path) -> ToolRegistry:
     def no_model() -> Any:
@@ -137,7 +142,7 @@ def test_every_parameter_is_told_with_whether_it_is_required(registry: ToolRegis
         tool = registry.get(name)
         assert tool is not None
         schema = tool.parameter_schema
-        told = set(re.findall(r"^- (`\w+`(?: \*)?):", text, re.MULTILINE))
+        told = set(names_of_items(text))
         required = schema.get("required", ())
         assert told == {
             f"`{each}` *" if each in required else f"`{each}`" for each in schema["properties"]
@@ -293,8 +298,8 @@ def test_of_what_is_read_a_projects_env_file_says_only_who_pays() -> None:
 
 
 def documented_variables() -> set[str]:
-    table = rows(sections(page("settings"))["Environment"])
-    return {name for row in table for name in quoted(row[0])}
+    items = names_of_items(sections(page("settings"))["Environment"])
+    return {name for item in items for name in quoted(item)}
 
 
 def test_every_variable_that_is_read_is_told_of() -> None:
@@ -325,8 +330,8 @@ def test_commands_in_a_workflow_see_only_what_is_harmless() -> None:
 
 
 def test_the_flags_are_those_of_the_command() -> None:
-    table = rows(sections(page("settings"))["Flags of a run"])
-    told = {name for row in table for name in quoted(row[0])}
+    items = names_of_items(sections(page("settings"))["Flags of a run"])
+    told = {name for item in items for name in quoted(item)}
     known = {option for action in run_parser()._actions for option in action.option_strings}
     assert told == known
     assert parse_run(["--policy", "a,b", "-p", "x"]).policy_paths == ("a", "b")

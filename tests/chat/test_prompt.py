@@ -200,7 +200,7 @@ def test_without_a_tree_nothing_is_said_of_one():
 
 def test_the_page_tells_of_each_section_and_of_the_bounds():
     page = (Path(__file__).parents[2] / "docs" / "prompt.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `(GEMINI_PROMPT_\w+)` \|", page, re.MULTILINE)) == set(SECTIONS)
+    assert set(re.findall(r"^- `(GEMINI_PROMPT_\w+)`:", page, re.MULTILINE)) == set(SECTIONS)
     for number in (MOST, MAX_ITEMS, MAX_READ, MAX_READ // 4):
         assert f"{number:,}" in page
     assert all(f"`{name}`" in page for name in SUMMARISED)
