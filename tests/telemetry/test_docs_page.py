@@ -11,10 +11,10 @@ from tests.telemetry.reading import ATTRIBUTES, objects
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 
 
-def rows(title: str) -> dict[str, list[str]]:
-    """The first cell of each row of a section's table, with the names in the second."""
+def items(title: str) -> dict[str, list[str]]:
+    """The first name of each item of a section's list, with the names after the colon."""
     section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
-    found = re.findall(r"^\| `([^`]+)`[^|]* \|(.*)\|$", section, re.MULTILINE)
+    found = re.findall(r"^- `([^`]+)`[^:\n]*:?(.*)$", section, re.MULTILINE)
     return {name: re.findall(r"`([^`]+)`", cell) for name, cell in found}
 
 
@@ -24,12 +24,12 @@ def test_the_page_names_every_attribute_of_every_event():
         for name, event in ATTRIBUTES.items()
         if name != "every"
     }
-    assert {name: sorted(names) for name, names in rows("Log records").items()} == written
+    assert {name: sorted(names) for name, names in items("Log records").items()} == written
 
 
 def test_the_page_names_every_metric():
     known = {item.name for item in vars(metrics).values() if isinstance(item, Instrument)}
-    assert set(rows("Metrics")) == known
+    assert set(items("Metrics")) == known
 
 
 def test_the_example_reads_a_file():
