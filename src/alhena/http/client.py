@@ -65,19 +65,22 @@ class Transport:
         `headers` include everything but the length, also Host; `path` is already quoted. Raises
         NetworkError.
         """
-        request = (method, path, headers, body)
-        while (connection := self._take_idle()) is not None:
-            response = await self._exchange(connection, request)
-            if response is not None:
-                return response
-        connection = await self._connect()
-        response = await self._exchange(connection, request)
-        if response is None:
-            raise NetworkError(
-                f"{self._named.place} closed the connection without an answer.",
-                remedy=f"Run again; if it stays so, check {self._named.source}.",
-            )
-        return response
+        while True:
+            idle = self._take_idle()
+            connection = idle or await self._connect()
+            head = None
+            try:
+                head = await connection.exchange(method, path, headers, body)
+            finally:
+                if head is None:
+                    connection.abort()
+            if head is not None:
+                return Response(self, connection, head)
+            if idle is None:
+                raise NetworkError(
+                    f"{self._named.place} closed the connection without an answer.",
+                    remedy=f"Run again; if it stays so, check {self._named.source}.",
+                )
 
     async def aclose(self) -> None:
         """Closes the idle connections; those in use close with their response."""
@@ -95,18 +98,6 @@ class Transport:
     def now(self) -> float:
         """The time of a monotonic clock in seconds."""
         return asyncio.get_running_loop().time()
-
-    async def _exchange(
-        self, connection: Connection, request: tuple[str, str, Headers, Body]
-    ) -> "Response | None":
-        answered = False
-        try:
-            head = await connection.exchange(*request)
-            answered = head is not None
-        finally:
-            if not answered:
-                connection.abort()
-        return Response(self, connection, head) if head is not None else None
 
     def _take_idle(self) -> Connection | None:
         loop = asyncio.get_running_loop()

@@ -78,7 +78,17 @@ class Connection:
                 await self._channel.write(data, self._idle)
                 if self._channel.arrived and self._is_refused():
                     break
-            return self._answer or await self._head()
+            self._answer = self._answer or self._next_head()
+            while self._answer is None:
+                arrived = await self._channel.read(self._idle)
+                if not arrived:
+                    if not self._start and not self._interim:
+                        return None
+                    self._ended = True
+                    raise h11.RemoteProtocolError("the connection ended before the answer")
+                self._hear(arrived)
+                self._answer = self._next_head()
+            return self._answer
         except TimeoutError as error:
             raise self._silence() from error
         except OSError as error:
@@ -111,17 +121,6 @@ class Connection:
         self._hear(self._channel.take())
         self._answer = self._next_head()
         return self._answer is not None and self._answer.status_code >= 300
-
-    async def _head(self) -> h11.Response | None:
-        while (head := self._next_head()) is None:
-            data = await self._channel.read(self._idle)
-            if not data:
-                if not self._start and not self._interim:
-                    return None
-                self._ended = True
-                raise h11.RemoteProtocolError("the connection ended before the answer")
-            self._hear(data)
-        return head
 
     def _hear(self, data: bytes) -> None:
         if len(self._start) < _START:

@@ -147,36 +147,30 @@ class HttpService:
     async def _accepted(self, path: str, model: str, body: Body | None) -> tuple[Response, Asked]:
         """Returns a 2xx response with unread body; raises the error of any other status."""
         credentials = await self._access.headers()
-        response, failure = await self._attempt(path, model, body, credentials)
-        if failure is not None and response.status == 401:
-            other = await self._access.renewed(credentials)
-            if other is not None:
-                credentials = other
-                response, failure = await self._attempt(path, model, body, credentials)
-        if failure is not None:
-            raise failure
-        return response, self._asked(model, credentials)
-
-    async def _attempt(
-        self, path: str, model: str, body: Body | None, credentials: Mapping[str, str]
-    ) -> tuple[Response, ModelError | None]:
-        """Returns a response; any status but 2xx is read and closed, with its error."""
-        if self._transport is None:
-            self._transport = open_transport(self._endpoint, self._environ, self._timeouts)
-        response = await self._transport.send(
-            "GET" if body is None else "POST",
-            f"{self._endpoint.prefix}{path}",
-            self._headers(model, credentials),
-            body or b"",
-        )
-        if 200 <= response.status < 300:
-            return response, None
-        try:
-            start = await _read_start(BodyReader(response), MAX_ERROR_BYTES)
-        finally:
-            await response.aclose()
-        asked = self._asked(model, credentials)
-        return response, refusal(response.status, start, asked, retry_after_s=_wanted(response))
+        renewed = False
+        while True:
+            if self._transport is None:
+                self._transport = open_transport(self._endpoint, self._environ, self._timeouts)
+            response = await self._transport.send(
+                "GET" if body is None else "POST",
+                f"{self._endpoint.prefix}{path}",
+                self._headers(model, credentials),
+                body or b"",
+            )
+            asked = self._asked(model, credentials)
+            if 200 <= response.status < 300:
+                return response, asked
+            try:
+                start = await _read_start(BodyReader(response), MAX_ERROR_BYTES)
+            finally:
+                await response.aclose()
+            if response.status == 401 and not renewed:
+                renewed = True
+                other = await self._access.renewed(credentials)
+                if other is not None:
+                    credentials = other
+                    continue
+            raise refusal(response.status, start, asked, retry_after_s=_wanted(response))
 
     def _headers(self, model: str, credentials: Mapping[str, str]) -> list[tuple[str, str]]:
         headers = {

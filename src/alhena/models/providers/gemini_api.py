@@ -2,8 +2,6 @@
 declarations."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,10 +21,6 @@ from alhena.wire.encode import (
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
 DEFAULT_API_VERSION = "v1beta"
@@ -182,17 +176,19 @@ class OlderSchemas:
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks. A refusal comes before the first one."""
-        try:
-            async with aclosing(_closing(self.inner.stream(self._said(request)))) as answer:
+        while True:
+            answer = self.inner.stream(self._said(request))
+            try:
                 async for response in answer:
                     yield response
-            return
-        except RequestRejectedError as error:
-            if not self._turns_to_older(request, error):
-                raise
-        async with aclosing(_closing(self.inner.stream(self._said(request)))) as answer:
-            async for response in answer:
-                yield response
+                return
+            except RequestRejectedError as error:
+                if not self._turns_to_older(request, error):
+                    raise
+            finally:
+                close = getattr(answer, "aclose", None)
+                if close is not None:
+                    await close()
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Delegates to the service."""
@@ -238,16 +234,3 @@ class OlderSchemas:
                     self._tell(f'Tool "{tool.name}" is left out: {tool.reason}')
             self._last = (config, older)
         return msgspec.structs.replace(request, config=self._last[1])
-
-
-async def _closing(
-    answer: "AsyncIterator[GenerateContentResponse]",
-) -> AsyncGenerator[GenerateContentResponse, None]:
-    """`answer`, closed when it is abandoned."""
-    try:
-        async for response in answer:
-            yield response
-    finally:
-        close = getattr(answer, "aclose", None)
-        if close is not None:
-            await close()
