@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.batch.answering import (
+    USAGE,
     AnsweringServer,
     echo,
     ended,
@@ -25,7 +26,7 @@ from tests.batch.test_batch_worktrees import git, repository
 from tests.support.command import alhena, keyed
 from tests.support.disk import with_own_mounts
 from tests.support.patience import PATIENCE_S
-from tests.support.server import call, chunk, json_reply, sse
+from tests.support.server import Reply, call, chunk, json_reply, sse
 
 MODEL = ("-m", "gemini-2.5-flash")
 BOTH = pytest.mark.parametrize("workers", ["0", "2"])
@@ -51,9 +52,12 @@ def awaited(project: Path, query: str) -> list[Any]:
 
 
 @pytest.mark.requirement("RUN-02")
-@BOTH
-def test_until_a_429_s_delay_is_over_no_worker_asks(project: Path, workers: str):
-    """Four requests are under way when one is refused for a second; no other is sent before."""
+@pytest.mark.parametrize(
+    ("workers", "how"), [("0", "RetryInfo"), ("2", "retry-after"), ("2", "x-ratelimit")]
+)
+def test_until_a_service_s_delay_is_over_no_worker_asks(project: Path, workers: str, how: str):
+    """Four requests are under way when the answer to one, a 429 or not, makes all wait for a
+    second; no other is sent before."""
     all_there = threading.Barrier(4)
     refused = threading.Lock()
     until: list[float] = []
@@ -63,9 +67,7 @@ def test_until_a_429_s_delay_is_over_no_worker_asks(project: Path, workers: str)
         if len(server.asked) <= 4:
             all_there.wait()
             if refused.acquire(blocking=False):
-                retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"}
-                fault = {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}
-                return json_reply({"error": {**fault, "details": [retry]}}, 429)
+                return wait_a_second(how, contents)
             until.extend(awaited(project, "SELECT until FROM delays")[0])
         elif time.monotonic() < until[0]:
             early.append(prompt_of(contents))
@@ -76,7 +78,65 @@ def test_until_a_429_s_delay_is_over_no_worker_asks(project: Path, workers: str)
     with AnsweringServer(answer) as server:
         ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *options, **keyed(server))
     assert ran.code == 0, ran.err
-    assert (early, len(server.asked)) == ([], 9)
+    assert (early, len(server.asked)) == ([], 8 if how == "x-ratelimit" else 9)
+
+
+def wait_a_second(how: str, contents: list[dict[str, Any]]) -> Reply:
+    """A refusal, or an answer that says that it was the last one for now."""
+    if how == "x-ratelimit":
+        headers = {f"{how}-remaining-requests": "0", f"{how}-reset-requests": "1s"}
+        return sse(chunk(*echo(contents), finish="STOP", usage=USAGE), headers=headers)
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"}
+    details, headers = ([retry], {}) if how == "RetryInfo" else ([], {how: "1"})
+    fault = {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}
+    return json_reply({"error": {**fault, "details": details}}, 429, headers=headers)
+
+
+@pytest.mark.requirement("RUN-02")
+@BOTH
+def test_a_minute_s_tokens_are_not_exceeded_by_the_tasks_together(project: Path, workers: str):
+    """Two tasks take nearly all; the third holds its place without asking."""
+    usage = {"promptTokenCount": 40_000, "candidatesTokenCount": 2_000, "totalTokenCount": 42_000}
+
+    def answer(contents: list[dict[str, Any]]) -> Any:
+        return sse(chunk(*echo(contents), finish="STOP", usage=usage))
+
+    write_tasks(project / "tasks.jsonl", 4)
+    options = ("--workers", workers, "--concurrency", "1", "--tpm", "86000")
+    with AnsweringServer(answer) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
+        awaited(
+            project,
+            "SELECT 1 FROM tasks GROUP BY 1 HAVING sum(state = 'ended') = 2"
+            " AND sum(state = 'running') = 1",
+        )
+        process.send_signal(signal.SIGTERM)
+        code, err = ended(process)
+        assert (code, len(server.asked)) == (130, 2), err
+        ran = alhena("batch", "resume", "r.jsonl.run", "--tpm", "1000000", **keyed(server))
+    assert ran.code == 0, ran.err
+    assert "tpm is 1000000 now, it was 86000." in ran.err
+    assert len(server.asked) == len(results(project / "r.jsonl")) == 4
+
+
+@pytest.mark.requirement("RUN-02")
+@BOTH
+def test_money_is_exceeded_by_no_more_than_the_requests_under_way(project: Path, workers: str):
+    each = 0.0003 + 0.00025
+    limit = 8 * each
+    write_tasks(project / "tasks.jsonl", 20)
+    options = ("--workers", workers, "--concurrency", "4", "--total-cost", str(limit))
+    with AnsweringServer(echo) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options, *MODEL)
+        code, err = ended(process)
+        assert code == 53, err
+        assert f"reached the limit of ${limit:g} for all tasks" in err
+        assert len(server.asked) * each <= limit + 4 * each
+        resumed = ("batch", "resume", "r.jsonl.run", "--total-cost", "1")
+        ran = alhena(*resumed, **keyed(server))
+    assert ran.code == 0, ran.err
+    status = alhena("batch", "status", "r.jsonl.run").json
+    assert (status["done"], status["cost"]) == (20, pytest.approx(20 * each))
 
 
 @pytest.mark.requirement("RUN-02")

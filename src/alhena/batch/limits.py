@@ -3,7 +3,9 @@ seconds, and the waits that the service asks for."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+import msgspec
 
 from alhena.agent.limits.budget import MeteredGenerator
 from alhena.batch.engine import Admission, Shared
@@ -14,8 +16,9 @@ from alhena.errors import AlhenaError
 from alhena.models.errors import QuotaError, SpentQuotaError
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices, Tokens
-from alhena.models.retry import hint_of
-from alhena.wire.response import UsageMetadata
+from alhena.models.retry import LONGEST_WAIT_S, hint_of
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import GenerateContentResponse, UsageMetadata
 
 WINDOW_S = 60.0
 _SHORTEST_S, _LONGEST_S = 0.02, 5.0
@@ -183,6 +186,25 @@ class GatedGenerator(MeteredGenerator):
         self._limiter = limiter
         self._token = token
         self._require = require
+
+    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
+        """The whole answer. Raises what admitting does, too."""
+        return await super().generate(self._paced(request))
+
+    def stream(
+        self, request: GenerateContentRequest
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        """The answer chunk by chunk. Raises what admitting does, too."""
+        return super().stream(self._paced(request))
+
+    def _paced(self, request: GenerateContentRequest) -> GenerateContentRequest:
+        """The request, whose answer may make all tasks wait."""
+
+        def pause(seconds: float) -> None:
+            if seconds <= LONGEST_WAIT_S:
+                self._limiter.delay(request.model, seconds)
+
+        return msgspec.structs.replace(request, pause=pause)
 
     async def _admit(self, model: str, tokens: Callable[[], int], /) -> int:
         self._require()

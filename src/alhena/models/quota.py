@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from alhena.models.errors import (
@@ -31,6 +32,8 @@ _SAID = re.compile(
     rf"(?:retry|try again) (?:in|after)\s+({_LENGTH}(?:,?\s?{_LENGTH}){{0,4}})",
     re.IGNORECASE,
 )
+_LENGTHS = re.compile(rf"(?:{_LENGTH}){{1,5}}", re.IGNORECASE)
+_LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
 _ONE_LENGTH = re.compile(_LENGTH, re.IGNORECASE)
 _MILLISECONDS = re.compile(r"\d{1,15}(?:\.\d{1,15})?", re.ASCII)
 _DIGITS = re.compile(r"[0-9]+")
@@ -75,6 +78,38 @@ def retry_after_ms(header: str) -> float | None:
     """The wait in seconds of a header in milliseconds; None if invalid."""
     found = _MILLISECONDS.fullmatch(header.strip())
     return _bounded(float(found[0]) / 1000) if found else None
+
+
+def renewal_s(header: Callable[[str], str], now: float) -> float | None:
+    """The wait until limits are renewed of which headers say that nothing is left, such as
+    `x-ratelimit-remaining-requests: 0` with `x-ratelimit-reset-requests: 6m0s`; None without any.
+
+    A renewal is a length of time, seconds, or a date as Anthropic's services or a UNIX time has it.
+    `now` is in seconds since the epoch.
+    """
+    names = [("x-ratelimit-remaining", "x-ratelimit-reset")]
+    names += [(f"x-ratelimit-remaining-{kind}", f"x-ratelimit-reset-{kind}") for kind in _LIMITED]
+    names += [
+        (f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset")
+        for kind in _LIMITED
+    ]
+    used_up = [reset for remaining, reset in names if header(remaining).strip() == "0"]
+    since = _epoch_s(header("date"))
+    return longest(_reset_s(header(name), now if since is None else since) for name in used_up)
+
+
+def _reset_s(text: str, now: float) -> float | None:
+    """Parses "6m0s", "12.5", "1798761600" or "2027-01-01T00:00:00Z" to seconds from now."""
+    text = text.strip()
+    if _MILLISECONDS.fullmatch(text):
+        seconds = float(text)
+        return _bounded(seconds - now if seconds > FAR_S else seconds)
+    if _LENGTHS.fullmatch(text):
+        return _said_s(text)
+    try:
+        return _bounded(datetime.fromisoformat(text).timestamp() - now)
+    except ValueError:
+        return None
 
 
 def longest(hints: Iterable[float | None]) -> float | None:

@@ -18,9 +18,11 @@ from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.sse import SseDecoder
 
 T = TypeVar("T")
+Pause = Callable[[float], None]
 
 MAX_BODY_BYTES = 256 * 1024 * 1024
 MAX_ERROR_BYTES = 256 * 1024
+_TOO_MANY = 429
 _PUBLIC = frozenset(
     {
         *("x-goog-user-project", "x-goog-api-client", "x-goog-request-params"),
@@ -100,14 +102,20 @@ class HttpService:
         self._transport: Transport | None = None
 
     async def ask(
-        self, path: str, model: str, body: Body | None, decode: Callable[[bytes], T]
+        self,
+        path: str,
+        model: str,
+        body: Body | None,
+        decode: Callable[[bytes], T],
+        pause: Pause | None = None,
     ) -> T:
         """Posts `body` (None: sends a GET) and returns the answer decoded by `decode`.
 
-        `path` is appended to the endpoint's own and is already quoted. Raises ModelError, and the
-        errors of `decode` when the answer has no API error.
+        `path` is appended to the endpoint's own and is already quoted. `pause` is called as that of
+        a GenerateContentRequest. Raises ModelError, and the errors of `decode` when the answer has
+        no API error.
         """
-        response, asked = await self._accepted(path, model, body)
+        response, asked = await self._accepted(path, model, body, pause)
         try:
             payload = await _read_all(BodyReader(response), MAX_BODY_BYTES)
         finally:
@@ -115,7 +123,12 @@ class HttpService:
         return _decoded(payload, asked, decode)
 
     async def events(
-        self, path: str, model: str, encode: Callable[[], Body], decode: Callable[[bytes], T]
+        self,
+        path: str,
+        model: str,
+        encode: Callable[[], Body],
+        decode: Callable[[bytes], T],
+        pause: Pause | None = None,
     ) -> AsyncGenerator[T, None]:
         """Posts a request and yields the events of its stream, each decoded by `decode`.
 
@@ -123,7 +136,7 @@ class HttpService:
         Raises StreamCutError when the connection, or the JSON of the last event, ends too early,
         and SseError when the body is not an event stream.
         """
-        response, asked = await self._accepted(path, model, encode())
+        response, asked = await self._accepted(path, model, encode(), pause)
         try:
             reader, decoder = BodyReader(response), SseDecoder()
             try:
@@ -144,7 +157,9 @@ class HttpService:
         if transport is not None:
             await transport.aclose()
 
-    async def _accepted(self, path: str, model: str, body: Body | None) -> tuple[Response, Asked]:
+    async def _accepted(
+        self, path: str, model: str, body: Body | None, pause: Pause | None
+    ) -> tuple[Response, Asked]:
         """Returns a 2xx response with unread body; raises the error of any other status."""
         credentials = await self._access.headers()
         renewed = False
@@ -159,6 +174,8 @@ class HttpService:
             )
             asked = self._asked(model, credentials)
             if 200 <= response.status < 300:
+                if pause is not None and (seconds := _renewal(response)):
+                    pause(seconds)
                 return response, asked
             try:
                 start = await _read_start(BodyReader(response), MAX_ERROR_BYTES)
@@ -244,16 +261,26 @@ def _decoded_last(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) ->
 
 
 def _wanted(response: Response) -> float | None:
-    """The wait in seconds requested by Retry-After or, like OpenAI's clients, in milliseconds."""
+    """The wait in seconds requested by Retry-After or, like OpenAI's clients, in milliseconds; else
+    that of a limit that is used up."""
     header, milliseconds = response.header("retry-after"), response.header("retry-after-ms")
     if not header and not milliseconds:
-        return None
+        return _renewal(response) if response.status == _TOO_MANY else None
     from time import time
 
     from alhena.models.quota import longest, retry_after_ms, retry_after_s
 
     said = retry_after_s(header, response.header("date"), time())
     return longest((said, retry_after_ms(milliseconds)))
+
+
+def _renewal(response: Response) -> float | None:
+    """The wait in seconds until a limit is renewed that the headers say is used up."""
+    from time import time
+
+    from alhena.models.quota import renewal_s
+
+    return renewal_s(response.header, time())
 
 
 async def _read_all(body: BodyReader, limit: int) -> bytes:

@@ -1,5 +1,6 @@
 """Requests: model, contents and config (WIRE-01), the same with and without streaming."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -138,7 +139,8 @@ class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
     """A request to a model. `contents` are already encoded: the body joins them.
 
     `prompt_id` and `session_id` identify the prompt and the session; only transports whose envelope
-    has fields for them send them.
+    has fields for them send them. `pause` is called, and not sent, when the headers of the answer
+    say that a limit is used up, with the seconds until it is renewed.
     """
 
     model: str
@@ -146,3 +148,4 @@ class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
     config: GenerateContentConfig = GenerateContentConfig()
     prompt_id: str = ""
     session_id: str = ""
+    pause: Callable[[float], None] | None = None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from alhena.models.quota import (
     FAR_S,
     duration_s,
+    renewal_s,
     retry_after_ms,
     retry_after_s,
     retry_hint,
@@ -48,6 +49,34 @@ def test_retry_after_is_seconds_or_a_date(header: str, date: str, seconds: float
 )
 def test_a_wait_may_be_told_in_milliseconds(header: str, seconds: float | None):
     assert retry_after_ms(header) == seconds
+
+
+@for_each(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0.5s"}, 360.5),
+        ({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "6m0s"}, None),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "12"}, 12),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOON + 9:.0f}"}, 9),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, None),
+        ({"x-ratelimit-remaining": "0"}, None),
+        (
+            {
+                "anthropic-ratelimit-requests-remaining": "0",
+                "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:30Z",
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": "2023-11-14T22:14:20Z",
+            },
+            60,
+        ),
+    ],
+)
+def test_a_limit_that_is_used_up_says_when_it_is_renewed(
+    headers: dict[str, str], seconds: float | None
+):
+    found = renewal_s(lambda name: headers.get(name, ""), NOON)
+    assert found == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.requirement("WIRE-18")

@@ -215,8 +215,8 @@ def _changes(before: "RunConfig", after: "RunConfig") -> list[str]:
         for field in new.__struct_fields__:
             was, is_ = getattr(old, field), getattr(new, field)
             if was != is_:
-                said = "none" if was is None else f"{was:g}"
-                lines.append(f"{field.replace('_', '-')} is {is_:g} now, it was {said}.")
+                said = "none" if was is None else f"{was:.12g}"
+                lines.append(f"{field.replace('_', '-')} is {is_:.12g} now, it was {said}.")
     return lines
 
 

@@ -287,9 +287,8 @@ class AnthropicApi:
         names = _names(request)
         # Before the stream starts: a DialectError of the request is not an error of the answer.
         body = encode_value(self._body(request, names, stream=True, room=room))
-        events = self._http.events(
-            MESSAGES, foreign_name(request.model), lambda: body, _decode_event
-        )
+        model = foreign_name(request.model)
+        events = self._http.events(MESSAGES, model, lambda: body, _decode_event, request.pause)
         chunks = answer_chunks(
             events,
             anthropic.EventReader(names, self._new_id),
@@ -330,7 +329,8 @@ class AnthropicApi:
         self, request: GenerateContentRequest, names: ToolNames, room: int | None = None
     ) -> dict[str, Any]:
         body = encode_value(self._body(request, names, stream=False, room=room))
-        return await self._http.ask(MESSAGES, foreign_name(request.model), body, decode_object)
+        model = foreign_name(request.model)
+        return await self._http.ask(MESSAGES, model, body, decode_object, request.pause)
 
     def _body(
         self,

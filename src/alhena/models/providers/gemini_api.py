@@ -99,7 +99,8 @@ class GeminiApi:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         path = self._path(request.model, "generateContent")
-        return await self._http.ask(path, request.model, request_body(request), decode_response)
+        body = request_body(request)
+        return await self._http.ask(path, request.model, body, decode_response, request.pause)
 
     def stream(
         self, request: GenerateContentRequest
@@ -112,7 +113,7 @@ class GeminiApi:
         """
         path = self._path(request.model, "streamGenerateContent") + "?alt=sse"
         return self._http.events(
-            path, request.model, lambda: request_body(request), decode_response
+            path, request.model, lambda: request_body(request), decode_response, request.pause
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:

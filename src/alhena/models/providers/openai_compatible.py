@@ -71,7 +71,8 @@ class OpenAiCompatible:
         model = foreign_name(request.model)
         names = _names(request)
         body = self._body(request, names, stream=False)
-        answer = await self._http.ask("/chat/completions", model, body, decode_object)
+        path = "/chat/completions"
+        answer = await self._http.ask(path, model, body, decode_object, request.pause)
         try:
             return openai.read_response(answer, names, self._new_id)
         except DialectError as error:
@@ -84,9 +85,8 @@ class OpenAiCompatible:
         stream ends before the answer."""
         names = _names(request)
         body = self._body(request, names, stream=True)  # its errors are not an answer's
-        events = self._http.events(
-            "/chat/completions", foreign_name(request.model), lambda: body, _decode_event
-        )
+        model, path = foreign_name(request.model), "/chat/completions"
+        events = self._http.events(path, model, lambda: body, _decode_event, request.pause)
         chunks = answer_chunks(
             events,
             openai.EventReader(names, self._new_id),

@@ -198,7 +198,8 @@ class VertexApi:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         path = self._service.path(request.model, "generateContent")
-        return await self._http.ask(path, request.model, request_body(request), decode_response)
+        body = request_body(request)
+        return await self._http.ask(path, request.model, body, decode_response, request.pause)
 
     def stream(
         self, request: GenerateContentRequest
@@ -207,7 +208,7 @@ class VertexApi:
         the last event, ends too early, and SseError when the body is not an event stream."""
         path = self._service.path(request.model, "streamGenerateContent") + "?alt=sse"
         return self._http.events(
-            path, request.model, lambda: request_body(request), decode_response
+            path, request.model, lambda: request_body(request), decode_response, request.pause
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
