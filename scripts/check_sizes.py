@@ -20,7 +20,7 @@ MAX_METHODS = 12
 UNCLEAR = {"What", "Which", "Whether", "Where", "Who", "How"}
 # Words for which there is a plainer one: continues, no one, again, permanently, without effect …
 ODD_WORDS = re.compile(
-    r"\b(go(es|ing)? on|nobody|somebody|anew|whom|for good|of no effect|whatever|thereof|stands"
+    r"\b(go(es|ing)? on|nobody|somebody|anew|whom|for good|of no effect|stands"
     r"|(is|are) (said|told))\b",
     re.IGNORECASE,
 )

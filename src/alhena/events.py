@@ -368,7 +368,7 @@ class WarningEvent(EventBase, frozen=True, kw_only=True, tag="warning"):
 
 
 class ErrorEvent(EventBase, frozen=True, kw_only=True, tag="error"):
-    """The run cannot go on. `error_type` is the error's `kind`."""
+    """The run ends with an error. `error_type` is the error's `kind`."""
 
     error_type: str
     message: str

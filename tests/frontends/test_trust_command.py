@@ -168,7 +168,7 @@ def test_what_chooses_the_program_of_a_server_is_shown_and_named(home: Path, pro
     far = {"url": "https://x.example", "headers": {"X-Team": "core"}}
     workspace(project, {"mcpServers": {"gh": entry, "far": far}})
     named = (
-        "MCP server gh: its variables choose what runs, where it comes from or whom it asks: "
+        "MCP server gh: its variables choose the program, its source or its server: "
         "NPM_CONFIG_REGISTRY, PATH\n"
     )
     shown = alhena("trust", "--status").out
@@ -180,7 +180,7 @@ def test_what_chooses_the_program_of_a_server_is_shown_and_named(home: Path, pro
     workspace(project, {"mcpServers": {"gh": entry | {"env": {"LD_PRELOAD": "x.so"}}, "far": far}})
     changed = alhena("trust", "--status").out
     assert '-    "PATH": "/repo/bin:/bin"' in changed
-    assert "whom it asks: LD_PRELOAD\n" in changed
+    assert "its server: LD_PRELOAD\n" in changed
 
 
 def test_of_a_projects_variables_those_that_count_for_alhena_are_named(project: Path) -> None:

@@ -70,10 +70,10 @@ async def test_every_address_of_a_name_counts_whichever_comes_first() -> None:
 
 def test_an_address_that_stands_for_another_is_refused_in_a_sentence() -> None:
     assert address_problem("::ffff:127.0.0.1") == (
-        "::ffff:7f00:1 stands for 127.0.0.1, a loopback address"
+        "::ffff:7f00:1 contains 127.0.0.1, a loopback address"
     )
     assert address_problem("64:ff9b::a9fe:a9fe") == (
-        "64:ff9b::a9fe:a9fe stands for 169.254.169.254, a link-local address"
+        "64:ff9b::a9fe:a9fe contains 169.254.169.254, a link-local address"
     )
 
 

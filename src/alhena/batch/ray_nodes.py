@@ -51,8 +51,8 @@ def load_ray() -> Any:
 
 
 class Writer:
-    """Actor: hands out tasks and writes results. Leases are on its own clock; one that is started
-    anew waits for those that the one before may have given."""
+    """Actor: hands out tasks and writes results. Leases are on its own clock; a restarted
+    one waits for the leases that its predecessor may have granted."""
 
     def __init__(
         self, directory: str, lease_s: float, clock: Callable[[], float] = time.monotonic
@@ -118,7 +118,7 @@ class Writer:
 
 class SharedLimiter:
     """Actor: the limits of a run, with a limiter on a queue of its own. Each change is a file
-    before its caller hears of it. One that is started anew takes all requests of the last minute
+    before its caller hears of it. A restarted one takes all requests of the last minute
     for new ones, and delays as long as they were."""
 
     def __init__(self, directory: str, config: bytes) -> None:

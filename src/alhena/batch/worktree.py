@@ -121,7 +121,7 @@ def _made(place: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> Tre
 
 
 def _inner(tree: Worktree, cwd: Path) -> Path:
-    """The directory in a worktree that stands for `cwd`; its top for one outside."""
+    """The directory in a worktree that corresponds to `cwd`; its top for one outside."""
     inner = os.path.relpath(os.path.realpath(cwd), tree.repository)
     return tree.top if inner.startswith("..") else Path(os.path.normpath(tree.top / inner))
 

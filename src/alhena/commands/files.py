@@ -116,7 +116,7 @@ def with_arguments(command: str, arguments: str) -> str:
     first, *rest = command.split(ARGUMENTS)
     if len(rest) != len(escaped) or None in escaped:
         raise InputError(
-            f"no arguments can be given safely where {ARGUMENTS} stands in: {command}",
+            f"{ARGUMENTS} is unsafe at this place of the command: {command}",
             remedy="Put it outside of here documents, comments and arithmetic.",
         )
     return first + "".join(f"{one}{after}" for one, after in zip(escaped, rest, strict=True))

@@ -146,7 +146,7 @@ class AccessibilitySettings(Section, frozen=True, kw_only=True):
 class UiSettings(Section, frozen=True, kw_only=True):
     """`ui.*`. `theme` None: the terminal's own colours, those for a light background where it says
     that it has one and `auto_theme_switching` is true. `status_line`: a command whose first line
-    stands in the footer."""
+    is shown in the footer."""
 
     theme: str | None = None
     auto_theme_switching: bool = True

@@ -101,12 +101,12 @@ def loop_words(event: LoopDetectedEvent) -> str:
 
 
 def is_news(event: LoopDetectedEvent) -> bool:
-    """True when it is said by nothing else: of a run that ends, its error says it."""
+    """True when nothing else reports it: the error of an ended run does."""
     return event.action != "ended" or event.role != "main"
 
 
 FAILED = {
-    "failed_inflated": "the summary is no shorter than what it stands for.",
+    "failed_inflated": "the summary is no shorter than the original.",
     "failed_empty_summary": "the model returned no summary.",
     "failed_request": "the request for a summary failed:",
 }

@@ -52,7 +52,7 @@ def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Pa
     """Writes down what the user says of a folder; returns the file. Everything else in it stays.
     What was accepted of folders that are not trusted any more is forgotten. Raises ConfigError when
     it cannot be read or written, and, before anything is written, when the folder's own settings
-    cannot be used: nobody was shown what they would make active."""
+    cannot be used: their effects could not be shown."""
     if level is not TrustLevel.DO_NOT_TRUST:
         open_place(folder, environ, skip_trust=True)
     file = trusted_folders_path(environ)
@@ -119,10 +119,9 @@ def what_waits(place: Place) -> Waits:
 
 
 def accept_shown(before: Place, waits: Waits, lines: int | None = None) -> Place:
-    """The folder of `before` has just been trusted by somebody who was shown so many lines of what
-    waited (None: all): accepts the servers and commands that were seen whole, as they were seen.
-    Gives the folder as it is now; what is still pending there nobody has seen. Raises
-    ConfigError."""
+    """The user has just trusted the folder of `before` and has seen that many lines of its pending
+    entries (None: all): accepts the servers and commands that were shown in full. Returns the
+    folder as it is now; what is still pending there was not shown. Raises ConfigError."""
     after = open_place(before.cwd, os.environ)
     seen = {
         key: entry.parts

@@ -20,7 +20,7 @@ _SAID = frozenset(
 
 
 def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Iterator[str]:
-    """An entry that nobody has accepted yet; `value` is what the settings say, `redaction` what
+    """An entry that is not accepted yet; `value` is what the settings say, `redaction` what
     the user's settings say of the environment of children."""
     name = one_line(each.label, 80)
     if isinstance(value, dict):
@@ -40,9 +40,8 @@ def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Ite
 
 
 def pending_lines(each: Bound, redaction: EnvironmentRedaction) -> Iterator[str]:
-    """An entry that is held back: why, and the difference, as a unified diff, or all of it: also
-    where it is longer than what is kept to compare it with. However long, nothing is left out of
-    what somebody is about to accept."""
+    """An entry that is held back: the reason, and its change as a unified diff, or the whole entry.
+    Never shortened, since the reader is about to accept it."""
     yield f"{one_line(each.label, 80)}: {one_line(each.why, 600)}"
     new = each.before is None or max(len(each.before), len(each.text)) >= MAX_TEXT
     rows = each.text.split("\n") if new else _difference(each)
@@ -76,8 +75,8 @@ def _chosen(each: Bound) -> Iterator[str]:
     told = [name for name in each.variables if is_choosing(name)]
     if told:
         yield (
-            f"{one_line(each.label, 80)}: its variables choose what runs, where it comes from or "
-            f"whom it asks: {_shown(', '.join(told))}"
+            f"{one_line(each.label, 80)}: its variables choose the program, "
+            f"its source or its server: {_shown(', '.join(told))}"
         )
 
 

@@ -28,7 +28,7 @@ _LAST_S = 0.5
 """Seconds for clients to read the error that ends their answer at shutdown."""
 _LOGGERS = ("uvicorn.error", "asyncio", "concurrent.futures")
 """Loggers that report on the server. Without a handler Python writes their records to standard
-error, which blocks the loop when nobody reads it."""
+error, which blocks the loop when it is not read."""
 
 
 class StallWatch:

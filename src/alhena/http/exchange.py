@@ -274,7 +274,7 @@ def unreadable(start: bytes, named: Named, *, interim: int, ended: bool) -> Netw
         said, remedy = "closed the connection after an interim answer (1xx).", again
     elif _is_http_2(start):
         said = "answers in HTTP/2 where HTTP/1.1 was asked for."
-        remedy = f"Check {named.source}: what stands there has to take HTTP/1.1."
+        remedy = f"Check {named.source}: it must name an HTTP/1.1 server."
     elif start[0] in {_ALERT, _HANDSHAKE} and start[1:2] == b"\x03":
         said = "answers in TLS to a request without it."
         remedy = f"Check {named.source}: such an address begins with https://."

@@ -70,8 +70,8 @@ class Agent(Generic[DepsT]):
             print(await agent.ask("What does this folder hold?"))
 
     `with` and `async with` keep it open, its MCP servers and connections with it. Without them each
-    call opens and closes it, and its history goes on. The methods that end in `_sync` are for code
-    that is not asynchronous; they work in notebooks too. Opening raises ConfigError or
+    call opens and closes it, and its history continues. Methods ending in `_sync` are for code that
+    is not asynchronous; they work in notebooks too. Opening raises ConfigError or
     CredentialsError.
     """
 
@@ -295,7 +295,7 @@ class Agent(Generic[DepsT]):
                 result's `output`.
             check: a function of that value that returns it, or raises ValueError with what is
                 wrong with it.
-            corrections: how often the model is told what is wrong before OutputError is raised.
+            corrections: number of corrections by the model before OutputError is raised.
             deps: instead of those of the agent, for this run.
 
         Raises InputError for an empty prompt and TypeError for a type that JSON cannot carry;

@@ -65,7 +65,8 @@ def no_real_requests() -> Generator[None]:
     """Lets no request inside leave to a model, a proxy or a web page, loopback included.
 
     A request to a model raises ProgramError with the host; web_fetch fails with the same words.
-    Agents with a TestModel or a replay go on. MCP servers and shell commands are not held back.
+    Agents with a TestModel or a replay still work, as do MCP servers and
+    shell commands.
     """
     from alhena.http import connect
 

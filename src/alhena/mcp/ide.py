@@ -218,7 +218,7 @@ class Editor:
             self._reviews.pop(path, None)
 
     async def close(self, path: str) -> str | None:
-        """Closes a diff; the content that stands in it, None when the companion does not say."""
+        """Closes a diff and returns its content; None when the companion does not say."""
         try:
             async with asyncio.timeout(CLOSING_S):
                 said = await self._call(

@@ -342,7 +342,7 @@ def project_remedy(api: ApiStatus, clean: Callable[[str], str]) -> str | None:
                 return f"Set up billing for {named}, or use credentials of another project."
             case "CONSUMER_INVALID" | "RESOURCE_PROJECT_INVALID":
                 return (
-                    f"There is no usable project of that name ({clean(project) or 'none is told'}):"
+                    f"There is no usable project named {clean(project) or '(no name)'}:"
                     " correct GOOGLE_CLOUD_PROJECT, and GOOGLE_CLOUD_QUOTA_PROJECT if it is set."
                 )
             case _:

@@ -215,7 +215,7 @@ _TERMINAL_READS = 64
 
 class Child:
     """A process in its own session, with one pipe for its output, or a `terminal`. `stdin` is the
-    content of its standard input: a file, so that nobody waits for it to be read. Its stderr goes
+    content of its standard input: a file, so that no writer has to wait. Its stderr goes
     to the same pipe, is discarded, or has its own pipe if `start` gets a sink for it."""
 
     terminal: "PseudoTerminal | None" = None

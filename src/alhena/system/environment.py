@@ -27,7 +27,7 @@ UNATTENDED: Mapping[str, str] = {
 commands do not write to the index."""
 
 WATCHED: Mapping[str, str] = {name: UNATTENDED[name] for name in UNATTENDED if name != "TERM"}
-"""Set for a command whose output goes to a terminal where nobody can type."""
+"""Set for a command whose terminal has no input."""
 
 ATTENDED: Mapping[str, str] = {"GEMINI_CLI": "1"}
 """Set for a command at the person's terminal."""

@@ -72,7 +72,7 @@ class PseudoTerminal:
             self._keys()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Another size, which the command is told of."""
+        """Sets another size and informs the command."""
         import termios
 
         self.screen.resize(rows, columns)

@@ -117,7 +117,7 @@ def _put_back(descriptor: int, old: bytes, path: Path, aside: Path, cause: BaseE
     except OSError as error:
         raise WriteFailureError(
             f"Error writing to file '{printable(path)}': {cause}. Its old content could not be put "
-            f"back either ({error.strerror}); it stands in {printable(aside)}.",
+            f"back either ({error.strerror}); it is now {printable(aside)}.",
             remedy="Copy it back from there when there is room.",
         ) from cause
 
@@ -260,7 +260,7 @@ def open_made(parent: Path, made: list[Path]) -> int:
 
 
 def remove_directory(path: Path) -> None:
-    """Removes an empty directory that nobody uses."""
+    """Removes an unused empty directory."""
     try:
         path.rmdir()
     except OSError:  # another process uses it
@@ -382,7 +382,7 @@ def _put(directory: int, temporary: str, path: Path, *, new: bool) -> None:
             os.link(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except FileExistsError as error:
             raise ChangedFileError(
-                f"File was made by somebody else meanwhile: {printable(path)}; it was left alone.",
+                f"Another process created {printable(path)} meanwhile; it was left alone.",
                 remedy="Read it and decide again.",
             ) from error
         except OSError as error:

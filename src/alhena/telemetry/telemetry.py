@@ -322,7 +322,7 @@ class Telemetry:
             self._lose(error)
 
     def _let_the_session_work(self) -> None:
-        """Returns when no event has come for a while, or when somebody waits for the queue."""
+        """Returns after a while without events, or when a task waits for the queue."""
         while self._items.qsize() < BACKLOG:
             left = self._latest + QUIET_S - time.monotonic()
             if left <= 0 or self._wanted.wait(left):

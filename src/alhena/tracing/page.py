@@ -189,7 +189,7 @@ def _skeleton(step: Step) -> int:
 
 
 def _items(timeline: Timeline) -> tuple[list[Item], list[Item]]:
-    """The conversation as it stands, and what was replaced in it."""
+    """The current conversation, and what was replaced in it."""
     calls = {step.call_id: at for at, step in enumerate(timeline.steps) if step.call_id}
     replaced = {step.replaces: at for at, step in enumerate(timeline.steps) if step.replaces}
     said = {

@@ -102,7 +102,7 @@ class Connection:
             self._waiting.pop(number, None)
 
     def order(self, method: str, params: dict[str, Any]) -> None:
-        """Sends a request whose answer nobody waits for."""
+        """Sends a request without waiting for its answer."""
         number = next(self._numbers)
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
@@ -140,7 +140,7 @@ class Connection:
             self._fail(number, RpcError(INVALID_REQUEST, "Invalid request: it has no method"))
 
     def _settle(self, number: object, found: dict[str, Any]) -> None:
-        """Takes the answer to a request; one that nobody waits for any more is dropped."""
+        """Takes the answer to a request; drops it when no task waits for it."""
         future = self._waiting.get(number) if isinstance(number, int) else None
         if future is None or future.done():
             return

@@ -212,7 +212,7 @@ class EditorSession:
             self._switching = False
 
     async def switch_model(self, name: str) -> None:
-        """Goes on with another model, when the prompt that runs is over. Raises RpcError."""
+        """Switches to another model after the running prompt. Raises RpcError."""
         if not name.strip():
             raise RpcError(INVALID_PARAMS, "Invalid params: the model has no name")
         async with self._lock:

@@ -38,7 +38,7 @@ Update = dict[str, Any]
 MAX_TEXT = 100_000
 """Characters of a result that are shown."""
 LONG_S = 1.0
-"""Seconds before another try of which people are told."""
+"""Delay in seconds from which a retry is shown."""
 MAX_LIVE = 8_000
 """Characters of the output of a running command that are shown: its end."""
 _KINDS = frozenset(

@@ -384,7 +384,7 @@ def _ended(login: LoginState | None) -> str | None:
 
 
 def _require_generator(environ: Mapping[str, str], settings: Settings, files: PrivateFiles) -> None:
-    """Makes what a run would ask, and lets it go: what is missing is said by the same code."""
+    """Builds the generator of a run and discards it: the same code reports what is missing."""
     from alhena.models.providers.select import ModelChoice, choose_generator
 
     choose_generator(

@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
 
 
 def _options() -> Parser:
-    """The options of a run; None stands for one that is not given."""
+    """The options of a run; None: not given."""
     parser = Parser(prog="alhena batch", add_help=False, allow_abbrev=False)
     add = parser.add_argument
     add("words", nargs="*", help=argparse.SUPPRESS)

@@ -291,7 +291,7 @@ def _trust(options: "Namespace") -> int:
 
 
 def _shown(entry: HookEntry) -> str:
-    """A hook, whole, for somebody who has to approve it."""
+    """A hook in full, for its approval."""
     hook = entry.hook
     lines = [
         f"{entry.group.event}{f' of {entry.group.matcher}' if entry.group.matcher else ''}",

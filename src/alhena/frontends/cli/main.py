@@ -155,7 +155,7 @@ def _warn_in_words() -> None:
 def _unwritable(error: OutputError, *, debug: bool) -> int:
     """The result could not be written: said once, and not again when the interpreter flushes.
 
-    Of a reader that went away (`| head`) nothing is said.
+    A closed reader (`| head`) is ignored.
     """
     if sys.stdout is not None:
         descriptor = os.open(os.devnull, os.O_WRONLY)

@@ -1,4 +1,4 @@
-"""`alhena memory`: what sessions here are told by GEMINI.md files, and what imports come to."""
+"""`alhena memory`: prints GEMINI.md files and their imports."""
 
 import os
 import sys

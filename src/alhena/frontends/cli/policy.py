@@ -108,7 +108,7 @@ def decision_json(decision: Decision, checkers: Checkers = ()) -> str:
 
 
 def rule_json(rule: PolicyRule) -> dict[str, Any]:
-    """A rule as policy files write it, with its final priority and where it stands."""
+    """A rule in the form of policy files, with its final priority and its file."""
     return {
         **rule_fields(rule),
         "priority": round(rule.final_priority, 4),

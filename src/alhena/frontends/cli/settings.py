@@ -48,7 +48,7 @@ telemetry. Exit code 1 when there are findings, 52 when no run can start with th
 """
 DEFAULT = "default"
 _HIDDEN = ("headers", "env")
-"""Members of a server, or of a hook, whose values are nobody's business."""
+"""Members of a server, or of a hook, whose values are redacted."""
 _ARGUMENTS = "args"
 """A member of a server in which a word may say that the next one is a secret."""
 

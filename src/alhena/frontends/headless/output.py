@@ -142,7 +142,7 @@ Cost = Callable[[], float | None]
 
 
 def unknown() -> None:
-    """Nobody knows."""
+    """Unknown."""
 
 
 class Output(Protocol):

@@ -138,7 +138,7 @@ def piped_text(stream: BinaryIO | None, *, required: bool) -> tuple[str, str | N
     """The text on standard input and a warning, when part of it was left out.
 
     A terminal is never read. With a prompt at hand (`required` false) a pipe that stays silent for
-    half a second is taken as empty: unattended jobs often inherit one that nobody writes to. None
+    half a second is taken as empty: unattended jobs often inherit one without a writer. None
     is a closed standard input, and empty too.
     """
     if stream is None:

@@ -60,7 +60,7 @@ def _no_client(protocol: str, what: str) -> InputError:
 
 
 class Incoming:
-    """The messages of the client, one a line; ends when the client does, which `ended` is told."""
+    """The messages of the client, one a line; ends with the client; then calls `ended`."""
 
     def __init__(self, descriptor: int, ended: Ended, most: int = MAX_LINE) -> None:
         self._descriptor = descriptor

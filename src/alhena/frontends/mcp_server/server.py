@@ -211,7 +211,7 @@ _READING = frozenset({Kind.READ, Kind.SEARCH, Kind.THINK, Kind.PLAN, Kind.FETCH}
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 Opened = Callable[[bool], Workbench]
-"""Opens the workbench; whether somebody can be asked."""
+"""Opens the workbench; True if a person can be asked."""
 
 
 class Running:

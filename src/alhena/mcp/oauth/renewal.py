@@ -79,7 +79,7 @@ class Renewal:
         self._refused = ""
 
     async def token(self, refused: str | None = None) -> str | None:
-        """Returns the access token; None when nobody has signed in or the sign-in has ended.
+        """Returns the access token; None when not signed in or the sign-in has ended.
 
         `refused` is a token the server rejected: another is needed. Raises SignInError when a token
         needs renewal and the authorization server is unreachable.

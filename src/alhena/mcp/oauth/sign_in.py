@@ -90,7 +90,7 @@ async def sign_in(
     """
     address, oauth = server.address, server.oauth or McpOAuth()
     if address is None:
-        raise SignInError(f"the MCP server '{name}' is started here: nobody signs in to it")
+        raise SignInError(f"the MCP server '{name}' is a local process: it needs no sign-in")
     if oauth.token_param_name:
         raise SignInError(
             "tokenParamName is not supported: tokens are not put into URLs, which end up in logs",

@@ -230,7 +230,7 @@ class UserLogin:
 
     async def renew(self) -> AccessToken:
         """Returns a new token that is valid for a while; without a client to refresh it, the
-        current one while it is valid. Raises CredentialsError when nobody has signed in or the
+        current one while it is valid. Raises CredentialsError when not signed in or the
         login is invalid, another AlhenaError when the renewal failed.
         """
         found = self._load()

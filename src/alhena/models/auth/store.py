@@ -118,7 +118,7 @@ class LoginStore:
         return self._files.hold(CREDENTIALS_FILE)
 
     def load(self) -> OAuthCredentials | None:
-        """The credentials; None when nobody has signed in. Raises CredentialsError for an invalid
+        """The credentials; None when not signed in. Raises CredentialsError for an invalid
         file, another AlhenaError for an unreadable one."""
         data = self._files.read(CREDENTIALS_FILE)
         if data is None:

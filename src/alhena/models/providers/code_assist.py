@@ -138,7 +138,7 @@ def for_login(
     tell: Tell | None = None,
 ) -> CodeAssist:
     """Code Assist for a signed-in Google account (oauth-personal). `tell` receives warnings and
-    notices for a new user. Raises CredentialsError when nobody has signed in, ConfigError."""
+    notices for a new user. Raises CredentialsError when not signed in, ConfigError."""
     from alhena.models.auth.login import signed_in
 
     found = signed_in(environ, files, settings, warn=tell)

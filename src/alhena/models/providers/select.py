@@ -133,7 +133,7 @@ class ChosenGenerator(Value, frozen=True, kw_only=True):
 
 
 class Recording(Protocol):
-    """Stands between all sessions and their generators while a program records or replays."""
+    """Wraps the generators of all sessions while a program records or replays."""
 
     def generator(
         self, choose: Callable[[], ChosenGenerator], model: str, cwd: str

@@ -111,7 +111,7 @@ def _v6_problem(address: IPv6Address) -> str | None:
     packed = address.packed
     if address.ipv4_mapped is not None or packed.startswith(_NAT64):
         inner = _v4_problem(IPv4Address(packed[12:]))
-        return f"{address} stands for {inner.replace(' is ', ', ', 1)}" if inner else None
+        return f"{address} contains {inner.replace(' is ', ', ', 1)}" if inner else None
     for network, kind in _v6_blocks():
         if address in network:
             return f"{address} is {kind} address"

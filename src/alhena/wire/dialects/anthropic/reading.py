@@ -191,7 +191,7 @@ def _text_document(source: Fields) -> Blob:
 
 def _model_parts(conversation: Conversation, blocks: list[Fields]) -> Iterator[Part]:
     """The parts of an answer. A signature block precedes its part; without a following part, the
-    signature goes on an empty text part (S2)."""
+    signature is put on an empty text part (S2)."""
     signature: str | None = None
     for block in blocks:
         kind = block.required_text("type")
