@@ -136,13 +136,13 @@ def test_hooks_of_a_project_are_trusted_as_they_are(project: Path):
     assert refused.code == 2
     assert "BeforeTool of write_file\n    bash go.sh\n    with A=1\n" in refused.out
     assert "need your approval" in refused.err
-    assert alhena("hooks", "test", "BeforeTool", "--skip-trust").out.startswith("No hook hears")
+    assert alhena("hooks", "test", "BeforeTool", "--skip-trust").out.startswith("No hook runs")
     assert "1 of 1 may run." in alhena("hooks", "trust", "--yes", "--skip-trust").out
     assert "gone" in alhena("hooks", "test", "BeforeTool", "--skip-trust").out
     assert "No hook of this project needs" in alhena("hooks", "trust", "--skip-trust").out
     (project / "go.sh").write_text("echo else", encoding="utf-8")
     ran = alhena("hooks", "test", "BeforeTool", "--skip-trust")
-    assert ran.out.startswith("No hook hears")
+    assert ran.out.startswith("No hook runs")
     assert "1 hooks of this project are not trusted" in ran.err
 
 

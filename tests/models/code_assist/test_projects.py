@@ -86,7 +86,7 @@ async def test_no_room_for_a_model_is_no_matter_of_projects(google: GoogleServer
             ("serviceUsageConsumer in the project other", "GOOGLE_CLOUD_QUOTA_PROJECT"),
         ),
         ("BILLING_DISABLED", {"consumer": "projects/123"}, ("billing for the project 123",)),
-        ("CONSUMER_INVALID", {}, ("none is told", "GOOGLE_CLOUD_PROJECT")),
+        ("CONSUMER_INVALID", {}, ("(no name)", "GOOGLE_CLOUD_PROJECT")),
     ],
 )
 async def test_a_refusal_over_a_project_names_it_and_what_to_do(
