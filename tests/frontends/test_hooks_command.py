@@ -143,7 +143,7 @@ def test_hooks_of_a_project_are_trusted_as_they_are(project: Path):
     (project / "go.sh").write_text("echo else", encoding="utf-8")
     ran = alhena("hooks", "test", "BeforeTool", "--skip-trust")
     assert ran.out.startswith("No hook runs")
-    assert "1 hooks of this project are not trusted" in ran.err
+    assert "untrusted hooks of this project: 1" in ran.err
 
 
 def test_a_person_is_asked_about_each_hook(project: Path):
