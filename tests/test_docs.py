@@ -230,10 +230,13 @@ def keys(value: msgspec.Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_the_settings_are_those_of_the_code_with_their_defaults() -> None:
+    section = sections(page("settings"))["settings.json"]
     told = {
-        key: row[1].strip("`")
-        for row in rows(sections(page("settings"))["settings.json"])
-        for key in row[0].strip("`").split("`, `")
+        key: default.strip("`")
+        for names, default in re.findall(
+            r"^- ((?:`[^`]+`(?:, )?)+)(?: \((.+?)\))?(?:: .+)?$", section, re.MULTILINE
+        )
+        for key in quoted(names)
     }
     known = dict(keys(Settings()))
     assert known.pop("model.name") is None
