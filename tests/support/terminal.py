@@ -144,8 +144,9 @@ class Screen:
         self.style = more if first in ("", "0") else f"{self.style};{parameters}".lstrip(";")
 
     def _mode(self, mode: str, *, on: bool) -> None:
-        if mode == "1049":
+        if mode in ("1047", "1049"):
             self._switch(aside=on)
+            self.modes -= {"1047", "1049"}
         elif mode == "7":
             self.wraps = on
         (self.modes.add if on else self.modes.discard)(mode)
@@ -156,7 +157,7 @@ class Screen:
         match final:
             case _ if private:
                 self._mode(parameters, on=final == "h")
-            case "t":  # the window's title
+            case "t" | "r":  # the window's title; all rows, before a cursor movement
                 pass
             case "A":
                 self._go(self.row - count)
@@ -172,7 +173,7 @@ class Screen:
             case "J" if first == 2:
                 self.lines = [*self.lines[: self._top], *([] for _ in range(self.rows))]
             case "H":
-                self._go(self._top + count - 1)
+                self._go(self._top + min(count, self.rows) - 1)
                 self.column = int(parameters.partition(";")[2] or 1) - 1
             case "K" if first == 0:
                 del self.lines[self.row][self.column :]

@@ -13,7 +13,7 @@ import msgspec
 
 from alhena.agent.recording import Place
 from alhena.agent.session import Session
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.workbench import Workbench, window_of
 from alhena.chat.prompt import (
     FULL_CONTEXT,
     SECTIONS,
@@ -29,7 +29,6 @@ from alhena.config.errors import ConfigError
 from alhena.config.home import project_temp
 from alhena.config.trust import FolderTrust
 from alhena.events import Event, WarningEvent
-from alhena.models.catalogue import model_info
 from alhena.policy.model import ApprovalMode, PolicyCall, PolicyOutcome
 from alhena.system.errors import ChangedFileError, FileError, MissingFileError, printable
 from alhena.system.files import read_whole
@@ -361,7 +360,7 @@ async def tell_files(
             f"the files cannot be told to the model: {_READ_MANY} is denied ({decision.reason}).",
             remedy="Leave out --all-files, or change that.",
         )
-    window = bench.context_window or model_info(session.model).input_limit
+    window = window_of(bench, session.model)
     room = window // SHARE * BYTES_PER_TOKEN
     cancellation = threading.Event()
     text, left = await run_blocking(cancellation, _gathered, bench, environ, room, cancellation)

@@ -36,6 +36,7 @@ from alhena.events import (
 )
 from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
+from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
@@ -534,6 +535,29 @@ async def compress(
         if hear is not None:
             hear(event)
     return done[0]
+
+
+class Upcoming(msgspec.Struct, frozen=True):
+    """The next request of a session: its declarations and instruction, and the conversation.
+    `measured`: as in `Chat`."""
+
+    config: GenerateContentConfig
+    contents: tuple[Content, ...]
+    measured: tuple[int, int] | None
+
+
+async def upcoming(agent: SessionRunner) -> Upcoming:
+    """The next request of a session, as far as it is known. Raises BusyError while a run is at
+    work."""
+    found: list[Upcoming] = []
+
+    async def look(_channel: EventChannel, session: Session) -> None:
+        chat = session.chat
+        found.append(Upcoming(chat.config, agent.history, chat.measured))
+
+    async for _ in agent.aside(look):
+        pass
+    return found[0]
 
 
 def _same(options: SessionOptions) -> SessionOptions:

@@ -184,10 +184,11 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="f
 
 
 class TerminalOutput(msgspec.Struct, frozen=True, kw_only=True, tag="terminal_output"):
-    """The output of a command."""
+    """The output of a command; `signal` is the number of the one that ended it."""
 
     text: str
     exit_code: int | None = None
+    signal: int | None = None
 
 
 class TodoItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,6 +83,24 @@ async def test_who_wants_none_gets_the_demo_and_sign_in_says_what_it_needs(proje
         assert "ALHENA_OAUTH_CLIENT_ID" in shown
 
 
+def test_chosen_demo_mode_is_remembered_until_there_is_a_key(server: ScriptedServer, home: Path):
+    with Terminal() as terminal:
+        terminal.until("No API key found")
+        answer(terminal, "4" + ENTER)
+        terminal.until("default  demo")
+        leave(terminal)
+    with Terminal() as terminal:
+        shown = terminal.until("default  demo")
+        assert "How should models be reached?" not in shown
+        leave(terminal)
+    server.reply(sse(text("Hello.")))
+    with Terminal(GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=server.url) as terminal:
+        terminal.until("/help lists")
+        terminal.send("hi" + ENTER)
+        terminal.until("Hello.")
+        leave(terminal)
+
+
 async def test_a_local_model_is_chosen_and_used_from_then_on(
     server: ScriptedServer, home: Path, project: Path
 ):

@@ -86,7 +86,7 @@ def test_a_command_adds_its_first_line_to_the_footer(
     assert told["branch"] == "main"
     assert told["model"] == "m"
     assert told["cwd"] == str(project)
-    assert told["tokens"] == 0
+    assert (told["tokens"], told["context_percent"]) == (0, 0.0)
     assert told["session_id"]
 
 
@@ -235,7 +235,9 @@ def test_the_keys_of_vi_move_and_edit(server: ScriptedServer, home: Path):
         terminal.until("/help lists")
         terminal.send("two words")
         terminal.until("> two words")
+        terminal.until("[INSERT]  default")
         terminal.send(ESC)
+        terminal.until("[NORMAL]  default")
         terminal.send("0dw")
         terminal.until("> words", gone="two")
         terminal.send("ione ")

@@ -112,6 +112,32 @@ def test_a_signal_to_the_session_ends_the_command_and_restores_the_terminal(
 
 
 @pytest.mark.requirement("TERM-05")
+def test_a_second_signal_while_a_command_runs_restores_the_terminal_too(
+    server: ScriptedServer, project: Path
+):
+    os.mkfifo(project / "ready")
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        modes = "\\033[?1049h\\033[?1000h\\033[?2004h\\033[?25l"
+        terminal.send(f"!trap '' TERM HUP; printf '{modes}'; echo > ready; sleep 60" + ENTER)
+        (project / "ready").read_text(encoding="utf-8")
+        terminal.process.kill(signal.SIGTERM)
+        terminal.process.kill(signal.SIGHUP)
+        assert terminal.ended() == 130
+        assert not {"1049", "1000"} & terminal.screen.modes
+        assert_restored(terminal)
+
+
+def test_a_command_that_a_signal_killed_has_failed(server: ScriptedServer):
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("!kill -9 $$" + ENTER)
+        terminal.until("✗ Shell kill -9 $$")
+        terminal.until("killed by signal 9 (SIGKILL)")
+        leave(terminal)
+
+
+@pytest.mark.requirement("TERM-05")
 def test_a_program_gets_all_keys_however_many(server: ScriptedServer):
     with at(server) as terminal:
         terminal.until(PLACEHOLDER)

@@ -63,6 +63,15 @@ def test_settings_of_the_reference_without_effect_are_named(
     with at(server) as terminal:
         terminal.until("! Settings without effect in this version: ui.showMemoryUsage")
         leave(terminal)
+    settings(home, ui={"showMemoryUsage": True, "hideTips": True})
+    with at(server) as terminal:
+        terminal.until("! Settings without effect in this version: ui.hideTips\n")
+        leave(terminal)
+    with at(server) as terminal:
+        terminal.until("/help lists")
+        assert "without effect" not in terminal.until(PLACEHOLDER)
+        leave(terminal)
+    settings(home, ui={"showMemoryUsage": True, "nokey": 1}, general={"maxAttempts": 3})
     checked = alhena("settings", "check")
     assert "settings without effect in this version: ui.showMemoryUsage." in checked.out
     assert "maxAttempts" not in checked.out

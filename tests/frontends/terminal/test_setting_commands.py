@@ -89,6 +89,28 @@ async def test_a_setting_is_changed_by_name_and_value(home: Path):
     assert written == {"ui": {"theme": "Solarized Light"}, "model": {"maxSessionTurns": 7}}
 
 
+async def test_settings_name_their_layer_and_can_be_reset(home: Path):
+    file = home / ".gemini" / "settings.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"ui": {"hideFooter": true, "theme": "ANSI"}}', encoding="utf-8")
+    screen = ListScreen("ui.hideFooter: true", "Reset", "ui.hideFooter: false", "true")
+    async with sitting(ScriptedGenerator(), screen) as conversation:
+        shown = await finished(
+            conversation,
+            screen,
+            "/settings hideFooter",
+            "/settings hideFooter",
+            "/settings reset ui.theme",
+        )
+    assert [each.options[0].detail for each in screen.menus if ": " in each.options[0].label] == [
+        "user",
+        "default",
+    ]
+    assert "ui.hideFooter is not in" in shown
+    assert "any more; it is false (default)." in shown
+    assert json.loads(file.read_text(encoding="utf-8")) == {"ui": {"hideFooter": True}}
+
+
 @pytest.mark.requirement("TERM-01")
 def test_a_directory_is_added_to_the_workspace_of_this_session_or_the_next(
     server: ScriptedServer, tmp_path: Path

@@ -413,3 +413,10 @@ class Workbench:
         return self.engine.excluded(names, context, server) or any(
             item.excludes(names, context, server) for item in self.filters
         )
+
+
+def window_of(bench: Workbench, model: str) -> int:
+    """Tokens of the context window: the setting's, else the model's."""
+    from alhena.models.catalogue import model_info
+
+    return bench.context_window or model_info(model).input_limit

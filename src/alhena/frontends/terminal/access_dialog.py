@@ -13,6 +13,7 @@ from alhena.frontends.arguments import RunArguments
 from alhena.frontends.files import write_setting
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.remembered import remember
 from alhena.frontends.terminal.screen import Screen
 from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
@@ -46,10 +47,12 @@ async def ask_access(
     show([line("! No API key found (GEMINI_API_KEY), and no other access to a model.", "warning")])
     while True:
         picked = await screen.choose(MENU)
-        way = min(picked) if picked else len(_WAYS)
-        if way == len(_WAYS):
-            return msgspec.structs.replace(arguments, model=DEMO)
         try:
+            way = min(picked) if picked else len(_WAYS)
+            if way == len(_WAYS):
+                if picked:
+                    remember(place.environ, demo=True)
+                return msgspec.structs.replace(arguments, model=DEMO)
             if await _WAYS[way](place, screen, show):
                 return arguments
         except AlhenaError as error:

@@ -18,6 +18,7 @@ from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -492,18 +493,22 @@ class TerminalScreen:
 
     def _foot(self) -> Fragments:
         columns = self._output.get_size().columns
-        return fragments([clipped(foot_line(self._status, self.hands.twice.hint), columns)])
+        vi = ""
+        if self._app.editing_mode is EditingMode.VI:
+            inserts = self._app.vi_state.input_mode is InputMode.INSERT
+            vi = "[INSERT]" if inserts else "[NORMAL]"
+        return fragments([clipped(foot_line(self._status, self.hands.twice.hint, vi), columns)])
 
 
 def _rows(block: Block) -> int:
     return len(block.lines) if isinstance(block, Lines) else block.text.count("\n")
 
 
-def foot_line(status: Status, hint: str) -> Line:
-    """The line at the foot."""
+def foot_line(status: Status, hint: str, vi: str = "") -> Line:
+    """The line at the foot; `vi` is the mode of the vi keys."""
     if hint:
         return (("warning", hint),)
-    spans: list[Span] = []
+    spans: list[Span] = [("bold", vi)]
     spans.append((MODE_STYLES.get(status.mode, "dim"), status.mode))
     spans.append(("dim", status.model))
     if status.context:

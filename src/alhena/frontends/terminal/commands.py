@@ -238,6 +238,12 @@ async def _stats(context: CommandContext, _rest: str) -> list[Line]:
     ]
 
 
+async def _context(context: CommandContext, rest: str) -> list[Line]:
+    from alhena.frontends.terminal.context_view import context as shown
+
+    return await shown(context, rest)
+
+
 async def _clear(context: CommandContext, _rest: str) -> list[Line]:
     await context.clear()
     return [line("Started a new conversation.", "dim")]
@@ -373,6 +379,13 @@ COMMANDS: tuple[Command, ...] = (
         carry=_stats,
     ),
     Command(
+        name="context",
+        summary="the parts of the context window, by size",
+        carry=_context,
+        at_once=False,
+        listing=True,
+    ),
+    Command(
         name="clear", aliases=("new",), summary="begin a new session", carry=_clear, at_once=False
     ),
     Command(
@@ -429,7 +442,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="settings",
         aliases=("config",),
-        summary="change a setting (`WORD`: those with it in their names)",
+        summary="change a setting (`WORD`: those with it in their names; `reset KEY`)",
         carry=setting_commands.settings,
         at_once=False,
     ),

@@ -13,7 +13,7 @@ from alhena.agent.opening import private_files
 from alhena.agent.options import SessionOptions
 from alhena.agent.run import EventStream
 from alhena.agent.runner import SessionRunner, compress, drive_start
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.workbench import Workbench, window_of
 from alhena.commands.files import sources_of
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
@@ -51,10 +51,11 @@ from alhena.frontends.terminal.drawing.view import (
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
+from alhena.frontends.terminal.remembered import remember, remembered
 from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.session_commands import Folder
-from alhena.models.catalogue import ANTHROPIC, OPENAI, model_info
-from alhena.models.providers.select import auth_type, is_demo
+from alhena.models.catalogue import ANTHROPIC, OPENAI
+from alhena.models.providers.select import DEMO, auth_type, is_demo
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
@@ -179,9 +180,14 @@ class ShownSession:
                 more=more,
                 queued=self.queue.texts,
                 kept=self.queue.kept,
-                context=self.view.context / model_info(self.agent.model).input_limit,
+                context=self._context_share,
             )
         )
+
+    @property
+    def _context_share(self) -> float:
+        """The used share of the context window."""
+        return self.view.context / window_of(self.workbench, self.agent.model)
 
     def _refresh_footer(self) -> None:
         """Has the facts of the footer found out again."""
@@ -197,6 +203,7 @@ class ShownSession:
                     "model": self.agent.model,
                     "cwd": str(bench.workspace.cwd),
                     "tokens": totals.input_tokens + totals.output_tokens,
+                    "context_percent": round(100 * self._context_share, 1),
                     "cost": bench.spending.cost(),
                 },
             )
@@ -557,16 +564,17 @@ async def converse(
         if await ask_changed(place, screen.choose, conversation.print):
             place = folder.reread()
     if _lacks_access(arguments, place):
-        from alhena.frontends.terminal.access_dialog import ask_access
+        if remembered(place.environ).demo:
+            arguments = msgspec.structs.replace(arguments, model=DEMO)
+        else:
+            from alhena.frontends.terminal.access_dialog import ask_access
 
-        arguments = await ask_access(arguments, place, screen, conversation.print)
-        place = folder.reread()
+            arguments = await ask_access(arguments, place, screen, conversation.print)
+            place = folder.reread()
     async with _agent(arguments, conversation) as agent:
         greeting = f"alhena {__version__}  /help lists commands and keys"
         conversation.print([line(greeting, "dim")])
-        if place.idle:
-            told = f"! Settings without effect in this version: {', '.join(place.idle)}"
-            conversation.print([line(told, "warning")])
+        _name_idle(place, conversation)
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
         if agent.workbench.resumed:
@@ -579,6 +587,20 @@ async def converse(
             conversation.submit(arguments.prompt_interactive)
         attach(conversation)
         await conversation.run(agent, ide=place.settings.ide.enabled)
+
+
+def _name_idle(place: Place, conversation: Conversation) -> None:
+    """Names the settings without effect that have not been named before."""
+    named = remembered(place.environ).named_settings
+    new = [key for key in place.idle if key not in named]
+    if not new:
+        return
+    told = f"! Settings without effect in this version: {', '.join(new)}"
+    conversation.print([line(told, "warning")])
+    try:
+        remember(place.environ, named_settings=(*named, *new))
+    except AlhenaError as error:
+        conversation.print([line(f"! {one_line(str(error))}", "warning")])
 
 
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:

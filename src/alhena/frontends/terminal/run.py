@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 SIMPLE = ("", "dumb", "unknown")
 """Values of TERM for terminals that do nothing but lines."""
-RESTORED = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[0m\r\n"
-"""No bracketed paste, a cursor, wrapped lines, no colours."""
+_OFF = ("1047", "1000", "1002", "1003", "1004", "1006", "2004", "1")
+RESTORED = (
+    "".join(f"\x1b[?{mode}l" for mode in _OFF)
+    + "\x1b>\x1b[r\x1b[999;1H\x1b[?25h\x1b[?7h\x1b[0m\r\n"
+)
+"""The main screen, no mouse, no bracketed paste, plain keys; all rows, the last one, a cursor,
+wrapped lines, no colours. Undoes what a program that is killed has left, too."""
 
 
 class Ender(Protocol):

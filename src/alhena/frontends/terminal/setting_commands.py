@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_origin
@@ -12,8 +12,10 @@ import msgspec
 import alhena
 from alhena.agent.runner import SessionRunner
 from alhena.config.documents import value_at
+from alhena.config.effective_settings import Place
 from alhena.config.home import user_settings_path
-from alhena.config.jsonc import with_value
+from alhena.config.jsonc import with_value, without_value
+from alhena.config.layers import LayerKind
 from alhena.config.settings import Section, Settings
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
@@ -193,34 +195,50 @@ def _directory(cwd: Path, given: str) -> Path:
 
 
 async def settings(context: "CommandContext", rest: str) -> list[Line]:
-    """/settings [WORD | KEY VALUE]: a menu of settings (those with WORD in their names), or one
-    that is set. Raises ConfigError."""
+    """/settings [WORD | KEY VALUE | reset KEY]: a menu of settings (those with WORD in their
+    names), or one that is set or removed. Raises ConfigError."""
     words = rest.split(None, 1)
     kinds = dict(_settable(Settings))
-    now = context.folder.place.settings
+    place = context.folder.place
+    if len(words) == 2 and words[0] == "reset" and words[1].strip() in kinds:
+        return _reset(context, words[1].strip())
     if len(words) == 2 and words[0] in kinds:
         return _set(context, words[0], _value(kinds[words[0]], words[1].strip()))
     wanted = [key for key in kinds if rest.strip().casefold() in key.casefold()]
     if not wanted:
         return [line(f"No setting has {one_line(rest.strip())!r} in its name.", "error")]
-    options = tuple(Option(label=f"{key}: {_shown(_at(now, key))}") for key in wanted)
+    options = tuple(
+        Option(label=f"{key}: {_shown(_at(place.settings, key))}", detail=_layer(place, key))
+        for key in wanted
+    )
     picked = await context.screen.choose(Menu(title="Which setting?", options=options, search=""))
-    if not picked:
-        return [line("Nothing is changed.")]
-    key = wanted[min(picked)]
-    values = _choices(kinds[key])
-    if values:
-        menu = Menu(
-            title=key, options=tuple(Option(label=_shown(each)) for each in values), search=""
-        )
+    key = wanted[min(picked)] if picked else ""
+    return await _change(context, key, kinds[key]) if key else [line("Nothing is changed.")]
+
+
+async def _change(context: "CommandContext", key: str, kind: Any) -> list[Line]:
+    """Asks for the value of a setting."""
+    place, values = context.folder.place, _choices(kind)
+    options = [Option(label=_shown(each)) for each in values] or [Option(label="Another value")]
+    if _layer(place, key) == LayerKind.USER:
+        options.append(Option(label="Reset", detail="removes it from your settings"))
+    chosen: frozenset[int] | None = frozenset({0})
+    if len(options) > 1:
+        menu = Menu(title=f"{key} ({_layer(place, key)})", options=tuple(options), search="")
         chosen = await context.screen.choose(menu)
-        if not chosen:
-            return [line("Nothing is changed.")]
+    if chosen and options[min(chosen)].label == "Reset":
+        return _reset(context, key)
+    if chosen and values:
         return _set(context, key, values[min(chosen)])
-    text = await context.screen.ask_text(f"{key}:", _shown(_at(now, key)))
-    if not text:
-        return [line("Nothing is changed.")]
-    return _set(context, key, _value(kinds[key], text))
+    now = _shown(_at(place.settings, key))
+    text = await context.screen.ask_text(f"{key}:", now) if chosen else None
+    return _set(context, key, _value(kind, text)) if text else [line("Nothing is changed.")]
+
+
+def _layer(place: Place, key: str) -> str:
+    """The layer that a value comes from, `default` where no file has it."""
+    path = tuple(key.split("."))
+    return next((each.kind for each in reversed(place.layers) if each.says(path)), "default")
 
 
 def _settable(kind: type[Section], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -265,16 +283,35 @@ def _at(now: Settings, key: str) -> Any:
 
 
 def _set(context: "CommandContext", key: str, value: Any) -> list[Line]:
-    file = user_settings_path(os.environ)
     changed = partial(with_value, path=tuple(key.split(".")), value=value)
-    change_json(file, changed, f"{file} cannot be written")
-    place = context.folder.reread()
-    context.screen.adopt(place.settings)
+    file, place = _write(context, changed)
     lines = [line(f"{key} is {_shown(value)} in {one_line(str(file))}.")]
     if _at(place.settings, key) != value:
         lines.append(
-            line("! Another settings file outweighs it: `alhena settings show --origin`", "warning")
+            line(
+                f"! The {_layer(place, key)} settings outweigh it: `alhena settings show --origin`",
+                "warning",
+            )
         )
-    elif not key.startswith(("ui.", "general.vim", "general.notif", "general.enableNotif")):
-        lines.append(line("It takes effect in the next session.", "dim"))
-    return lines
+    return lines + _when(key)
+
+
+def _reset(context: "CommandContext", key: str) -> list[Line]:
+    file, place = _write(context, partial(without_value, path=tuple(key.split("."))))
+    value = f"{_shown(_at(place.settings, key))} ({_layer(place, key)})"
+    return [line(f"{key} is not in {one_line(str(file))} any more; it is {value}."), *_when(key)]
+
+
+def _write(context: "CommandContext", changed: Callable[[str], str]) -> tuple[Path, Place]:
+    """Changes the user's settings and adopts them."""
+    file = user_settings_path(os.environ)
+    change_json(file, changed, f"{file} cannot be written")
+    place = context.folder.reread()
+    context.screen.adopt(place.settings)
+    return file, place
+
+
+def _when(key: str) -> list[Line]:
+    if key.startswith(("ui.", "general.vim", "general.notif", "general.enableNotif")):
+        return []
+    return [line("It takes effect in the next session.", "dim")]

@@ -361,7 +361,9 @@ def _result(
     return ToolResult(
         llm_content=report.text(shown, error, ending),
         display=TerminalOutput(
-            text="\n".join(part for part in (shown, error) if part), exit_code=ending.exit_code
+            text="\n".join(part for part in (shown, error) if part),
+            exit_code=ending.exit_code,
+            signal=ending.signal,
         ),
         data=data,
         spilled=output.spilled(captured, report.after_output(error, ending)),

@@ -1,6 +1,7 @@
 """Ended tool calls in lines: a diff, a list of tasks, an output."""
 
 import re
+import signal
 from collections import deque
 from pathlib import Path
 from typing import Any, cast
@@ -101,7 +102,7 @@ _TASKS = {
 
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
     """A finished call: status, title, description and duration."""
-    style, mark = _MARKS.get("error" if _exit_code(event) else event.status, ("", "·"))
+    style, mark = _MARKS.get("error" if _failure(event) else event.status, ("", "·"))
     description = described(title, description)
     denied = "  not allowed" if event.denied else ""
     return (
@@ -160,7 +161,8 @@ def ended_lines(
             lines += _last(str(display.get("text", "")), rows)
         return lines
     if isinstance(display, dict):
-        return _object(display, rows, seen=seen)
+        lines = _object(display, rows, seen=seen)
+        return [*lines, (INDENT, ("warning", failed))] if (failed := _failure(event)) else lines
     return _first(_unmarked(display or ""), TEXT_ROWS, "dim")
 
 
@@ -173,11 +175,16 @@ def _cancelled(error: str) -> str:
     return f"Cancelled: {reason}" if refused and reason else "Cancelled"
 
 
-def _exit_code(event: ToolCallResponseEvent) -> int:
+def _failure(event: ToolCallResponseEvent) -> str:
+    """The exit code or the signal of a command that failed; "" for others."""
     display = event.display
     if not isinstance(display, dict) or display.get("type") != "terminal_output":
-        return 0
-    return int(display.get("exit_code") or 0)
+        return ""
+    if number := display.get("signal"):
+        known = {each.value: f" ({each.name})" for each in signal.Signals}
+        return f"killed by signal {number}{known.get(number, '')}"
+    code = display.get("exit_code")
+    return f"exit code {code}" if code else ""
 
 
 def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
@@ -191,7 +198,7 @@ def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
                 lines = [*lines[:DIFF_ROWS], line(f"… {counted(more, 'more line')}", "dim")]
             return [(INDENT, *each) for each in lines]
         case "terminal_output":
-            return _terminal(display, rows)
+            return _last(str(display.get("text", "")), rows)
         case "todo_list":
             return task_lines(display.get("todos", []))
         case _:
@@ -201,14 +208,6 @@ def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
 def task_lines(todos: Any) -> list[Line]:
     """The lines of a list of tasks."""
     return [_task(each) for each in cast("list[dict[str, str]]", todos)]
-
-
-def _terminal(display: dict[str, Any], rows: int) -> list[Line]:
-    lines = _last(str(display.get("text", "")), rows)
-    code = display.get("exit_code")
-    if code:
-        lines.append((INDENT, ("warning", f"exit code {code}")))
-    return lines
 
 
 def _task(todo: dict[str, str]) -> Line:
