@@ -186,9 +186,10 @@ async def _sit(
     from prompt_toolkit.application.application import attach_winch_signal_handler
 
     # In a thread, so that what is typed meanwhile is seen.
-    await asyncio.to_thread(import_module, "alhena.frontends.terminal.conversation")
+    await asyncio.to_thread(import_module, "alhena.frontends.terminal.session_start")
     from alhena.frontends.terminal.console import SharedConsole, UseOf
-    from alhena.frontends.terminal.conversation import Conversation, converse
+    from alhena.frontends.terminal.conversation import Conversation
+    from alhena.frontends.terminal.session_start import converse
 
     gc.freeze()  # what is loaded is looked at no more: keys are not kept waiting for that
     gc.enable()
@@ -230,8 +231,8 @@ async def _closed(drawing: "asyncio.Task[None]") -> int:
 
 
 async def _with_lines(arguments: RunArguments, *, headings: bool) -> int:
-    from alhena.frontends.terminal.conversation import converse
     from alhena.frontends.terminal.line_screen import LineScreen
+    from alhena.frontends.terminal.session_start import converse
 
     gc.enable()
     screen = LineScreen(sys.stdin.fileno(), write_stdout, headings=headings)

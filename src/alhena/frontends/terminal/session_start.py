@@ -1,0 +1,125 @@
+"""The start of a session at a terminal: questions about the folder and access, then the session."""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from alhena.agent.opening import private_files
+from alhena.agent.options import SessionOptions
+from alhena.agent.runner import SessionRunner
+from alhena.commands.files import sources_of
+from alhena.config.effective_settings import Place
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError
+from alhena.frontends.arguments import RunArguments
+from alhena.frontends.current_settings import place_here, session_options
+from alhena.frontends.terminal.console import ConsoleFactory
+from alhena.frontends.terminal.conversation import Conversation
+from alhena.frontends.terminal.drawing.lines import line
+from alhena.frontends.terminal.remembered import remember, remembered
+from alhena.frontends.terminal.screen import Screen
+from alhena.frontends.terminal.session_commands import Folder
+from alhena.models.catalogue import ANTHROPIC, OPENAI
+from alhena.models.providers.select import DEMO, auth_type, is_demo
+from alhena.version import __version__
+
+
+def _place(arguments: RunArguments) -> Place:
+    return place_here(skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions)
+
+
+def _lacks_access(arguments: RunArguments, place: Place) -> bool:
+    """True when nothing says how to reach a model."""
+    model = arguments.model or place.environ.get("GEMINI_MODEL") or place.settings.model.name or ""
+    if arguments.fake_responses or is_demo(model) or model.startswith((OPENAI, ANTHROPIC)):
+        return False
+    try:
+        if auth_type(place.settings.security.auth, place.environ) is not None:
+            return False
+        from alhena.models.auth.store import load_key
+
+        return not load_key(private_files(place.environ))
+    except AlhenaError:  # the session says so
+        return False
+
+
+async def converse(
+    arguments: RunArguments,
+    screen: Screen,
+    attach: Callable[[Conversation], None],
+    *,
+    console: ConsoleFactory | None = None,
+) -> None:
+    """Works off what a person sends until the person leaves. `attach` is given the conversation as
+    soon as it takes input; `console` makes what gives commands a terminal. Raises ConfigError,
+    CredentialsError and what else keeps a session from beginning."""
+    folder = Folder(lambda: _place(arguments))
+    conversation = Conversation(screen, time.monotonic, folder, console)
+    place = folder.place
+    screen.adopt(place.settings)
+    if place.undecided:
+        from alhena.frontends.terminal.trust_dialog import ask_trust
+
+        if await ask_trust(place, screen.choose, conversation.print):
+            place = folder.reread()
+    if place.pending:
+        from alhena.frontends.terminal.trust_dialog import ask_changed
+
+        if await ask_changed(place, screen.choose, conversation.print):
+            place = folder.reread()
+    if _lacks_access(arguments, place):
+        if remembered(place.environ).demo:
+            arguments = msgspec.structs.replace(arguments, model=DEMO)
+        else:
+            from alhena.frontends.terminal.access_dialog import ask_access
+
+            arguments = await ask_access(arguments, place, screen, conversation.print)
+            place = folder.reread()
+    async with _agent(arguments, conversation) as agent:
+        greeting = f"alhena {__version__}  /help lists commands and keys"
+        conversation.print([line(greeting, "dim")])
+        _name_idle(place, conversation)
+        problems = conversation.prompts.load(sources_of(place))
+        conversation.print([line(f"! {each}", "warning") for each in problems])
+        if agent.workbench.resumed:
+            from alhena.frontends.terminal.resume_view import recalled
+
+            conversation.view, blocks = await recalled(agent, conversation.view)
+            screen.update(conversation.view, blocks)
+            conversation.print([line(f"Resumed session {agent.session_id}.", "dim")])
+        if arguments.prompt_interactive:
+            conversation.submit(arguments.prompt_interactive)
+        attach(conversation)
+        await conversation.run(agent, ide=place.settings.ide.enabled)
+
+
+def _name_idle(place: Place, conversation: Conversation) -> None:
+    """Names the settings without effect that have not been named before."""
+    named = remembered(place.environ).named_settings
+    new = [key for key in place.idle if key not in named]
+    if not new:
+        return
+    told = f"! Settings without effect in this version: {', '.join(new)}"
+    conversation.print([line(told, "warning")])
+    try:
+        remember(place.environ, named_settings=(*named, *new))
+    except AlhenaError as error:
+        conversation.print([line(f"! {one_line(str(error))}", "warning")])
+
+
+def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
+    def options() -> SessionOptions:
+        asked = session_options(arguments, conversation.folder.place)
+        return msgspec.structs.replace(
+            asked,
+            include_directories=(*asked.include_directories, *conversation.folder.added),
+            approve=conversation.approve,
+            ask=conversation.ask,
+            edit=conversation.edit,
+            console=conversation.console,
+            wait_for_servers=False,
+            facts={**asked.facts, "output_format": "text"},
+        )
+
+    return SessionRunner(options)
