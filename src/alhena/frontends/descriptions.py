@@ -106,7 +106,7 @@ def is_news(event: LoopDetectedEvent) -> bool:
 
 
 FAILED = {
-    "failed_inflated": "the summary is no shorter than the original.",
+    "failed_inflated": "compression was not beneficial, the summary is no shorter.",
     "failed_empty_summary": "the model returned no summary.",
     "failed_request": "the request for a summary failed:",
 }

@@ -35,7 +35,10 @@ async def test_a_compression_that_fails_says_why():
     )
     async with sitting(generator, screen) as conversation:
         shown = await finished(conversation, screen, f"first {LONG}", "second", "/compress")
-    assert "Chat history compression failed: the summary is no shorter than the original." in shown
+    assert (
+        "Chat history compression failed: compression was not beneficial, the summary is no shorter."
+        in shown
+    )
 
 
 async def test_what_a_compression_asks_the_model_is_in_the_statistics_and_said_once():

@@ -58,7 +58,7 @@ from alhena.frontends.terminal.drawing.live_region import live, open_task_lines,
 from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.drawing.view import View
-from alhena.frontends.terminal.entry import Entry
+from alhena.frontends.terminal.entry import EchoLexer, Entry
 from alhena.frontends.terminal.keys import (
     Hands,
     answer_keys,
@@ -113,6 +113,7 @@ def placed(
     entry = Window(
         BufferControl(
             entered,
+            lexer=EchoLexer(),
             input_processors=[
                 ConditionalProcessor(
                     AfterInput(f" {PLACEHOLDER}", style="class:dim"),
@@ -139,6 +140,7 @@ def placed(
     answer = Window(
         BufferControl(
             written,
+            lexer=EchoLexer(),
             input_processors=[
                 ConditionalProcessor(PasswordProcessor(), Condition(lambda: panel.secret)),
                 BeforeInput(lambda: [("class:bold", f"{panel.label} ")]),

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,9 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
+from prompt_toolkit.lexers import Lexer
 
 from alhena.config.home import PROMPT_HISTORY, claimed_project_temp, project_temp
 from alhena.display_text import escaped
@@ -25,6 +27,20 @@ if TYPE_CHECKING:
 
 MAX_PASTED_LINES = 10
 MAX_PASTED_CHARACTERS = 1_000
+_ECHOES = ("fg:ansidefault", "fg:ansidefault nobold")
+
+
+class EchoLexer(Lexer):
+    """Gives each version of the input line another name of the terminal's own colour, so that it is
+    drawn whole, blanks too: programs that drive a terminal find what they typed in its output."""
+
+    def __init__(self) -> None:
+        self._echoes = cycle(_ECHOES)
+
+    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
+        """As `Lexer`."""
+        style = next(self._echoes)
+        return lambda number: [(style, document.lines[number])]
 
 
 class Entry:
