@@ -31,3 +31,17 @@ def test_a_session_that_is_killed_loses_nothing_that_was_acknowledged(seed: int)
     assert seen["kills"] == KILLS
     assert seen["acknowledged"] > 0
     assert seen["unknown"] > 0
+
+
+@pytest.mark.requirement("TERM-04")
+def test_a_rewind_that_is_killed_leaves_the_session_or_a_whole_fork_and_can_be_repeated():
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.session.rewinding"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 3

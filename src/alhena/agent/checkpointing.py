@@ -5,7 +5,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -253,9 +253,9 @@ class Checkpoints:
             return None
         return self._temp / "sessions" / f"{session_id}.jsonl"
 
-    def last_turn(self) -> EditingTurn | None:
+    def last_turn(self, inherited: Collection[str] = ()) -> EditingTurn | None:
         """The last turn of the session whose edits can be undone. Raises CheckpointError."""
-        return last_turn(self.files.all(), self.session_id)
+        return last_turn(self.files.all(), self.session_id, inherited)
 
     def _undone(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
         before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)

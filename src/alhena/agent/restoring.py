@@ -3,7 +3,7 @@ conversations kept under names."""
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,10 @@ from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
+from alhena.session.checkpoints.last_turn import EditingTurn
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import Restoration
+from alhena.session.forks import EarlierPrompt, earlier_prompts, fork
 from alhena.session.records import (
     Answered,
     Contents,
@@ -36,7 +38,7 @@ from alhena.session.records import (
     now,
 )
 from alhena.session.store import Resumed, project_store
-from alhena.session.tags import Tag, Tags, project_tags, tag_name
+from alhena.session.tags import NewHeader, Tag, Tags, project_tags, tag_name
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
@@ -94,6 +96,10 @@ class AgentCheckpoints:
         none. What has changed since is left. The conversation stays. Said again, the turn before.
         Raises CheckpointError."""
         return await undo_turn(await self._idle())
+
+    async def undo_since(self, checkpoints: Collection[str]) -> "Restored | None":
+        """Like `undo`, for all turns that have these checkpoints, the last one first."""
+        return await undo_turns(await self._idle(), checkpoints)
 
     def propose(self) -> EventStream:
         """Makes the calls again before which the session went back to a checkpoint, each if a
@@ -160,10 +166,45 @@ async def undo_turn(session: Session) -> Restored | None:
     turn = checkpoints.last_turn()
     if turn is None:
         return None
+    return await _undone(session, turn)
+
+
+async def undo_turns(session: Session, names: Collection[str]) -> Restored | None:
+    """Takes back what all turns with checkpoints of these names have changed in the files, also
+    turns of the session that this one is a fork of. Broken off, it is completed by repeating it.
+    Raises CheckpointError."""
+    checkpoints: Checkpoints = session.checkpoints()
+    done: dict[str, Restored] = {}
+    while (turn := checkpoints.last_turn(names)) is not None:
+        if turn.name not in names or turn.name in done:
+            break
+        done[turn.name] = await _undone(session, turn)
+    first, *later = done.values() or (None,)
+    return first and _joined(first, later)
+
+
+async def _undone(session: Session, turn: EditingTurn) -> Restored:
     with _stoppable(session) as stop:
-        kept, files = await checkpoints.undo(turn, stop)
+        kept, files = await session.checkpoints().undo(turn, stop)
     session.proposal = None
     return Restored(name=turn.name, kept=kept, files=files, tool_call=plain_call(turn.first))
+
+
+def _joined(first: Restored, later: Sequence[Restored]) -> Restored:
+    """One result of several: of each path the last that became of it."""
+    fates: dict[str, str | None] = {}
+    left: dict[str, str] = {}
+    for files in (each.files for each in (first, *later)):
+        if files is not None:
+            fates |= dict.fromkeys(files.written, "written") | dict.fromkeys(files.removed)
+            left |= dict(files.left)
+    files = first.files and msgspec.structs.replace(
+        first.files,
+        written=tuple(path for path, fate in fates.items() if fate),
+        removed=tuple(path for path, fate in fates.items() if not fate),
+        left=tuple(left.items()),
+    )
+    return msgspec.structs.replace(first, files=files)
 
 
 @contextmanager
@@ -329,6 +370,23 @@ class SavedConversations:
     def recorded(self) -> bool:
         """True when there is a record of the session that one can come back to."""
         return self._recording is not None and self._recording.at_work
+
+    async def prompts(self) -> tuple[EarlierPrompt, ...]:
+        """The session's prompts, oldest first. Raises SessionError, JournalError."""
+        journal = await self.record()
+        return () if journal is None else await asyncio.to_thread(earlier_prompts, journal)
+
+    async def fork(self, prompts: Sequence[EarlierPrompt], at: int) -> str:
+        """Makes a new session that has this one's conversation before `prompts[at]`; its id, as
+        that of `begin`. Raises SessionError, JournalError."""
+        journal = await self.record()
+        if journal is None:
+            raise SessionError("nothing was said yet.")
+        session_id = new_session_id()
+        project = scrub(str(self._cwd))
+        new = NewHeader(session_id, project, __version__, journal.stem, at)
+        await asyncio.to_thread(fork, journal, prompts[at].lines, new)
+        return session_id
 
     async def begin(self, name: str) -> str:
         """Makes a new session that begins with what was kept; its id, for `Agent.clear` or as

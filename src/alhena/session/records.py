@@ -41,13 +41,15 @@ class Record(
 
 class Header(Record, frozen=True, kw_only=True, tag="session"):
     """The first record. `opening` contents at the beginning are the environment's, not a
-    person's."""
+    person's. A fork begins with the first `forked_at` prompts of the session `forked_from`."""
 
     version: int
     session_id: str
     project: str
     writer: str = ""
     opening: int = 0
+    forked_from: str = ""
+    forked_at: int = 0
 
 
 class Contents(Record, frozen=True, kw_only=True, tag="contents"):

@@ -54,7 +54,8 @@ _DIGITS_OF_AN_ID = 8
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A session as a list shows it. `title` is the beginning of its first prompt; `started` is in
-    ISO form, `updated` seconds since 1970, `size` bytes. `project` is what its header says."""
+    ISO form, `updated` seconds since 1970, `size` bytes. `project` is what its header says,
+    `forked_from` the session it is a fork of."""
 
     session_id: str
     title: str
@@ -63,6 +64,7 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     updated: float
     size: int
     path: str
+    forked_from: str = ""
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -387,6 +389,7 @@ def _summary(path: Path, status: os.stat_result) -> tuple[SessionSummary, bool]:
         updated=status.st_mtime,
         size=status.st_size,
         path=str(path),
+        forked_from="" if header is None else header.forked_from,
     )
     return summary, header is not None
 

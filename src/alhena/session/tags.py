@@ -109,7 +109,7 @@ class Tags:
             _require_whole(read_session(journal, take), journal)
 
         try:
-            with _made(path, replace=replace) as file:
+            with made(path, replace=replace) as file:
                 copy(file)
         except FileExistsError as error:
             raise _taken(name) from error
@@ -125,9 +125,9 @@ class Tags:
         tag = self.find(name)
         path = self._sessions / f"{session_id}{SUFFIX}"
         try:
-            with _made(path, replace=False) as file:
-                fresh = _Fresh(session_id, project, writer)
-                extent = read_session(Path(tag.path), _rewriting(file, fresh, Path(tag.path)))
+            with made(path, replace=False) as file:
+                new = NewHeader(session_id, project, writer)
+                extent = read_session(Path(tag.path), rewriting(file, new, Path(tag.path)))
                 _require_whole(extent, Path(tag.path))
         except OSError as error:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
@@ -177,16 +177,18 @@ def tag_name(said: str) -> str:
     return name
 
 
-class _Fresh(NamedTuple):
+class NewHeader(NamedTuple):
     """Changed header fields of a new session."""
 
     session_id: str
     project: str
     writer: str
+    forked_from: str = ""
+    forked_at: int = 0
 
 
-def _rewriting(file: BinaryIO, fresh: _Fresh, path: Path) -> Take:
-    """Writes the lines of the tag in `path` as those of a new session."""
+def rewriting(file: BinaryIO, new: NewHeader, path: Path) -> Take:
+    """Writes the lines of the journal in `path` as those of a new session."""
     chain = 0
 
     def take(line: bytes) -> None:
@@ -200,7 +202,7 @@ def _rewriting(file: BinaryIO, fresh: _Fresh, path: Path) -> Take:
             if not isinstance(header, Header):
                 raise msgspec.DecodeError("a journal begins with one header")
             require_readable(path, header)
-            header = msgspec.structs.replace(header, at=now(), **fresh._asdict())
+            header = msgspec.structs.replace(header, at=now(), **new._asdict())
             sealed, chain = line_of(header, 0)
         file.write(sealed)
 
@@ -240,7 +242,7 @@ def _read(path: Path) -> Tag:
 
 
 @contextmanager
-def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
+def made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
     """A file that is there whole, and on the disk, or not at all. Raises OSError: FileExistsError
     where one is there that is not to be replaced; FileError where another process holds the
     directory for too long."""

@@ -63,6 +63,7 @@ class ListScreen:
         self.statuses: list[Status] = []
         self.menus: list[Menu] = []
         self.asked: list[str] = []
+        self.drafts: list[str] = []
         self.waiting = asyncio.Event()
         self.closed = False
         self.keys = True
@@ -118,6 +119,9 @@ class ListScreen:
             self.waiting.set()
             await asyncio.Event().wait()
         return self.answers.popleft()
+
+    def draft(self, text: str) -> None:
+        self.drafts.append(text)
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:

@@ -209,7 +209,9 @@ def _adopt(options: "Namespace", _store: "SessionStore") -> None:
 
 def _line(number: int, item: "SessionSummary", now: float) -> str:
     title = one_line(item.title, 70) or "(nothing readable)"
-    return f"  {number}. {title} ({age_words(now - item.updated)}) [{one_line(item.session_id)}]\n"
+    fork = f"fork of {one_line(item.forked_from)}, " if item.forked_from else ""
+    age = age_words(now - item.updated)
+    return f"  {number}. {title} ({fork}{age}) [{one_line(item.session_id)}]\n"
 
 
 def _as_json(item: "SessionSummary") -> dict[str, Any]:
@@ -221,6 +223,7 @@ def _as_json(item: "SessionSummary") -> dict[str, Any]:
         "size": item.size,
         "project": item.project,
         "path": item.path,
+        "forkedFrom": item.forked_from,
     }
 
 

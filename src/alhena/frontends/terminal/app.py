@@ -344,6 +344,11 @@ class TerminalScreen:
         finally:
             self._written.reset()
 
+    def draft(self, text: str) -> None:
+        """As `Screen.draft`."""
+        self._entry.paste(text)
+        self._draw_in(0)
+
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
         """As `Screen.suspended`, once all is written. To be used in the context of the

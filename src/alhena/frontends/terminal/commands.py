@@ -28,7 +28,7 @@ from alhena.policy.model import PolicyRule
 NAME_COLUMNS = 26
 KEYS = (
     ("Enter", "sends; Alt-Enter, Ctrl-J or a backslash at the end begins a new line"),
-    ("Esc", "interrupts what runs, then asks about queued prompts"),
+    ("Esc", "interrupts what runs, then asks about queued prompts; twice: goes back to a prompt"),
     ("Ctrl-C", "interrupts, or clears the input; twice in a row leaves"),
     ("Ctrl-D", "leaves, when the input is empty"),
     ("Shift-Tab", "changes the approval mode: default, autoEdit, plan"),
@@ -113,14 +113,16 @@ Carry = Callable[[CommandContext, str], Awaitable[list[Line]]]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command. `at_once`: it need not wait until what runs has ended. `listing`: its lines are
-    cut where the terminal ends, unless more was asked for than the list."""
+    """A command. `at_once`: it need not wait until what runs has ended; `idle`: it is refused
+    meanwhile. `listing`: its lines are cut where the terminal ends, unless more was asked for than
+    the list."""
 
     name: str
     summary: str
     carry: Carry
     aliases: tuple[str, ...] = ()
     at_once: bool = True
+    idle: bool = False
     listing: bool = False
 
 
@@ -323,6 +325,12 @@ async def _resume(context: CommandContext, rest: str) -> list[Line]:
     return await resume(context, cast("ModelContext", context).choose, rest)
 
 
+async def _rewind(context: CommandContext, _rest: str) -> list[Line]:
+    from alhena.frontends.terminal.rewind import RewindContext, rewind
+
+    return await rewind(cast("RewindContext", context))
+
+
 async def _trust(context: CommandContext, rest: str) -> list[Line]:
     if rest.strip() not in ("", "trust"):
         return [line("It is /trust.", "error")]
@@ -406,6 +414,13 @@ COMMANDS: tuple[Command, ...] = (
         summary="restore a checkpoint: files, conversation, call (without NAME: list them)",
         carry=restore,
         at_once=False,
+    ),
+    Command(
+        name="rewind",
+        summary="go back to an earlier prompt, with or without its file changes",
+        carry=_rewind,
+        at_once=False,
+        idle=True,
     ),
     Command(
         name="undo",
@@ -539,7 +554,6 @@ NEAR = 0.75
 INSTEAD = {
     "editor": "Set VISUAL or EDITOR to choose your editor.",
     "privacy": "`alhena settings show privacy` shows what is set.",
-    "rewind": "/undo undoes the last turn's changes, /restore restores a checkpoint.",
     "shortcuts": "/help has the keys, too.",
     "theme": "/settings ui.theme NAME sets the colours.",
     "vim": "/settings general.vimMode true sets the keys of vi.",

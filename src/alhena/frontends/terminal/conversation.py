@@ -87,7 +87,7 @@ class ShownSession:
         self._tasks = asyncio.TaskGroup()
         self._announced: dict[str, asyncio.Event] = {}
         self._consent = Consent(screen)
-        self._failed = False
+        self._failed = self._working = False
         self._proposing = False
         self.console = None if console is None else console(self._use_of_terminal)
         self.folder = folder
@@ -251,10 +251,14 @@ class Conversation(ShownSession):
             at_once = named[1] not in self.prompts
         else:
             at_once = named[0].at_once
+            if named[0].idle and self._working:
+                stop = "Esc" if self.keys else "Ctrl-C"
+                self._warn(f"/{named[0].name}: something is running. {stop} interrupts it.")
+                return
         if at_once and self._agent is not None:
             self._tasks.create_task(self._carry_beside(text))
             return
-        self.queue.add(text)
+        self.queue.add(text, command=named is not None)
 
     async def run(self, agent: SessionRunner, *, ide: bool = False) -> None:
         """Works off what is submitted until `leave`. The agent is open, and is not closed here.
@@ -289,15 +293,16 @@ class Conversation(ShownSession):
         while not self._leaving:
             if not (text := await self.queue.next()):
                 continue
-            self._failed = False
+            self._failed, self._working = False, True
             try:
                 await self._carry(text)
             finally:
+                self._working = False
                 self.view = without_run(self.view)
                 self._announced.clear()
                 self._show(())
                 self._refresh_footer()
-            if self.queue.kept:
+            if self.queue.to_ask and self.queue.kept:
                 hint = "Enter sends them, Up edits the last" if self.keys else "an empty line sends"
                 await self.queue.ask(self.choose, hint)
                 self._show(())

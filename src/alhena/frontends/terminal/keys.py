@@ -11,6 +11,7 @@ from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.filters import Condition, has_completions, is_searching, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
@@ -24,7 +25,7 @@ TWICE = 2.0
 
 
 class Twice:
-    """Two presses of Ctrl-C in a row. Between them `hint` is to be shown; `changed` is called when
+    """Two presses of a key in a row. Between them `hint` is to be shown; `changed` is called when
     it comes or goes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, changed: Callable[[], None]) -> None:
@@ -39,18 +40,19 @@ class Twice:
         """Counts a key that is about to be processed."""
         self._presses += 1
 
-    def pressed(self, _event: object = None) -> None:
-        """Takes the hint away behind any other key."""
-        if self._presses > self._first:
+    def pressed(self, keys: KeyProcessor) -> None:
+        """Takes the hint away behind any other key, once that is processed."""
+        if self._presses > self._first and not keys.key_buffer:
             self._end()
 
-    def again(self) -> bool:
-        """Takes a Ctrl-C; True when it is the second."""
-        if self.hint and self._presses == self._first + 1:
+    def again(self, hint: str) -> bool:
+        """Takes the key that `hint` is about; True when it is the second."""
+        if self.hint == hint and self._presses == self._first + 1:
+            self._end()
             return True
         self._end()
         self._first = self._presses
-        self.hint = "Press Ctrl-C again to leave."
+        self.hint = hint
         self._timer = self._loop.call_later(TWICE, self._end)
         self._changed()
         return False
@@ -111,18 +113,26 @@ class Hands:
             self._entry.paste(text)
         return bool(text)
 
-    def stop(self) -> bool:
+    def escape(self, *, alone: bool = True) -> None:
+        """Esc: stops what runs; twice in a row and `alone`, with neither that nor a text, it goes
+        back to an earlier prompt."""
+        if self._stop() or not alone or self._entry.buffer.text or self._person is None:
+            return
+        if self.twice.again("Press Esc again to go back to an earlier prompt."):
+            self._person.submit("/rewind")
+
+    def _stop(self) -> bool:
         """Stops what runs; False when nothing does."""
         return self._person is not None and self._person.interrupt()
 
     def stop_or_leave(self) -> None:
         """Ctrl-C: stops what runs or clears the line; twice in a row, with neither, leaves."""
         asked = self._panel.dismiss()
-        if self.stop() or asked:
+        if self._stop() or asked:
             return
         if self._entry.buffer.text:
             self._entry.clear()
-        elif self.twice.again():
+        elif self.twice.again("Press Ctrl-C again to leave."):
             self.leave()
 
     def interrupted(self) -> None:
@@ -130,7 +140,7 @@ class Hands:
         the session closes, which it hastens."""
         if self._left:
             self.kill()
-        elif not self._elsewhere and not self.stop():
+        elif not self._elsewhere and not self._stop():
             self.leave()
 
     def leave(self, why: str = "") -> None:
@@ -219,11 +229,11 @@ def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
         if event.current_buffer.complete_state is not None:
             event.current_buffer.cancel_completion()
         else:
-            hands.stop()
+            hands.escape()
 
     def escape_then_typed(event: KeyPressEvent) -> None:
         """Esc and a character right after it: with nothing to edit, that is not one key."""
-        hands.stop()
+        hands.escape(alone=False)
         event.current_buffer.insert_text(event.data)
 
     typing = writing & ~vi_mode

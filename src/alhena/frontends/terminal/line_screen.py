@@ -38,6 +38,7 @@ class LineScreen:
         self._part = ""
         self._source = source
         self._write = self.control = write
+        self.draft: Callable[[str], None] = lambda _text: None  # there is no line to change
         self._loop = asyncio.get_running_loop()
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._begun = ""

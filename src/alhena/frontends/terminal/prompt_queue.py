@@ -13,11 +13,12 @@ Choose = Callable[[Menu], Awaitable[frozenset[int] | None]]
 
 
 class PromptQueue:
-    """Prompts sent while something ran, in order. After an interruption they may be `kept`: then
-    none is due until the person sends something. `changed` is called after each change."""
+    """Prompts sent while something ran, in order. An interruption keeps them: then none is due
+    until the person sends one (`kept`), and the person is `to_ask`. `changed` is called after each
+    change."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self.kept = False
+        self.kept = self.to_ask = False
         self._changed = changed
         self._texts: deque[str] = deque()
         self._due = asyncio.Event()
@@ -28,8 +29,13 @@ class PromptQueue:
         """All that wait."""
         return tuple(self._texts)
 
-    def add(self, text: str) -> None:
-        """Appends a prompt; "" only sends what was kept."""
+    def add(self, text: str, *, command: bool = False) -> None:
+        """Appends a prompt; "" only sends what was kept. A command goes before kept prompts, which
+        stay."""
+        if command and self.kept:
+            self._texts.appendleft(text)
+            self._due.set()
+            return
         if text:
             self._texts.append(text)
         self._keep(kept=False)
@@ -49,16 +55,18 @@ class PromptQueue:
     def hold(self) -> None:
         """Keeps what waits."""
         self._keep(kept=True)
+        self.to_ask = self.kept
 
     async def next(self) -> str:
         """Waits for the prompt that is due; "" once closed."""
         await self._due.wait()
         text = self._texts.popleft() if self._texts else ""
-        self._keep(kept=False)
+        self._keep(kept=self.kept)
         return text
 
     async def ask(self, choose: Choose, hint: str) -> None:
         """Asks whether to send, keep or discard them; `hint`: what may be done with kept ones."""
+        self.to_ask = False
         count = counted(len(self._texts), "prompt")
         options = (
             Option(label=f"Send now: {one_line(self._texts[0], SHOWN)}", key="s"),

@@ -54,11 +54,13 @@ class EndedCall(msgspec.Struct, frozen=True):
 
 class Earlier(msgspec.Struct, frozen=True):
     """Messages of a resumed session; `prompts` are the person's texts among them, `calls` the ended
-    calls by the number of the message that answers them, and their id."""
+    calls by the number of the message that answers them, and their id. `tokens`: size of the
+    conversation as the service counted it last."""
 
     contents: tuple[Content, ...]
     prompts: frozenset[str]
     calls: Mapping[tuple[int, str], EndedCall] = {}
+    tokens: int = 0
 
 
 async def recalled(agent: SessionRunner, view: View) -> Step:
@@ -85,7 +87,8 @@ def read_earlier(path: Path) -> Earlier:
     read_session(path, take)
     opening = 0 if replay.header is None else replay.header.opening
     contents = tuple(entry.content for entry in replay.contents[opening:])
-    return Earlier(contents, frozenset(prompts), calls.of(contents))
+    tokens = 0 if replay.counted is None else replay.counted[1]
+    return Earlier(contents, frozenset(prompts), calls.of(contents), tokens)
 
 
 class _Calls:
@@ -139,6 +142,7 @@ def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
     its time."""
     start, left = _start(earlier)
     blocks: list[Block] = []
+    view = msgspec.structs.replace(view, context=earlier.tokens)
     if left:
         told = f"… {counted(left, 'earlier prompt')}: alhena sessions show {session_id}"
         view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))

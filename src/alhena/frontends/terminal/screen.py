@@ -91,6 +91,10 @@ class Screen(Protocol):
         """Waits for a line of text, not echoed if `secret`; None when dismissed."""
         ...
 
+    def draft(self, text: str, /) -> None:
+        """Puts a text into the input line, where there is one."""
+        ...
+
     def suspended(self) -> AbstractAsyncContextManager[None]:
         """The terminal is another program's meanwhile."""
         ...

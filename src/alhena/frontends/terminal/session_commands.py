@@ -537,9 +537,10 @@ def _session_option(session: "SessionSummary") -> Option:
     from alhena.frontends.descriptions import age_words
 
     age = age_words(time.time() - session.updated)
+    fork = f" · fork of {session.forked_from[:8]}" if session.forked_from else ""
     return Option(
         label=session.title or "(no prompt)",
-        detail=f"{age} · {max(session.size // 1024, 1):,} KiB · {session.session_id[:8]}",
+        detail=f"{age}{fork} · {max(session.size // 1024, 1):,} KiB · {session.session_id[:8]}",
         preview=_last_prompt(session),
     )
 

@@ -1,6 +1,6 @@
 """Finds the last turn of a session that changed files and was not undone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -27,13 +27,16 @@ class EditingTurn(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[EditedRoot, ...]
 
 
-def last_turn(found: Sequence[Named], session_id: str) -> EditingTurn | None:
+def last_turn(
+    found: Sequence[Named], session_id: str, inherited: Collection[str] = ()
+) -> EditingTurn | None:
     """The last turn of a session that changed files and is not undone. `found`: the project's
-    checkpoints, oldest first. After a restore, the turns before the restored checkpoint count."""
+    checkpoints, oldest first; `inherited`: names of those that the session has from another one.
+    After a restore, the turns before the restored checkpoint count."""
     stands: dict[str, str] = {}
     before: dict[str, dict[str, str]] = {}
     for name, checkpoint in found:
-        if checkpoint.session_id != session_id:
+        if checkpoint.session_id != session_id and name not in inherited:
             continue
         prompt = checkpoint.prompt_id
         before[name] = dict(stands)

@@ -1,0 +1,121 @@
+"""/rewind: the conversation, the files or both go back to before an earlier prompt."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from alhena.display_text import escaped, one_line
+from alhena.frontends.descriptions import age_words, restored_words, undone_note
+from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.session_commands import ChatContext, Choose, GoingBack
+from alhena.session.forks import EarlierPrompt
+
+if TYPE_CHECKING:
+    from alhena.agent.restoring import SavedConversations
+    from alhena.frontends.terminal.screen import Screen
+
+NAMED_FILES = 5
+NO_CHECKPOINTS = "Files stay as they are: there are no checkpoints (general.checkpointing.enabled)."
+
+
+class RewindContext(GoingBack, ChatContext):
+    """The session as /rewind sees it."""
+
+    choose: Choose
+    screen: "Screen"
+    keys: bool
+
+
+async def rewind(context: RewindContext) -> list[Line]:
+    """Carries out `/rewind`. Raises SessionError, JournalError, CheckpointError."""
+    opened = context.workbench.conversations
+    if opened is None:
+        return [line("This session has no earlier prompts.", "error")]
+    saved = opened()
+    prompts = await saved.prompts()
+    if not prompts:
+        return [line("Nothing to rewind: nothing was said yet.")]
+    newest = tuple(map(_prompt_option, reversed(prompts)))
+    picked = await context.choose(Menu(title="Rewind to before", options=newest, search=""))
+    if not picked:
+        return []
+    at = len(prompts) - 1 - min(picked)
+    how = await _how(context, prompts[at:])
+    if how is None:
+        return []
+    conversation, files = how
+    lines: list[Line] = []
+    if files:
+        lines += await _undo(context, prompts[at:], tell=not conversation)
+    elif any(each.files for each in prompts[at:]) and not _checkpoints(prompts[at:]):
+        lines.append(line(NO_CHECKPOINTS, "dim"))
+    if conversation:
+        lines = await _fork(context, saved, prompts, at) + lines
+    return lines
+
+
+def _prompt_option(prompt: EarlierPrompt) -> Option:
+    age = age_words(time.time() - datetime.fromisoformat(prompt.at).timestamp())
+    changed = f" · {counted(len(prompt.files), 'file')} changed" if prompt.files else ""
+    return Option(
+        label=prompt.text, detail=f"{age}{changed}", preview=", ".join(prompt.files[:NAMED_FILES])
+    )
+
+
+def _checkpoints(prompts: Sequence[EarlierPrompt]) -> frozenset[str]:
+    return frozenset(name for each in prompts for name in each.checkpoints)
+
+
+async def _how(
+    context: RewindContext, prompts: Sequence[EarlierPrompt]
+) -> tuple[bool, bool] | None:
+    """Asks whether conversation and files go back, where files can; None when dismissed."""
+    if not _checkpoints(prompts):
+        return True, False
+    paths = dict.fromkeys(path for each in prompts for path in each.files)
+    changes = f"undoes changes of {counted(len(paths), 'file')}" if paths else "undoes changes"
+    options = (
+        Option(label="Conversation only", detail="files stay as they are"),
+        Option(label="Conversation and files", detail=changes),
+        Option(label="Files only", detail="the conversation stays"),
+    )
+    title = f"Rewind to before: {one_line(prompts[0].text, 60)}"
+    picked = await context.choose(Menu(title=title, options=options, search=""))
+    return ((True, False), (True, True), (False, True))[min(picked)] if picked else None
+
+
+async def _undo(
+    context: RewindContext, prompts: Sequence[EarlierPrompt], *, tell: bool
+) -> list[Line]:
+    restored = await context.checkpoints.undo_since(_checkpoints(prompts))
+    if restored is None:
+        return [line("No file was changed since.")]
+    if tell:
+        context.tell(undone_note(restored))
+    return [line(escaped(text), "warning" if bad else "") for bad, text in restored_words(restored)]
+
+
+async def _fork(
+    context: RewindContext, saved: "SavedConversations", prompts: Sequence[EarlierPrompt], at: int
+) -> list[Line]:
+    """Continues as a session that has the conversation before a prompt, which returns to the input
+    line."""
+    before, _ = context.identity
+    session_id = await saved.fork(prompts, at)
+    try:
+        await context.go_on(session_id)
+    finally:
+        if context.identity[0] != session_id:  # it did not come about
+            saved.abandon(session_id)
+    text = prompts[at].text
+    context.screen.draft(text)
+    lines = [
+        line(f"Rewound to before: {one_line(text, 60)}", "bold"),
+        line(f"The conversation as it was: alhena --resume {before}", "dim"),
+    ]
+    if not context.keys:
+        lines += [line("The prompt was:"), *(line(each) for each in text.split("\n"))]
+    return lines
