@@ -7,8 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from alhena.system.search.files import PythonSearch, SearchBackend
-from alhena.system.search.finders import RipgrepSearch
+from alhena.system.search import FileSearch
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.search_file_content import SearchFileContent
 from bench.files import call, timed
@@ -26,21 +25,21 @@ def run(home: Path, cwd: Path) -> None:
     if not tree.exists():
         make_tree(tree)
     program = shutil.which("rg")
-    backends: list[SearchBackend] = [PythonSearch()]
+    backends: list[FileSearch] = [FileSearch()]
     if program is None:
         print(f"{'search of 3,000 files':46} ripgrep is not installed beside")
     else:
-        backends.insert(0, RipgrepSearch(program))
+        backends.insert(0, FileSearch(program))
     for what, pattern in PATTERNS:
         for backend in backends:
             asyncio.run(_measure(tree, program, backend, what, pattern))
 
 
 async def _measure(
-    tree: Path, program: str | None, backend: SearchBackend, what: str, pattern: str
+    tree: Path, program: str | None, backend: FileSearch, what: str, pattern: str
 ) -> None:
     """Alternates rounds of both, so that other load affects both."""
-    tool = SearchFileContent(Workspace(tree), backend=lambda _path: backend)
+    tool = SearchFileContent(Workspace(tree), backend=backend)
 
     async def ours() -> None:
         result = await call(tool, tree, pattern=pattern)

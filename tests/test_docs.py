@@ -27,7 +27,7 @@ from alhena.http.client import proxy_for
 from alhena.http.endpoint import parse_endpoint
 from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
-from alhena.system.search.files import MAX_LINE, TIME_LIMIT
+from alhena.system.search import MAX_LINE, TIME_LIMIT
 from alhena.tools import output_store, reading
 from alhena.tools.base import BUILT_IN, declared
 from alhena.tools.builtin import (

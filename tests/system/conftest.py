@@ -5,24 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from alhena.system.search.files import PythonSearch, SearchBackend
-from alhena.system.search.finders import GitGrepSearch, RipgrepSearch
+from alhena.system.search import FileSearch
 from tests.system.searching import GIT, RG, Write
 
 
 def backends() -> list[object]:
     absent_rg = pytest.mark.skipif(RG is None, reason="ripgrep is not installed")
-    absent_git = pytest.mark.skipif(GIT is None, reason="git is not installed")
     return [
-        pytest.param(PythonSearch, id="python"),
-        pytest.param(lambda: RipgrepSearch(RG or ""), id="ripgrep", marks=absent_rg),
-        pytest.param(lambda: GitGrepSearch(GIT or ""), id="git grep", marks=absent_git),
+        pytest.param(FileSearch, id="python"),
+        pytest.param(lambda: FileSearch(RG or ""), id="ripgrep", marks=absent_rg),
     ]
 
 
 @pytest.fixture(params=backends())
-def backend(request: pytest.FixtureRequest) -> SearchBackend:
-    made: SearchBackend = request.param()
+def backend(request: pytest.FixtureRequest) -> FileSearch:
+    made: FileSearch = request.param()
     return made
 
 

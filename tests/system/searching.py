@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from alhena.system.search.files import Query, SearchBackend
+from alhena.system.search import FileSearch, Query
 
 RG = shutil.which("rg")
 GIT = shutil.which("git")
@@ -13,7 +13,7 @@ Write = Callable[[str, str | bytes], None]
 
 
 async def found(
-    backend: SearchBackend, pattern: str, path: Path, **options: object
+    backend: FileSearch, pattern: str, path: Path, **options: object
 ) -> list[tuple[str, int, str]]:
     """Relative path, line number and line of each match; there are not more than allowed."""
     root = options.pop("root", None) or path

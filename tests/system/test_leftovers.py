@@ -9,7 +9,7 @@ from pathlib import Path
 
 from alhena.system.files import read_whole
 from alhena.system.replacement import is_temporary, remove_leftovers, replace_file, temporary_name
-from alhena.system.search.files import PythonSearch, Query
+from alhena.system.search import FileSearch, Query
 from alhena.system.walk import walk
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.list_directory import ListDirectory
@@ -125,7 +125,7 @@ async def test_files_on_their_way_are_not_listed_nor_searched(project: Path) -> 
     listed = text_of(await call(ListDirectory(Workspace(project)), path="."))
     assert listed.split("\n")[1:] == ["a.txt (6 bytes)"]
     query = Query(pattern="needle", path=project, root=project, no_ignore=True)
-    found = await PythonSearch().search(query)
+    found = await FileSearch().search(query)
     assert [match.path.name for match in found.matches] == ["a.txt"]
 
 

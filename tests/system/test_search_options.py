@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import PatternError
-from alhena.system.search.files import Query, SearchBackend, lines_around
-from alhena.system.search.finders import RipgrepSearch
-from tests.system.searching import RG, Write, found
+from alhena.system.search import FileSearch, Query, lines_around
+from tests.system.searching import Write, found
 
 
-async def test_case_counts_when_asked_for(backend: SearchBackend, tree: Path, write: Write) -> None:
+async def test_case_counts_when_asked_for(backend: FileSearch, tree: Path, write: Write) -> None:
     write("a.txt", "Needle one\nneedle TWO\n")
     lines = [n for _, n, _ in await found(backend, "needle", tree, case_sensitive=True)]
     assert lines == [2]
@@ -20,7 +19,7 @@ async def test_case_counts_when_asked_for(backend: SearchBackend, tree: Path, wr
 
 
 async def test_matches_of_a_file_over_its_limit_are_left_out(
-    backend: SearchBackend, tree: Path, write: Write
+    backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write("a.txt", "needle\n" * 3)
     write("b.txt", "needle\n" * 2)
@@ -33,7 +32,7 @@ async def test_matches_of_a_file_over_its_limit_are_left_out(
 
 
 async def test_nothing_is_ignored_when_asked_for_but_what_geminiignore_closes(
-    backend: SearchBackend, tree: Path, write: Write
+    backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write(".gitignore", "*.log\nbuild/\n")
     write(".geminiignore", "*.key\n")
@@ -43,21 +42,8 @@ async def test_nothing_is_ignored_when_asked_for_but_what_geminiignore_closes(
     assert names == ["a.log", "build/b.txt", "node_modules/c.js"]
 
 
-@pytest.mark.skipif(RG is None, reason="ripgrep is not installed")
-@pytest.mark.parametrize("place", [".rgignore", "sub/.rgignore", "sub/deep/.rgignore"])
-async def test_what_a_rule_for_ripgrep_alone_hides_is_found(
-    tree: Path, write: Write, place: str
-) -> None:
-    write(place, "x.txt\n.rgignore\n")
-    write("sub/deep/x.txt", "needle\n")
-    backend = RipgrepSearch(RG or "")
-    assert await found(backend, "needle", tree) == [("sub/deep/x.txt", 1, "needle")]
-    (tree / place).unlink()
-    assert await found(backend, "needle", tree) == [("sub/deep/x.txt", 1, "needle")]
-
-
 async def test_names_of_excluded_directories_are_no_matter_for_files(
-    backend: SearchBackend, tree: Path, write: Write
+    backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write("sub/node_modules", "needle\n")
     write("node_modules/x", "needle\n")
@@ -66,7 +52,7 @@ async def test_names_of_excluded_directories_are_no_matter_for_files(
 
 @pytest.mark.parametrize("place", ["home", "xdg"])
 async def test_the_users_own_ignore_rules_are_those_of_the_session(
-    backend: SearchBackend, tree: Path, write: Write, tmp_path: Path, place: str
+    backend: FileSearch, tree: Path, write: Write, tmp_path: Path, place: str
 ) -> None:
     theirs = tmp_path / "theirs"
     (theirs / "git").mkdir(parents=True)
@@ -86,15 +72,14 @@ async def test_the_users_own_ignore_rules_are_those_of_the_session(
 
 
 LETTERS = [
-    ("kiss", ["kiss", "KISS", "\u212aiss", "k\u0131\u017fs", "Ki\u017f\u017f"]),
+    ("kiss", ["kiss", "KISS", "\u212aiss", "ki\u017fs", "Ki\u017f\u017f"]),
     ("session", ["se\u017fsion", "SESSION"]),
-    ("milk", ["m\u0130lk", "MILK"]),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "words"), LETTERS)
 async def test_letters_that_fold_to_ascii_are_found_by_all_alike(
-    backend: SearchBackend, tree: Path, write: Write, pattern: str, words: list[str]
+    backend: FileSearch, tree: Path, write: Write, pattern: str, words: list[str]
 ) -> None:
     for number, word in enumerate(words):
         write(f"{number}.txt", f"é {word}\n")
@@ -110,7 +95,7 @@ def _matches(pattern: str, word: str) -> bool:
 
 
 async def test_a_fifo_a_socket_and_a_link_in_the_place_of_a_file_are_passed_over(
-    backend: SearchBackend, tree: Path, write: Write
+    backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write("a.txt", "needle\n")
     os.mkfifo(tree / "fifo")
@@ -144,7 +129,7 @@ def test_the_lines_around_are_those_of_the_file(tree: Path, write: Write, encodi
     ],
 )
 async def test_brackets_and_braces_of_names_are_included(
-    backend: SearchBackend, tree: Path, write: Write, include: str, names: list[str]
+    backend: FileSearch, tree: Path, write: Write, include: str, names: list[str]
 ) -> None:
     for name in ("app/[id]/page.tsx", "app/i/page.tsx", "app/[slug].ts", "a{b,c}.txt", "ab.txt"):
         write(name, "needle\n")
@@ -152,7 +137,7 @@ async def test_brackets_and_braces_of_names_are_included(
 
 
 async def test_an_include_of_too_many_alternatives_is_refused(
-    backend: SearchBackend, tree: Path, write: Write
+    backend: FileSearch, tree: Path, write: Write
 ) -> None:
     write("a.txt", "needle\n")
     with pytest.raises(PatternError, match="Invalid include pattern"):

@@ -41,13 +41,13 @@ result = asyncio.run(tool.build({"command": LOOK}).execute(ExecutionContext(Path
 after = {"dumpable": dumpable(), "seen": result.llm_content, "files": len(os.listdir("/proc/self/fd"))}
 """
 _SEARCH = """
-from alhena.system.search.files import Query
-from alhena.system.search.finders import RipgrepSearch
+from alhena.system.search import Query
+from alhena.system.search import FileSearch
 here = Path.cwd()
 program = here / "rg"
 program.write_text("#!/bin/sh\\n" + LOOK + " > seen; exit 1\\n")
 program.chmod(0o755)
-asyncio.run(RipgrepSearch(str(program)).search(Query(pattern="needle", path=here, root=here)))
+asyncio.run(FileSearch(str(program)).search(Query(pattern="needle", path=here, root=here)))
 after = {"dumpable": dumpable(), "seen": (here / "seen").read_text()}
 """
 _END = "\nprint(json.dumps([before, after]))\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.system.search.files import PythonSearch
+from alhena.system.search import FileSearch
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.glob import Glob
 from alhena.tools.builtin.list_directory import ListDirectory
@@ -65,7 +65,7 @@ CASES: list[tuple[Callable[[Workspace], Tool], dict[str, st.SearchStrategy[Any]]
     (Glob, {"pattern": PATHS, "path": PATHS, "case_sensitive": FLAGS, "respect_git_ignore": FLAGS}),
     (
         lambda workspace: SearchFileContent(
-            workspace, backend=lambda _path: PythonSearch(time_limit=2.0)
+            workspace, backend=FileSearch(time_limit=2.0)
         ),
         {"pattern": REGEXES, "path": PATHS, "include": PATHS, "exclude_pattern": REGEXES,
          "names_only": FLAGS, "max_matches_per_file": COUNTS, "total_max_matches": COUNTS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.search.files import PythonSearch
+from alhena.system.search import FileSearch
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.glob import Glob
 from alhena.tools.builtin.list_directory import ListDirectory
@@ -250,7 +250,7 @@ async def test_texts_and_types_are_those_that_models_know(
 
 
 async def test_a_search_over_its_time_says_so(tree: Path) -> None:
-    tool = SearchFileContent(Workspace(tree), backend=lambda _path: PythonSearch(time_limit=0.0))
+    tool = SearchFileContent(Workspace(tree), backend=FileSearch(time_limit=0.0))
     rows: Rows = [
         (
             {"pattern": "two"},

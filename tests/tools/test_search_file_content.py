@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.system.search.files import Match, PythonSearch, Query, SearchResult
+from alhena.system.search import FileSearch, Match, Query, SearchResult
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.search_file_content import SearchFileContent
 from alhena.tools.contract import (
@@ -192,7 +192,7 @@ def test_a_path_outside_the_workspace_is_refused(
 
 async def test_a_pattern_that_explodes_is_a_failure_with_a_remedy(project: Path) -> None:
     put(project / "a.txt", "a" * 5_000)
-    tool = SearchFileContent(Workspace(project), backend=lambda _path: PythonSearch(time_limit=0.3))
+    tool = SearchFileContent(Workspace(project), backend=FileSearch(time_limit=0.3))
     result = await search(tool, pattern="(a|a)*[bc]$")
     assert result.error is not None
     assert result.error.type is ToolErrorType.GREP_EXECUTION_ERROR
@@ -216,7 +216,7 @@ async def test_cancelling_ends_a_search(project: Path) -> None:
                 ended.append(True)
             raise AssertionError
 
-    tool = SearchFileContent(Workspace(project), backend=lambda _path: Waiting())
+    tool = SearchFileContent(Workspace(project), backend=Waiting())
     running = asyncio.create_task(search(tool, pattern="x"))
     await begun.wait()
     running.cancel()
@@ -239,7 +239,7 @@ async def test_what_could_not_be_searched_is_told(project: Path) -> None:
                 backend=self.name,
             )
 
-    tool = SearchFileContent(Workspace(project), backend=lambda _path: Partial())
+    tool = SearchFileContent(Workspace(project), backend=Partial())
     result = await search(tool, pattern="x")
     assert isinstance(result.llm_content, str)
     assert "---\nNote: no access 0\n" in result.llm_content

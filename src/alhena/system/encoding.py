@@ -12,9 +12,12 @@ it is not edited.
 
 import codecs
 import os
+import stat
 import threading
 from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from io import StringIO, TextIOWrapper
 from typing import assert_never
 
 import msgspec
@@ -423,3 +426,73 @@ class _Lines:
             encoding=codec.encoding,
             replaced=self._replaced,
         )
+
+
+LONGEST_LINE = 1_000_000
+"""Characters of a line that `lines_of` gives."""
+WHOLE = 2 << 20
+"""Maximum size of files whose encoding `lines_of` detects from all bytes."""
+
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
+_WIDE = ("utf-16", "utf-32")
+
+
+def lines_of(
+    path: str, lacks: Callable[[bytes | str], bool] = lambda _content: False
+) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers from 1, of at most `LONGEST_LINE` characters.
+
+    None of a binary file, of one that is not regular, of a symlink, or when `lacks` is true of its
+    content, as bytes if that is ASCII, else as text. Lines end at a line feed, and a carriage
+    return before it is not part of them; in a file without line feeds they end at a carriage
+    return. Raises OSError.
+    """
+    descriptor = os.open(path, _OPEN)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        start = file.read(status.st_size + 1 if status.st_size <= WHOLE else _BLOCK)
+        whole = len(start) == status.st_size
+        plain = start.isascii() and b"\0" not in start
+        if whole and plain and lacks(start):
+            return
+        codec = _codec(start, whole=whole)
+        if codec is None:
+            return
+        end = _line_end(start.removeprefix(codec.bom), codec)
+        source: StringIO | TextIOWrapper
+        if whole:
+            text = start[len(codec.bom) :].decode(codec.encoding, "replace")
+            if not plain and lacks(text):
+                return
+            source = StringIO(text, newline=end)
+        else:
+            file.seek(len(codec.bom))
+            source = TextIOWrapper(file, encoding=codec.encoding, errors="replace", newline=end)
+        number = 1
+        while line := source.readline(LONGEST_LINE):
+            yield number, line.removesuffix("\n").removesuffix("\r")
+            while line and not line.endswith(end):
+                line = source.readline(LONGEST_LINE)
+            number += 1
+
+
+def _codec(start: bytes, *, whole: bool) -> Codec | None:
+    """The encoding of a file from its start; None for a binary one."""
+    sample = start[:SAMPLE_SIZE]
+    if is_binary(sample):
+        return None
+    if b"\0" not in sample and start.isascii() and b"\x1b" not in start:
+        return Codec()
+    return detect(start, whole=whole)
+
+
+def _line_end(start: bytes, codec: Codec) -> str:
+    """The line ending of a file from its start: a carriage return if there are no line feeds."""
+    if b"\r" not in start:
+        return "\n"
+    if codec.encoding.startswith(_WIDE):
+        text = start.decode(codec.encoding, "replace")
+        return "\r" if "\r" in text and "\n" not in text else "\n"
+    return "\n" if b"\n" in start else "\r"

@@ -9,21 +9,19 @@ sessions (`setsid`, daemons) inherit.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from alhena.system.child import GRACE, Child, Marks, command_line, marked, stop, stop_member
+from alhena.system.output import OutputCapture, TextSpool
 from alhena.system.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from alhena.system.pseudo_terminal import PseudoTerminal
-from typing import Protocol
-
-from alhena.system.output import OutputCapture, TextSpool
 
 
 class BackgroundOutput(Protocol):
@@ -474,79 +472,3 @@ def shell_path(env: dict[str, str]) -> str | None:
     import shutil
 
     return shutil.which("bash", path=env.get("PATH", os.defpath))
-
-
-IDLE_S = 0.3
-"""Seconds of uninterrupted sleep after which a process counts as idle."""
-
-_ASLEEP = (b"S", b"Z")
-_OPENS_A_FIFO = b"wait_for_partner"
-_READS_A_PIPE = b"pipe_read"
-"""Kernel functions in which a thread waits for pipe input; some names have a suffix."""
-
-
-class _Thread(NamedTuple):
-    process: str
-    thread: str
-    state: bytes
-    worked: tuple[bytes, ...]
-    """CPU time in user and kernel mode, in clock ticks."""
-    place: bytes
-    """The kernel function in which it sleeps; empty when it runs, or the system does not tell."""
-
-    def at_a_pipe(self) -> bool:
-        return self.place == _OPENS_A_FIFO or self.place.endswith(_READS_A_PIPE)
-
-
-class Idle:
-    """Samples a process from time to time. A process that waits for a disk or for CPU is not idle;
-    on systems without this information, none is."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = str(pid)
-        self.restart()
-
-    def restart(self) -> None:
-        """Resets the samples after a sign of life."""
-        self._asleep: dict[tuple[_Thread, ...], float] = {}
-
-    def seen(self, now: float) -> bool:
-        """Samples at the time `now`, in seconds of any clock; True when the process and its
-        descendants have slept in all samples for at least `IDLE_S`.
-
-        Also True when one of its threads waits at a pipe without a child that could write to it:
-        the other threads may keep polling for work from that one.
-        """
-        try:
-            threads = tuple(_threads(self._pid))
-        except OSError:  # it has ended, even in part, or the system does not tell
-            self.restart()
-            return False
-        waiting: list[tuple[_Thread, ...]] = []
-        if all(thread.state in _ASLEEP for thread in threads):
-            waiting.append(threads)
-        if all(thread.process == self._pid for thread in threads):
-            waiting += [(thread,) for thread in threads if thread.at_a_pipe()]
-        self._asleep = {key: self._asleep.get(key, now) for key in waiting}
-        return any(now - since > IDLE_S for since in self._asleep.values())
-
-
-def _threads(pid: str) -> Iterator[_Thread]:
-    """The threads of a process and of its descendants."""
-    tasks = f"/proc/{pid}/task"
-    for name in os.listdir(tasks):
-        with open(f"{tasks}/{name}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        yield _Thread(pid, name, fields[0], tuple(fields[11:13]), _place(f"{tasks}/{name}/wchan"))
-        with open(f"{tasks}/{name}/children", "rb") as file:
-            children = file.read().split()
-        for child in children:
-            yield from _threads(child.decode("ascii"))
-
-
-def _place(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read().strip(b"\0\n")
-    except OSError:  # not available on every kernel, nor for every process
-        return b""

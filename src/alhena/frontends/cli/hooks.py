@@ -178,7 +178,7 @@ def _pinned(pinned: PinnedFiles) -> str:
     shown = ", ".join(pinned.names[:MAX_SHOWN])
     more = len(pinned.files) - MAX_SHOWN
     rest = f" and {more} more" if more > 0 else ""
-    whole = f" (all of {HOOKS_FOLDER}, for its command tells less)" if pinned.folder else ""
+    whole = f" (all of {HOOKS_FOLDER})" if pinned.folder else ""
     return f"part of it: {shown}{rest}{whole}"
 
 

@@ -3,8 +3,7 @@
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,7 @@ from alhena.tools.contract import (
 from alhena.tools.threads import run_blocking
 
 if TYPE_CHECKING:
-    from alhena.system.search.files import Match, SearchBackend, SearchResult
+    from alhena.system.search import FileSearch, Match, SearchResult
 
 MAX_MATCHES = 20_000
 MAX_CONTEXT = 50
@@ -39,7 +38,7 @@ _MAX_NOTES = 5
 
 
 class SearchFileContent(DeclarativeTool):
-    """Searches with the fastest backend available; `backend` chooses it for a directory.
+    """Searches with ripgrep if it is there, or with `backend`.
 
     `environ` defaults to this process's. A result has at most `most_characters` (0: unlimited)
     in whole lines.
@@ -52,7 +51,7 @@ class SearchFileContent(DeclarativeTool):
         workspace: Workspace,
         *,
         environ: Mapping[str, str] | None = None,
-        backend: "Callable[[Path], SearchBackend] | None" = None,
+        backend: "FileSearch | None" = None,
         most_characters: int = MOST_CHARACTERS,
     ) -> None:
         self.workspace = workspace
@@ -141,7 +140,7 @@ class SearchInvocation(BaseInvocation):
     def _read_around(
         self, found: "list[Match]", notes: list[str], cancellation: threading.Event
     ) -> dict[Path, dict[int, str]]:
-        from alhena.system.search.files import lines_around
+        from alhena.system.search import lines_around
 
         around: dict[Path, dict[int, str]] = {}
         left = self._room
@@ -194,8 +193,7 @@ class SearchInvocation(BaseInvocation):
     async def _search(
         self, path: Path, root: Path, limit: int, context: ExecutionContext
     ) -> "SearchResult":
-        from alhena.system.search.files import Query
-        from alhena.system.search.finders import choose_backend
+        from alhena.system.search import Query, choose_search
 
         params = self.params
         pattern: str = params["pattern"]
@@ -212,8 +210,8 @@ class SearchInvocation(BaseInvocation):
             environ=self._tool.environ,
         )
         tool = self._tool
-        choose = tool.backend or partial(choose_backend, environ=tool.environ)
-        return await choose(path).search(query, context.cancellation)
+        backend = tool.backend or choose_search(environ=tool.environ)
+        return await backend.search(query, context.cancellation)
 
     def _result(
         self, found: "_Text", notes: list[str], *, limited: bool, backends: list[str]

@@ -1,0 +1,544 @@
+"""Searches files for a regular expression, line by line, with context lines.
+
+This module decides the searched files (ignore rules, excluded directories, include patterns, no
+symlinks, no binaries), the matching lines and their display. ripgrep only saves reading: it lists
+the files that contain a text which every match contains. When it fails, all files are read.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.system.encoding import lines_of
+from alhena.system.errors import (
+    PatternError,
+    ProcessStartError,
+    SearchError,
+    SearchTimeoutError,
+    from_os_error,
+    printable,
+)
+from alhena.system.ignore import IgnoreRules
+from alhena.system.replacement import is_temporary
+from alhena.system.walk import (
+    EXCLUDED_DIRECTORIES,
+    WalkLimits,
+    WalkTally,
+    literal,
+    options_of,
+    walk,
+)
+from alhena.system.wildcard import BadPatternError, name_regex, path_regex
+
+if TYPE_CHECKING:
+    from regex import Pattern
+
+MAX_MATCHES = 20_000
+MAX_LINE = 2_000
+TIME_LIMIT = 30.0
+LONGEST_PATTERN = 2_000
+LINE_SECONDS = 2.0
+LEAST_SECONDS = 0.05
+"""Minimum time for a line when earlier lines have used up the total."""
+
+_STEP = 0.05
+_NAMED_LINES = 3
+_BETWEEN_CHECKS = 2_000
+_VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A search query.
+
+    `path` is a directory or a file, at or below `root`, the workspace root whose ignore rules
+    apply. `pattern` is a regular expression for single lines; lines that match `exclude` are
+    dropped. `include` is a glob: without a slash for file names, with one for paths below `path`. A
+    path that git would ignore is searched when it is named. `no_ignore` applies that to the whole
+    search: only .geminiignore counts. `max_per_file` is 0 for no limit. `environ` (default: this
+    process's) locates the user's git settings, and is passed to ripgrep without secrets.
+    """
+
+    pattern: str
+    path: Path
+    root: Path
+    include: str | None = None
+    exclude: str | None = None
+    max_matches: int = MAX_MATCHES
+    max_per_file: int = 0
+    case_sensitive: bool = False
+    no_ignore: bool = False
+    environ: Mapping[str, str] | None = None
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A matching line: its file, its number from 1, its text (at most 2,000 characters)."""
+
+    path: Path
+    line: int
+    text: str
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Matches by path (as bytes) and line. `limited`: there are more than `max_matches`;
+    `cut_files` have more than `max_per_file`. `notes` report failures. `backend` names the search
+    program.
+    """
+
+    matches: tuple[Match, ...]
+    limited: bool
+    cut_files: int = 0
+    notes: tuple[str, ...]
+    backend: str
+
+
+class FileSearch:
+    """Searches files, with ripgrep if `program` is its path."""
+
+    def __init__(self, program: str = "", *, time_limit: float = TIME_LIMIT) -> None:
+        self.program = program
+        self.name = "ripgrep" if program else "python"
+        self._time_limit = time_limit
+
+    async def search(
+        self, query: Query, cancellation: threading.Event | None = None
+    ) -> SearchResult:
+        """Runs in a thread. Raises PatternError, SearchTimeoutError, SearchError; stops when
+        cancelled."""
+        stop = threading.Event()
+
+        def stopped() -> bool:
+            return stop.is_set() or (cancellation is not None and cancellation.is_set())
+
+        work = _Search(query, self.program, Deadline(self._time_limit, stopped)).run
+        running = asyncio.get_running_loop().run_in_executor(None, work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            stop.set()
+            # It checks `stop` between lines, and no line takes longer than two seconds.
+            await asyncio.wait({running})
+            raise
+
+
+def choose_search(
+    *, environ: Mapping[str, str] | None = None, time_limit: float = TIME_LIMIT
+) -> FileSearch:
+    """A search with ripgrep if it is on the PATH of `environ` (default: this process's)."""
+    from shutil import which
+
+    where = None if environ is None else environ.get("PATH", os.defpath)
+    return FileSearch(which("rg", path=where) or "", time_limit=time_limit)
+
+
+class Deadline:
+    """A time limit on the monotonic clock, or a stop signaled by `stopped`."""
+
+    def __init__(self, seconds: float, stopped: Callable[[], bool]) -> None:
+        self.seconds = seconds
+        self._stopped = stopped
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Remaining seconds, at most `LINE_SECONDS`.
+
+        Raises SearchTimeoutError when there are none, SearchError when it was stopped.
+        """
+        if self._stopped():
+            raise SearchError("The search was cancelled.")
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise SearchTimeoutError(
+                f"Operation timed out after {self.seconds * 1000:.0f}ms. In large repositories, "
+                "consider narrowing the search with path or include.",
+                remedy="Simplify the pattern if it has nested repetitions.",
+            )
+        return min(left, LINE_SECONDS)
+
+
+class _Search:
+    def __init__(self, query: Query, program: str, deadline: Deadline) -> None:
+        self._query = query
+        self._program = program
+        self._deadline = deadline
+        self._files = FileChoice(query)
+        self._literals = required_literals(query.pattern)
+        self._notes: list[str] = []
+        self._slow: list[str] = []
+        self._backend = "python"
+
+    def run(self) -> SearchResult:
+        """Runs the search."""
+        path = self._query.path
+        directory = os.path.isdir(path)
+        if self._files.rules.ignored(path, directory):
+            self._notes.append(f"{printable(path)} is left out by .geminiignore.")
+            return self._result([], limited=False)
+        found: list[Match] = []
+        cut_files = 0
+        names, matcher = self._listed() if directory else ([str(path)], self._matcher())
+        if names is None:
+            names = list(self._walked())
+        most = self._query.max_matches
+        per_file = self._query.max_per_file
+        for name in sorted(names, key=os.fsencode):
+            lines = self._lines(matcher, name, min(per_file or most, most) + 1)
+            if per_file and len(lines) > per_file:
+                cut_files += 1
+                del lines[per_file:]
+            located = Path(name)
+            found += [Match(located, number, shown_line(line)) for number, line in lines]
+            if len(found) > most:
+                del found[most:]
+                return self._result(found, limited=True, cut_files=cut_files)
+        if self._slow and not found:
+            raise _nothing_but(self._slow)
+        return self._result(found, limited=False, cut_files=cut_files)
+
+    def _lines(self, matcher: "LineMatcher", path: str, most: int) -> list[tuple[int, str]]:
+        try:
+            lines = matcher.matches(path, most)
+        except OSError as error:
+            self._notes.append(str(from_os_error(error, path)))
+            return []
+        if matcher.passed_over:
+            note = _passed_over_note(path, matcher.passed_over)
+            self._notes.append(note)
+            self._slow.append(note)
+        return lines
+
+    def _matcher(self) -> "LineMatcher":
+        query, case = self._query, self._query.case_sensitive
+        pattern = compile_pattern(query.pattern, case_sensitive=case)
+        exclude = compile_pattern(query.exclude, case_sensitive=case) if query.exclude else None
+        return LineMatcher(pattern, exclude, self._literals, self._deadline)
+
+    def _listed(self) -> "tuple[list[str] | None, LineMatcher]":
+        """The files that ripgrep lists, None when all have to be read; and the matcher, which is
+        made meanwhile."""
+        if not self._program or not self._literals or self._files.named:
+            return None, self._matcher()
+        process = self._start()
+        if process is None:
+            return None, self._matcher()
+        with process:
+            try:
+                matcher = self._matcher()
+                output = self._output(process)
+            except BaseException:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        if process.returncode not in {0, 1}:  # 1: no file contains it
+            return None, matcher
+        self._backend = "ripgrep"
+        top = str(self._query.path).rstrip("/")
+        names = [f"{top}/{os.fsdecode(name).removeprefix('./')}" for name in output.split(b"\0")]
+        return [name for name in names[:-1] if self._files.belongs(name)], matcher
+
+    def _start(self) -> "subprocess.Popen[bytes] | None":
+        from alhena.system.environment import child_environment, shield_memory
+
+        query = self._query
+        options = [f"--glob=!{name}/" for name in sorted(EXCLUDED_DIRECTORIES)]
+        if not any(os.path.exists(above / ".git") for above in (query.path, *query.path.parents)):
+            # Without a repository it would read rules up to "/", above the workspace root.
+            options.append("--no-ignore-parent")
+        argv = (self._program, "--no-config", "--files-with-matches", "--null", "--text",
+                "--hidden", "--ignore-case", "--fixed-strings", "--no-messages", "--color=never",
+                "--no-ignore-dot", "--no-require-git", *options,
+                *(f"--regexp={each}" for each in self._literals), "--", ".")  # fmt: skip
+        environ = os.environ if query.environ is None else query.environ
+        place = environ.get("XDG_CONFIG_HOME")  # it locates ignore rules
+        extra = {"XDG_CONFIG_HOME": place} if place else {}
+        try:
+            shield_memory()
+            return subprocess.Popen(
+                argv,
+                cwd=str(query.path),
+                env=child_environment(environ, extra=extra).variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except (OSError, ValueError, ProcessStartError):
+            return None
+
+    def _output(self, process: "subprocess.Popen[bytes]") -> bytes:
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.communicate(timeout=min(_STEP, self._deadline.left()))[0]
+
+    def _walked(self) -> Iterator[str]:
+        tally = WalkTally()
+        limits = WalkLimits(enter=self._go_on, excluded=self._files.excluded)
+        for entry in walk(self._query.path, self._files.rules, tally, limits):
+            if self._files.included(entry.path) and not entry.is_symlink():
+                yield entry.path
+        self._notes.extend(tally.unreadable)
+
+    def _go_on(self, _directory: str) -> bool:
+        self._deadline.left()
+        return True
+
+    def _result(self, found: list[Match], *, limited: bool, cut_files: int = 0) -> SearchResult:
+        notes = (*dict.fromkeys([*self._files.rules.warnings, *self._notes]),)
+        return SearchResult(
+            matches=tuple(found),
+            limited=limited,
+            cut_files=cut_files,
+            notes=notes,
+            backend=self._backend,
+        )
+
+
+def _passed_over_note(path: str, numbers: list[int]) -> str:
+    named = ", ".join(f"{number:,}" for number in numbers[:_NAMED_LINES])
+    more = len(numbers) - _NAMED_LINES
+    which = f"Lines {named}" + (f" and {more:,} more" if more > 0 else "")
+    which, was = (f"Line {named}", "was") if len(numbers) == 1 else (which, "were")
+    return f"{which} of {printable(path)} {was} not searched: the pattern takes too long there."
+
+
+def _nothing_but(passed_over: list[str]) -> SearchTimeoutError:
+    """The error when lines took too long and no other line matches."""
+    rest = f" The same is so in {len(passed_over) - 1:,} more files." if passed_over[1:] else ""
+    return SearchTimeoutError(
+        f"{passed_over[0]}{rest} No other line matches.",
+        remedy="The pattern tries too many ways to match: simplify nested or adjoining "
+        "repetitions, such as (a+)+ or a*a*.",
+    )
+
+
+class FileChoice:
+    """Selects the files of a query.
+
+    `named` is True when the query's path is ignored by git, or in an excluded directory: it was
+    named explicitly, so only .geminiignore applies. The same holds without ignore rules.
+    """
+
+    def __init__(self, query: Query) -> None:
+        inside = query.path.relative_to(query.root).parts
+        environ = query.environ
+        rules = IgnoreRules(query.root, environ=environ)
+        git_only = IgnoreRules(query.root, gemini=False, environ=environ)
+        self.named = (
+            query.no_ignore
+            or bool(EXCLUDED_DIRECTORIES.intersection(inside))
+            or git_only.ignored(query.path, os.path.isdir(query.path))
+        )
+        self.rules = IgnoreRules(query.root, git=False, environ=environ) if self.named else rules
+        self.excluded: frozenset[str] = EXCLUDED_DIRECTORIES
+        if self.named:
+            self.excluded = _VERSION_CONTROL if query.no_ignore else frozenset[str]()
+        self._base = len(str(query.path).rstrip("/")) + 1
+        self._include = _include_regexes(query.path, query.include) if query.include else None
+
+    def belongs(self, path: str) -> bool:
+        """True when a file listed by ripgrep belongs to the query."""
+        *above, name = path[self._base :].split("/")
+        if self.excluded.intersection(above) or is_temporary(name) or not self.included(path):
+            return False
+        try:
+            regular = stat.S_ISREG(os.lstat(path).st_mode)
+        except OSError:  # it has been deleted
+            return False
+        return regular and not self.rules.ignored(Path(path), is_dir=False)
+
+    def included(self, path: str) -> bool:
+        """True when the file matches the include pattern, if any."""
+        if self._include is None:
+            return True
+        below = path[self._base :]
+        name = below.rpartition("/")[2]
+        return any(regex.fullmatch(name if by_name else below) for regex, by_name in self._include)
+
+
+def _include_regexes(path: Path, include: str) -> list[tuple[re.Pattern[str], bool]]:
+    found: list[tuple[re.Pattern[str], bool]] = []
+    try:
+        options = options_of(include)
+        if "\0" not in include and os.path.lexists(path / include.lstrip("/")):
+            options.append(literal(include))
+        for pattern in options:
+            by_name = "/" not in pattern
+            bare = pattern.removeprefix("./").removeprefix("/")
+            source = name_regex(bare) if by_name else path_regex(bare)
+            found.append((re.compile(source, re.DOTALL), by_name))
+    except BadPatternError as error:
+        raise PatternError(f"Invalid include pattern: {include}. {error}") from error
+    return found
+
+
+def compile_pattern(pattern: str, *, case_sensitive: bool = False) -> "Pattern[str]":
+    """Compiles a pattern of the `regex` module. Raises PatternError."""
+    import regex
+
+    if len(pattern) > LONGEST_PATTERN:
+        raise PatternError(
+            f"Invalid regular expression pattern provided: {len(pattern):,} characters, "
+            f"the limit is {LONGEST_PATTERN:,}."
+        )
+    try:
+        return regex.compile(pattern, 0 if case_sensitive else regex.IGNORECASE)
+    except RecursionError:
+        reason = "too deeply nested"
+    except (regex.error, ValueError, OverflowError) as error:
+        reason = str(error)
+    raise PatternError(
+        f"Invalid regular expression pattern provided: {printable(pattern)}. Error: {reason}.",
+        remedy="To search for the text as it is, escape its special characters with a backslash.",
+    )
+
+
+_TOKEN = re.compile(
+    r"\\(?P<escape>.)"
+    r"|(?P<set>\[\^?\]?(?:\\.|[^\\\[\]])*\])"
+    r"|(?P<open>\((?:\?:|\?P?<[A-Za-z_]\w*>)?(?![?*]))"
+    r"|(?P<repeated>(?:[*+?]|\{\d+(?:,\d*)?\})[?+]?)"
+    r"|(?P<other>[^\\\[({*+?])",
+    re.DOTALL,
+)
+_NO_TEXT = frozenset("dDwWsSbBAZ")
+_SHORTEST, _MOST_BRANCHES = 2, 50
+
+
+def required_literals(pattern: str) -> tuple[str, ...]:
+    """Lower-case ASCII texts of which every matching line contains one, ignoring case; () if
+    unknown. `pattern` is a valid regular expression; what is in its groups is not looked at."""
+    found: list[str] = []
+    best = run = ""
+    depth = at = 0
+    while at < len(pattern):
+        token = _TOKEN.match(pattern, at)
+        if token is None:
+            return ()
+        at, char = token.end(), ""
+        match token.lastgroup:
+            case "escape" if token["escape"].isalnum() and token["escape"] not in _NO_TEXT:
+                return ()
+            case "escape" if not token["escape"].isalnum():
+                char = token["escape"]
+            case "open":
+                depth += 1
+            case "repeated":
+                run = run[:-1] if token[0][0] in "*?" or token[0].startswith("{0") else run
+            case "other" if token[0] == ")":
+                depth -= 1
+            case "other" if token[0] == "|" and not depth:
+                found.append(max(best, run, key=len))
+                best = run = ""
+            case "other" if token[0] not in "|.^$":
+                char = token[0]
+            case _:
+                pass
+        if not depth and " " <= char <= "~":
+            run += char.lower()
+        else:
+            best, run = max(best, run, key=len), ""
+    found.append(max(best, run, key=len))
+    usable = len(found) <= _MOST_BRANCHES and min(map(len, found)) >= _SHORTEST
+    return tuple(sorted(set(found))) if usable else ()
+
+
+class LineMatcher:
+    """Finds the matching lines of files; lines that also match `exclude` are dropped.
+
+    Every matching line contains one of `literals`, ignoring case; () if unknown. `passed_over` has
+    the lines of the last file that took too long.
+    """
+
+    def __init__(
+        self,
+        pattern: "Pattern[str]",
+        exclude: "Pattern[str] | None",
+        literals: tuple[str, ...],
+        deadline: Deadline,
+    ) -> None:
+        import regex
+
+        self._pattern = pattern
+        self._exclude = exclude
+        self._deadline = deadline
+        self._patience = LINE_SECONDS
+        self._literals = literals
+        self._bytes = tuple(each.encode() for each in literals)
+        source = "|".join(map(re.escape, literals))
+        self._texts = regex.compile(source, regex.IGNORECASE) if literals else None
+        self.passed_over: list[int] = []
+
+    def matches(self, path: str, most: int) -> list[tuple[int, str]]:
+        """Line numbers from 1 and text of up to `most` matching lines of a file. Raises OSError,
+        SearchTimeoutError, SearchError when stopped."""
+        self._deadline.left()
+        self.passed_over = []
+        found: list[tuple[int, str]] = []
+        for number, line in lines_of(path, self._lacks):
+            if number % _BETWEEN_CHECKS == 0:
+                self._deadline.left()
+            if self._literals and line.isascii() and not self._says(line.lower()):
+                continue
+            # An excluded line may be one: the time may have been too short to tell.
+            if self._found(self._pattern, number, line) and (
+                self._exclude is None or self._found(self._exclude, number, line) is False
+            ):
+                found.append((number, line))
+                if len(found) == most:
+                    break
+        return found
+
+    def _says(self, lowered: str) -> bool:
+        return any(map(lowered.__contains__, self._literals))
+
+    def _lacks(self, content: bytes | str) -> bool:
+        """True when a file of this content can have no matching line, by required text alone."""
+        if self._texts is None:
+            return False
+        if isinstance(content, bytes):
+            return not any(map(content.lower().__contains__, self._bytes))
+        return self._texts.search(content, concurrent=True) is None
+
+    def _found(self, pattern: "Pattern[str]", number: int, line: str) -> bool | None:
+        """Matches a line; None when it takes too much time or memory."""
+        seconds = min(self._deadline.left(), self._patience)
+        try:
+            return pattern.search(line, timeout=seconds, concurrent=True) is not None
+        except (TimeoutError, MemoryError):
+            self._deadline.left()
+            self._patience = max(self._patience / 2, LEAST_SECONDS)
+            self.passed_over.append(number)
+            return None
+
+
+def shown_line(line: str) -> str:
+    """A line for results: without trailing white space, at most `MAX_LINE` long."""
+    text = line.rstrip()
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... [truncated]"
+
+
+def lines_around(path: str, numbers: list[int], before: int, after: int) -> dict[int, str]:
+    """Context lines before and after the lines with these numbers, which are left out.
+
+    Ascending, truncated like matches. Raises OSError.
+    """
+    wanted = {near for n in numbers for near in range(max(1, n - before), n + after + 1)}
+    wanted.difference_update(numbers)
+    last = max(wanted, default=0)
+    found: dict[int, str] = {}
+    for number, line in lines_of(path):
+        if number > last:
+            break
+        if number in wanted:
+            found[number] = shown_line(line)
+    return found
