@@ -118,7 +118,7 @@ def _echoes(cwd: Path, env: dict[str, str], *, streaming: bool) -> list[float]:
         env = env | {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": url}
         child = Child([*ALHENA, "-m", "m"], cwd, env)
         try:
-            child.until(b"/help tells")
+            child.until(b"/help lists")
             child.skip(0.5)
             if streaming:
                 child.write(b"go\r")

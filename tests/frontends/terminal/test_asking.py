@@ -1,5 +1,6 @@
 """Approval dialogs: the call as shown, and the possible answers."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -108,6 +109,8 @@ def test_a_change_is_shown_as_a_diff():
   why: no rule matches\
 """)
     assert "New file /w/a.py" in text_of(request_blocks(request(edit(diff, new=True))))
+    here = msgspec.structs.replace(edit(diff), file_path=str(Path.cwd() / "b" / "a.py"))
+    assert "? Change b/a.py\n" in text_of(request_blocks(request(here)))
 
 
 @pytest.mark.parametrize(

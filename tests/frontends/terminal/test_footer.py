@@ -254,13 +254,14 @@ def test_a_screen_reader_gets_plain_lines_with_headings(
     server: ScriptedServer, home: Path, said: str
 ):
     settled(home, accessibility={"screenReader": said == "setting"})
-    server.reply(sse(text("Fine **so** far.")))
+    server.reply(sse(text("Fine **so** far.\n\nAnd more.\n\n- one\n\nThe end.")))
     with at(server, *(["--screen-reader"] if said == "flag" else [])) as terminal:
         terminal.until("keys\n>")
         terminal.send("hi\n")
         shown = terminal.until("1 turn")
         assert "Working.\n" in shown
         assert "Answer:\nFine **so** far." in shown
+        assert shown.count("Answer:") == 1
         terminal.send("/quit\n")
         assert terminal.ended() == 0
     assert "\x1b[" not in terminal.raw

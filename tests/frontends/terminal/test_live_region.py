@@ -5,9 +5,12 @@ from typing import Any
 
 from alhena.events import (
     ApiRequestEvent,
+    ContentEvent,
     RunFinishedEvent,
+    RunStartedEvent,
     ToolCallRequestEvent,
     ToolCallUpdateEvent,
+    UserMessageEvent,
 )
 from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.drawing.live_region import open_task_lines
@@ -15,6 +18,8 @@ from alhena.frontends.terminal.drawing.view import View
 from tests.frontends.terminal.kit import ended, played, shown_live
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, calling, leave
 from tests.support.server import ScriptedServer, sse, text
+
+RUN = RunStartedEvent(session_id="s", model="m", cwd="/w")
 
 
 def todos(*statuses: str) -> dict[str, Any]:
@@ -28,6 +33,16 @@ def todos(*statuses: str) -> dict[str, Any]:
 def tasks(*statuses: str, rows: int = 24) -> str:
     view, _ = played(ended("write_todos", todos(*statuses)))
     return plain(open_task_lines(view, 60, rows))
+
+
+def test_the_text_that_streams_in_is_set_off_from_what_stands_above_it():
+    view, _ = played(
+        UserMessageEvent(prompt_id="p", text="go"), RUN, ContentEvent(text="Once upon")
+    )
+    assert shown_live(view).startswith("\nOnce upon\n")
+    assert shown_live(view, rows=2).startswith("Once upon\n")
+    view, _ = played(RUN, ContentEvent(text="Once upon"))
+    assert shown_live(view).startswith("Once upon\n")
 
 
 def test_open_tasks_stay_until_all_are_done():

@@ -1,5 +1,6 @@
 """Prompts that wait: shown, taken back, sent or kept after an interruption."""
 
+import asyncio
 import signal
 import threading
 
@@ -7,6 +8,7 @@ import pytest
 
 from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.drawing.live_region import queue_lines
+from alhena.frontends.terminal.prompt_queue import PromptQueue
 from tests.frontends.terminal.session import (
     CTRL_C,
     ENTER,
@@ -46,6 +48,17 @@ def test_only_the_last_ones_are_shown_and_fit():
     assert plain(queue_lines(tuple("abcde"), 12)).split("\n")[0] == "2 more queu…"
     assert plain(queue_lines(("a",), 60, kept=True)) == "kept: a  (Enter sends, Up edits)"
     assert queue_lines((), 40) == []
+
+
+async def test_a_prompt_that_is_due_at_once_is_never_shown_as_queued():
+    seen: list[tuple[str, ...]] = []
+    queue = PromptQueue(lambda: seen.append(queue.texts))
+    due = asyncio.create_task(queue.next())
+    await asyncio.sleep(0)
+    queue.add("one")
+    queue.add("two")
+    assert await due == "one"
+    assert seen == [(), ("two",), ("two",)]
 
 
 @pytest.mark.requirement("TERM-03")

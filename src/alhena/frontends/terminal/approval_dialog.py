@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal, assert_never
 
 import msgspec
@@ -75,7 +77,7 @@ def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -
     match request.details:
         case EditConfirmation() as details:
             what = "New file" if details.is_new_file else "Change"
-            lines.append(_title(f"{what} {details.file_path}"))
+            lines.append(_title(f"{what} {_from_here(details.file_path)}"))
             lines += _difference(details.file_diff, rows)
             lines += _warnings(details.warnings)
         case ExecConfirmation() as details:
@@ -302,6 +304,13 @@ def _after_plan(next_mode: str) -> list[_AfterPlan]:
 
 def _title(text: str) -> Line:
     return (("warning", "? "), *line(_inline(text), "bold"))
+
+
+def _from_here(path: str) -> str:
+    """The path of a file below the working directory without that."""
+    with suppress(ValueError, OSError):
+        return str(Path(path).relative_to(Path.cwd()))
+    return path
 
 
 def _inline(text: str) -> str:

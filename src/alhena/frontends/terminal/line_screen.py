@@ -94,7 +94,10 @@ class LineScreen:
         if not shown and not self._part and view.busy_since is not None:
             self._head("Working.")
         for block in shown:
-            self._head("" if isinstance(block, Lines) else "Answer:")
+            if not isinstance(block, Lines):
+                self._head("Answer:")
+            elif any(block.lines):
+                self._head("")
             self._write(f"{self._text(block)}\n")
             self._prompted = False
         if not shown and view.busy_since is None and not view.calls:

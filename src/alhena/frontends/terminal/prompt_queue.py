@@ -22,12 +22,13 @@ class PromptQueue:
         self._changed = changed
         self._texts: deque[str] = deque()
         self._due = asyncio.Event()
+        self._idle = False
         self._closed = False
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that wait."""
-        return tuple(self._texts)
+        """All that wait; not the first one when nothing runs and it is due."""
+        return tuple(self._texts)[self._idle and not self.kept :]
 
     def add(self, text: str, *, command: bool = False) -> None:
         """Appends a prompt; "" only sends what was kept. A command goes before kept prompts, which
@@ -59,7 +60,9 @@ class PromptQueue:
 
     async def next(self) -> str:
         """Waits for the prompt that is due; "" once closed."""
+        self._idle = True
         await self._due.wait()
+        self._idle = False
         text = self._texts.popleft() if self._texts else ""
         self._keep(kept=self.kept)
         return text

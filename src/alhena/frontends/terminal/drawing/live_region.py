@@ -49,7 +49,8 @@ def live(
         for each in view.open_text.split("\n")[-room:]
         for piece in wrapped(each.expandtabs(4), max(columns, 1))
     ]
-    shown = [*(text[-room:] if view.open_text.strip() else []), *lines]
+    gap: list[Line] = [()] if view.group else []
+    shown = [*gap, *text[-room:], *lines] if view.open_text.strip() else lines
     return [clipped(each, columns) for each in shown[len(shown) - min(rows, len(shown)) :]]
 
 
