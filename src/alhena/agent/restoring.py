@@ -163,10 +163,19 @@ async def undo_turn(session: Session) -> Restored | None:
     """Takes back what the last turn that was not undone has changed in the files; the conversation
     goes on. None when there is no such turn. Raises CheckpointError."""
     checkpoints: Checkpoints = session.checkpoints()
-    turn = checkpoints.last_turn()
+    turn = checkpoints.last_turn(await _on_record(session))
     if turn is None:
         return None
     return await _undone(session, turn)
+
+
+async def _on_record(session: Session) -> frozenset[str]:
+    """Names of the checkpoints on the session's record: a fork has some of another session."""
+    recording = session.recording
+    if recording is None or not recording.at_work:
+        return frozenset()
+    prompts = await asyncio.to_thread(earlier_prompts, recording.path)
+    return frozenset(name for each in prompts for name in each.checkpoints)
 
 
 async def undo_turns(session: Session, names: Collection[str]) -> Restored | None:

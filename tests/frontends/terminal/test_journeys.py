@@ -221,6 +221,47 @@ def test_resume(snapshots: Snapshots, work: Path, server: ScriptedServer):
         snapshots.take(terminal, "resumed")
 
 
+def test_queue(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    server.reply(sse(text("Once upon", None), text(" a time"), hold=threading.Event()))
+    with at(server) as terminal:
+        terminal.until(READY)
+        for prompt, seen in (
+            ("tell", "Once upon"),
+            ("shorter", "queued: shorter"),
+            ("in French", "queued: in French"),
+        ):
+            terminal.send(prompt + ENTER)
+            terminal.until(seen)
+        snapshots.take(terminal, "two wait", last=6)
+        terminal.send(ESC)
+        snapshots.take(terminal, "the question", last=8)
+        terminal.until("Use arrow keys")
+        terminal.send("k")
+        snapshots.take(terminal, "kept", last=6)
+
+
+def test_rewind(snapshots: Snapshots, work: Path, server: ScriptedServer):
+    args = {"file_path": "a.txt", "content": "one"}
+    server.reply(
+        calling("write_file", args), sse(text("Written.")),
+        calling("write_file", args | {"content": "two"}), sse(text("Written again.")),
+    )  # fmt: skip
+    with at(server, "--yolo", "--checkpointing") as terminal:
+        terminal.until("yolo  m")
+        for prompt, seen in (("write one", "Written."), ("write two", "Written again.")):
+            terminal.send(prompt + ENTER)
+            terminal.until(seen)
+            terminal.until(PLACEHOLDER)
+        terminal.send(ESC)
+        terminal.until("Press Esc again")
+        terminal.send(ESC)
+        snapshots.take(terminal, "earlier prompts", last=8)
+        terminal.send(ENTER)
+        snapshots.take(terminal, "of what", last=8)
+        terminal.send(ENTER)
+        snapshots.take(terminal, "rewound", last=18)
+
+
 @pytest.mark.skipif(not shutil.which("less"), reason="no less")
 def test_full_screen_program(snapshots: Snapshots, work: Path, server: ScriptedServer):
     lines = "".join(f"note {number}\n" for number in range(1, 60))

@@ -63,6 +63,7 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
             assert "> make three  just now" in shown
             terminal.send(DOWN)
             assert "b.txt" in terminal.until("> make two  just now · 2 files changed")
+            terminal.until("    a.txt, b.txt\n")
             terminal.send(ENTER)
             terminal.until("Rewind to before: make two")
             terminal.send(DOWN + ENTER)
@@ -146,6 +147,27 @@ async def test_while_something_runs_it_is_refused_and_without_prompts_there_is_n
         assert screen.menus == []
         generator.go.set()
         await screen.until(lambda: "Slow answer." in screen.text)
+
+
+@pytest.mark.requirement("TERM-04")
+async def test_the_changes_of_all_prompts_since_are_undone(project: Path):
+    (project / "a.txt").write_text("old", encoding="utf-8")
+    generator = ScriptedGenerator(writing("one"), [text("A.")], writing("two"), [text("B.")])
+    screen = ListScreen("first", "and files")
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "first", "second", "/rewind")
+    assert shown.count("Put back: a.txt") == 1
+    assert (project / "a.txt").read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.requirement("TERM-04")
+async def test_a_fork_can_undo_what_it_has_from_before(project: Path):
+    generator = ScriptedGenerator(writing("new"), [text("A.")], [text("B.")])
+    screen = ListScreen("second")
+    async with sitting(generator, screen, **ON) as conversation:
+        shown = await finished(conversation, screen, "first", "second", "/rewind", "/undo")
+    assert "Removed: a.txt" in shown
+    assert not (project / "a.txt").exists()
 
 
 async def test_a_command_goes_before_prompts_that_were_kept():

@@ -258,7 +258,7 @@ class Conversation(ShownSession):
         if at_once and self._agent is not None:
             self._tasks.create_task(self._carry_beside(text))
             return
-        self.queue.add(text, command=named is not None)
+        self.queue.add(text, command=named is not None or text.startswith("!"))
 
     async def run(self, agent: SessionRunner, *, ide: bool = False) -> None:
         """Works off what is submitted until `leave`. The agent is open, and is not closed here.
@@ -369,7 +369,8 @@ class Conversation(ShownSession):
         self._begin()
         from alhena.frontends.terminal.resume_view import recalled
 
-        self.view, blocks = await recalled(self.agent, self.view)
+        apart = msgspec.structs.replace(self.view, group="notice")
+        self.view, blocks = await recalled(self.agent, apart)
         self._show(blocks)
 
     async def compress(self) -> CompressedEvent:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.display_text import escaped, one_line
@@ -38,7 +39,8 @@ async def rewind(context: RewindContext) -> list[Line]:
     prompts = await saved.prompts()
     if not prompts:
         return [line("Nothing to rewind: nothing was said yet.")]
-    newest = tuple(map(_prompt_option, reversed(prompts)))
+    cwd = context.workbench.workspace.cwd
+    newest = tuple(_prompt_option(each, cwd) for each in reversed(prompts))
     picked = await context.choose(Menu(title="Rewind to before", options=newest, search=""))
     if not picked:
         return []
@@ -57,12 +59,11 @@ async def rewind(context: RewindContext) -> list[Line]:
     return lines
 
 
-def _prompt_option(prompt: EarlierPrompt) -> Option:
+def _prompt_option(prompt: EarlierPrompt, cwd: Path) -> Option:
     age = age_words(time.time() - datetime.fromisoformat(prompt.at).timestamp())
     changed = f" · {counted(len(prompt.files), 'file')} changed" if prompt.files else ""
-    return Option(
-        label=prompt.text, detail=f"{age}{changed}", preview=", ".join(prompt.files[:NAMED_FILES])
-    )
+    paths = (path.removeprefix(f"{cwd}/") for path in prompt.files[:NAMED_FILES])
+    return Option(label=prompt.text, detail=f"{age}{changed}", preview=", ".join(paths))
 
 
 def _checkpoints(prompts: Sequence[EarlierPrompt]) -> frozenset[str]:

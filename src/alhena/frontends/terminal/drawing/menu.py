@@ -120,6 +120,7 @@ def _search_lines(menu: Menu, columns: int, rows: int) -> tuple[list[Line], rang
         option, here = menu.options[index], at == menu.selected
         text = line(f"{'>' if here else ' '} {one_line(option.label)}", "chosen" if here else "")
         detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
+        text = clipped(text, max(columns - sum(len(part) for _, part in detail), MIN_COLUMNS))
         chosen = range(len(lines), len(lines) + 1) if here else chosen
         lines.append(clipped((*text, *detail), columns))
         if here and option.preview:
