@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from alhena.agent.options import SessionOptions
+from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
@@ -63,7 +64,9 @@ def _workbench(home: Path, cwd: Path) -> Workbench:
             approval_mode=ApprovalMode.DEFAULT,
             tools=(look, change),
         ),
-        SessionLinks(session_id="bench", answering=lambda: (DemoGenerator(), "none")),
+        SessionLinks(
+            session_id="bench", answering=lambda: (DemoGenerator(), "none"), delegate=open_agents
+        ),
     )
 
 

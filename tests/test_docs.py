@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.agent.options import SessionOptions
+from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
@@ -118,7 +119,9 @@ def registry(project: Path) -> ToolRegistry:
     options = SessionOptions(
         cwd=project, environ={"HOME": str(project.parent / "home")}, settings=Settings()
     )
-    bench = open_workbench(options, SessionLinks(session_id="s", answering=no_model))
+    bench = open_workbench(
+        options, SessionLinks(session_id="s", answering=no_model, delegate=open_agents)
+    )
     bench.registry.register(AskUser(None))
     return bench.registry
 

@@ -11,8 +11,7 @@ TYPE_CHECKING = False  # type checkers read it as true; importing typing would c
 if TYPE_CHECKING:
     from alhena import events, models, otel, testing
     from alhena.agent.final_answer import OutputError
-    from alhena.agent.limits.errors import BusyError, LimitError
-    from alhena.agent.limits.turns import Usage
+    from alhena.agent.limits import BusyError, LimitError, Usage
     from alhena.agent.subagents.remote import RemoteAgent
     from alhena.batch.many import run_many
     from alhena.config.errors import ConfigError
@@ -87,7 +86,7 @@ _HOMES = {
     "Answer": "alhena.scheduler.confirmation",
     "ApprovalMode": "alhena.policy.model",
     "Approver": "alhena.scheduler.confirmation",
-    "BusyError": "alhena.agent.limits.errors",
+    "BusyError": "alhena.agent.limits",
     "ConfigError": "alhena.config.errors",
     "ConfirmationRequest": "alhena.scheduler.confirmation",
     "Content": "alhena.wire.content",
@@ -97,7 +96,7 @@ _HOMES = {
     "Image": "alhena.tools.function",
     "InProcessServer": "alhena.library.options",
     "Kind": "alhena.tools.contract",
-    "LimitError": "alhena.agent.limits.errors",
+    "LimitError": "alhena.agent.limits",
     "Limits": "alhena.library.options",
     "Model": "alhena.models.generator",
     "OutputError": "alhena.agent.final_answer",
@@ -112,7 +111,7 @@ _HOMES = {
     "Tool": "alhena.tools.contract",
     "ToolContext": "alhena.tools.function",
     "ToolResult": "alhena.tools.contract",
-    "Usage": "alhena.agent.limits.turns",
+    "Usage": "alhena.agent.limits",
     "call_tool": "alhena.tools.function",
     "run_many": "alhena.batch.many",
     "tool": "alhena.tools.function",

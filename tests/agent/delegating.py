@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.options import SessionOptions
+from alhena.agent.delegation import SubagentModel, Subagents, open_agents
 from alhena.agent.subagents import AgentDefinition
-from alhena.agent.toolset.delegation import SubagentModel, Subagents
 from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings
@@ -71,7 +71,7 @@ class Office:
                 policy=policy,
                 tools=tools,
             ),
-            SessionLinks(session_id="s", answering=lambda: (generator, "m")),
+            SessionLinks(session_id="s", answering=lambda: (generator, "m"), delegate=open_agents),
         )
         self.subagents = Subagents(
             self.bench,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena import tool
+from alhena.agent.limits import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
-from alhena.agent.limits.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.config.errors import ConfigError
 from alhena.config.settings import BudgetSettings, settings_of
 from alhena.errors import NetworkError, ServerFaultError

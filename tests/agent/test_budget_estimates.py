@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.limits import CostLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
-from alhena.agent.limits.errors import CostLimitError, TokenLimitError
 from alhena.config.settings import BudgetSettings
 from alhena.errors import NetworkError
 from alhena.models.prices import Prices

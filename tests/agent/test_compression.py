@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.limits.errors import BusyError
+from alhena.agent.limits import BusyError
 from alhena.agent.runner import compress
 from alhena.chat.prompt import ACKNOWLEDGEMENT
 from alhena.chat.summary import SUMMARY_LEAD, TAKEN_NOTE

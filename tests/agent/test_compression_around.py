@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from alhena.agent.compression import compression_model, in_words
-from alhena.agent.model_access import PLAIN
 from alhena.agent.runner import compress
+from alhena.agent.toolset.model_access import PLAIN
 from alhena.config.home import project_temp
 from alhena.config.settings import ModelConfigSettings
 from alhena.errors import InterruptedRunError

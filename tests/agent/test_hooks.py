@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.limits.errors import TurnLimitError
+from alhena.agent.limits import TurnLimitError
 from alhena.agent.runner import SessionRunner
 from alhena.config.errors import ConfigError
 from alhena.events import (

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.options import SessionOptions
+from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
@@ -49,7 +50,9 @@ class Desk:
                 interactive=True,
                 policy=policy,
             ),
-            SessionLinks(session_id="s", answering=lambda: (ScriptedGenerator(), "m")),
+            SessionLinks(
+                session_id="s", answering=lambda: (ScriptedGenerator(), "m"), delegate=open_agents
+            ),
             ProcessGroups(),
         )
 

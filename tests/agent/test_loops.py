@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from alhena import tool
-from alhena.agent.limits.errors import LoopError
+from alhena.agent.limits import LoopError
 from alhena.config.settings import settings_of
 from alhena.errors import InterruptedRunError
 from alhena.events import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from alhena import tool
-from alhena.agent.model_access import Consent, fallback_mode
 from alhena.agent.runner import SessionRunner
+from alhena.agent.toolset.model_access import Consent, fallback_mode
 from alhena.config.settings import GeneralSettings, ModelSettings, Settings
 from alhena.errors import NetworkError
 from alhena.events import (

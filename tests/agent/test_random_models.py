@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena import tool
-from alhena.agent.limits.errors import LoopError, TokenLimitError, TurnLimitError
+from alhena.agent.limits import LoopError, TokenLimitError, TurnLimitError
 from alhena.events import LoopDetectedEvent, ToolCallRequestEvent, ToolCallResponseEvent
 from tests.agent.kit import agent, conforming, events_of
 from tests.support.scripted import Script, ScriptedGenerator

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.model_access import SessionModel
 from alhena.agent.runner import LastTurn, SessionRunner
+from alhena.agent.toolset.model_access import SessionModel
 from alhena.config.settings import ModelSettings, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alhena import tool
-from alhena.agent.limits.errors import BusyError, TurnLimitError
+from alhena.agent.limits import BusyError, TurnLimitError
 from alhena.errors import InputError, InterruptedRunError, ServerFaultError
 from alhena.events import (
     RunFinishedEvent,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.agent.limits.errors import BusyError
+from alhena.agent.limits import BusyError
 from alhena.errors import InterruptedRunError
 from alhena.events import Event, ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode

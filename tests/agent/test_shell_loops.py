@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from alhena import tool
-from alhena.agent.limits.errors import LoopError
+from alhena.agent.limits import LoopError
 from alhena.config.settings import settings_of
 from alhena.events import LoopDetectedEvent
 from tests.agent.kit import agent, conforming, events_of

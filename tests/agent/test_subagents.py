@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.delegation import Delegation
 from alhena.agent.subagents import builtin_agents
-from alhena.agent.toolset.delegation import Delegation
 from alhena.chat.chat import ModelTraits
 from alhena.events import (
     ApiRequestEvent,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from alhena import tool
-from alhena.agent.limits.errors import TimeLimitError
+from alhena.agent.limits import TimeLimitError
 from alhena.agent.run import EventStream
 from alhena.errors import InterruptedRunError
 from alhena.events import Event, RetryEvent

@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 from alhena import Agent, AgentOptions, Limits, tool
-from alhena.agent.limits.errors import BusyError, TurnLimitError
+from alhena.agent.limits import BusyError, TurnLimitError
 from alhena.errors import InterruptedRunError
 from alhena.events import RunFinishedEvent, RunStartedEvent
 from alhena.wire.content import Part

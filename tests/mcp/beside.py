@@ -85,7 +85,7 @@ async def beside(
         story = Story(
             answers=[event for event in events if isinstance(event, ToolCallResponseEvent)],
             at_start=next(each.notices for each in events if isinstance(each, RunStartedEvent)),
-            told=running.workbench.warnings,
+            told=tuple(running.workbench.warnings),
             generator=generator,
             report=_report(running),
         )

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.agent.options import SessionOptions
+from alhena.agent.delegation import open_agents
 from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.settings import Settings
 from alhena.events import Event
@@ -44,7 +45,12 @@ def workbench(mode: ApprovalMode = ApprovalMode.DEFAULT) -> Workbench:
             approval_mode=mode,
             interactive=True,
         ),
-        SessionLinks(session_id="s", answering=lambda: (ScriptedGenerator(), "m"), ask=ask),
+        SessionLinks(
+            session_id="s",
+            answering=lambda: (ScriptedGenerator(), "m"),
+            delegate=open_agents,
+            ask=ask,
+        ),
         ProcessGroups(),
     )
     details = McpConfirmation(

@@ -52,8 +52,7 @@ async def prepare() -> None:
 async def rewind(at: int) -> None:
     """Goes back to before the first prompt, and is killed before its rename number `at`."""
     async with scripted_agent(ScriptedGenerator(), resume=ID, **ON) as agent:
-        assert agent.workbench.conversations is not None
-        saved = agent.workbench.conversations()
+        saved = agent.checkpoints.conversations
         prompts = await saved.prompts()
         _kill_before_rename(at)
         await agent.checkpoints.undo_since(_names(prompts))

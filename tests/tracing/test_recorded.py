@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from alhena.agent.toolset.delegation import EventRelay
+from alhena.agent.delegation import EventRelay
 from alhena.events import ApiResponseEvent, Event, RetryEvent
 from tests.support.command import alhena
 from tests.tracing.kit import PROMPT, events, place, recorded

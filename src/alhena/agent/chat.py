@@ -10,7 +10,7 @@ from alhena.agent.context import SessionPrompt
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets, traits_of
 from alhena.chat.history import History
 from alhena.chat.recovery import Substitute
 from alhena.config.settings import ModelConfigSettings, Settings
@@ -21,7 +21,6 @@ from alhena.models.catalogue import (
     OPENAI,
     default_generation,
     default_model,
-    model_info,
     resolved_name,
 )
 from alhena.models.generator import ContentGenerator
@@ -103,16 +102,6 @@ def config_for(
     from alhena.models.configs import resolve
 
     return resolve(model, configs, scope=scope, is_retry=is_retry, own=own).config
-
-
-def traits_of(model: str) -> ModelTraits:
-    """The properties of a model that a chat depends on."""
-    known = model_info(model)
-    return ModelTraits(
-        name=model,
-        sign_calls=known.needs_signatures,
-        takes_signatures=known.takes_signatures,
-    )
 
 
 SMALL = 100_000

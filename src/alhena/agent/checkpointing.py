@@ -102,10 +102,12 @@ class Checkpoints:
         self._history = project_history(self._environ, temp)
         self.files = CheckpointFiles(project_checkpoints(temp))
 
-    def attach(self, chat: Chat, recording: Recording | None) -> None:
-        """Sets the conversation that checkpoints belong to."""
+    def attach(self, chat: Chat, recording: Recording | None, roots: Sequence[Path]) -> None:
+        """Sets the conversation that checkpoints belong to, and the session's directories besides
+        the project."""
         self._chat = chat
         self._recording = recording
+        self.roots = roots
 
     def close(self) -> None:
         """Cancels work in the background."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.model_access import PLAIN, SessionModel
+from alhena.agent.toolset.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.workbench import Workbench
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
@@ -39,7 +39,7 @@ def open_room(
     inner = generator.inner if isinstance(generator, RetryingGenerator) else generator
 
     async def ask(contents: tuple[EncodedContent, ...], system: str) -> str:
-        name, config = compression_model(chat.model.name, bench.model_configs)
+        name, config = compression_model(chat.model.name, bench.settings.model_configs)
         model = SessionModel(
             lambda: (generator, name), emit, texts=outlets.texts, role=ROLE, config=config
         )
@@ -57,14 +57,14 @@ def open_room(
         if outlets.role == "main":
             bench.memory.began_with(entry.content for entry in chat.history.contents)
 
-    masking = bench.masking
+    masking = bench.settings.context_management.tools.output_masking
     limits = MaskingLimits(
         protected=masking.protection_threshold_tokens,
         least=max(0, masking.min_prunable_threshold_tokens),
         latest=masking.protect_latest_turn,
     )
     options = CompressionOptions(
-        threshold=bench.compression_threshold,
+        threshold=bench.settings.model.compression_threshold,
         masking=limits if limits.protected >= 0 else None,
         role=outlets.role,
     )
@@ -72,7 +72,7 @@ def open_room(
         ask=ask,
         keep=lambda texts: kept(bench.outputs, texts),
         count=count,
-        limit=lambda name: question_limit(name, bench.context_window),
+        limit=lambda name: question_limit(name, bench.settings.model.context_window),
         emit=emit,
         before=_before(bench.hooks),
         after=after,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from alhena.agent.recording import Place
-from alhena.agent.session import Session
 from alhena.agent.toolset.workbench import Workbench, window_of
+from alhena.chat.chat import Chat
 from alhena.chat.prompt import (
     FULL_CONTEXT,
     SECTIONS,
@@ -43,6 +43,7 @@ from alhena.tools.threads import run_blocking
 from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
+    from alhena.agent.toolset.hooking import PromptHooks
     from alhena.policy.checker import ConversationHistory
 
 
@@ -347,12 +348,11 @@ _END = "--- End of content ---"
 
 
 async def tell_files(
-    session: Session, environ: Mapping[str, str], emit: Callable[[Event], None]
+    bench: Workbench, chat: Chat, hooks: "PromptHooks | None", emit: Callable[[Event], None]
 ) -> None:
     """Puts the text of the workspace's files behind the first content of a conversation of which
     nothing was sent yet, as far as ignore files, the policy and the model's window let it. What
     does not fit is a warning. Raises ConfigError where the policy denies it as a whole."""
-    bench = session.bench
     call = PolicyCall(names=all_names(_READ_MANY), args={"paths": [EVERYTHING]})
     decision = await bench.check(call, bench.decide(call))
     if decision.outcome is PolicyOutcome.DENY:
@@ -360,15 +360,15 @@ async def tell_files(
             f"the files cannot be told to the model: {_READ_MANY} is denied ({decision.reason}).",
             remedy="Leave out --all-files, or change that.",
         )
-    window = window_of(bench, session.model)
+    window = window_of(bench, chat.model.name)
     room = window // SHARE * BYTES_PER_TOKEN
     cancellation = threading.Event()
-    text, left = await run_blocking(cancellation, _gathered, bench, environ, room, cancellation)
-    history = session.chat.history
+    text, left = await run_blocking(cancellation, _gathered, bench, room, cancellation)
+    history = chat.history
     first = history.contents[0].content
     history.restate(lambda item: with_full_context(item, text) if item is first else item)
-    if session.prompt_hooks is not None:
-        session.prompt_hooks.opening = tuple(entry.content for entry in history.contents)
+    if hooks is not None:
+        hooks.began_with(entry.content for entry in history.contents)
     if left:
         emit(
             WarningEvent(
@@ -378,9 +378,7 @@ async def tell_files(
         )
 
 
-def _gathered(
-    bench: Workbench, environ: Mapping[str, str], room: int, cancellation: threading.Event
-) -> tuple[str, int]:
+def _gathered(bench: Workbench, room: int, cancellation: threading.Event) -> tuple[str, int]:
     """The text, and how many files had no room in it. Blocks its thread."""
     from alhena.tools.selecting import Gathering, Selector, Wanted
 
@@ -391,7 +389,9 @@ def _gathered(
             return ""
         return "the policy does not simply allow to read it"
 
-    wanted = Wanted(paths=(EVERYTHING,), exclude=tuple(sorted(SUMMARISED)), environ=environ)
+    wanted = Wanted(
+        paths=(EVERYTHING,), exclude=tuple(sorted(SUMMARISED)), environ=bench.options.environ
+    )
     selector = Selector(bench.workspace, wanted, cancellation)
     selection = selector.run()
     gathered = Gathering(bench.workspace, text=room, weigh=_bytes, refuse=refuse)

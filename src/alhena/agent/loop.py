@@ -2,19 +2,18 @@
 a prompt."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.limits.turns import TurnLimits
-from alhena.agent.options import SessionOptions
+from alhena.agent.limits import TurnLimits, wants_more
 from alhena.agent.run import settled
-from alhena.agent.toolset.workbench import SessionLinks, at_once
+from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.workbench import SessionLinks
 from alhena.chat.chat import Chat
 from alhena.chat.turn import ChantingError, Turn
 from alhena.config.settings import BudgetSettings, Settings
-from alhena.events import Event
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.content import Part, ToolCallRequestInfo
@@ -38,7 +37,7 @@ FINAL = "final_answer"
 class Course:
     """Decides between the turns of a prompt. A detected loop is first reported to the model with
     the next message; detected again in the same prompt, it ends the run, unless a person can be
-    asked by `ask` and chooses to continue without further warnings. Not `detects_loops`: no
+    asked and chooses to continue without further warnings. Not `detects_loops`: no
     detection. `judge`, if any, asks a model now and then; `ledger`, if any, admits requests. `step`
     is awaited before tool results are sent."""
 
@@ -46,19 +45,20 @@ class Course:
         self,
         limits: TurnLimits,
         chat: Chat,
-        emit: Callable[[Event], None],
+        links: SessionLinks,
         *,
-        ask: "Ask | None" = None,
         detects_loops: bool = True,
+        judge: "LoopJudge | None" = None,
+        ledger: "Ledger | None" = None,
     ) -> None:
-        self.step: Callable[[], Awaitable[None]] = at_once
-        self.judge: LoopJudge | None = None
-        self.ledger: Ledger | None = None
+        self.step = links.step
+        self.judge = judge
+        self.ledger = ledger
         self.final: FinalAnswer | None = None
         self._limits = limits
         self._chat = chat
-        self._emit = emit
-        self._ask = ask
+        self._emit = links.emit
+        self._ask = links.ask
         self._detects = detects_loops
         self._looks = detects_loops
         self._prompt_id = ""
@@ -139,8 +139,6 @@ class Course:
         if note is not None:
             return (note,)
         if self._ask is not None:
-            from alhena.agent.limits.budget import wants_more
-
             what = f"The model seems to go in circles: {loop.detail}."
             if await wants_more(self._ask, what, "without looking for loops in this prompt"):
                 self._looks = self._chat.hears_chanting = False
@@ -166,12 +164,12 @@ def open_course(
     """The limits and loop detection of a session."""
     limits = TurnLimits(given.max_turns, settings.model.max_session_turns, links.ask)
     looks = not settings.model.disable_loop_detection
-    course = Course(limits, chat, links.emit, ask=links.ask, detects_loops=looks)
-    course.ledger = ledger
+    judge = None
     if looks and settings.model.loop_check_turns > 0:
         from alhena.agent.loops import LoopJudge
 
-        course.judge = LoopJudge(chat, links, settings.model.loop_check_turns)
+        judge = LoopJudge(chat, links, settings.model.loop_check_turns)
+    course = Course(limits, chat, links, detects_loops=looks, judge=judge, ledger=ledger)
     return course, limits
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from alhena.agent.limits.errors import LoopError
-from alhena.agent.model_access import SessionModel
+from alhena.agent.limits import LoopError
+from alhena.agent.toolset.model_access import SessionModel
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.chat.chat import Chat, for_another_model
 from alhena.chat.loops import (

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
-from alhena.agent.chat import ConversationRoom, SessionModels, open_chat
-from alhena.agent.context import first_contents, open_prompt
-from alhena.agent.limits.turns import Spending
+from alhena.agent.chat import ConversationRoom, SessionModels, open_chat, switch
+from alhena.agent.context import first_contents, open_prompt, tell_files
 from alhena.agent.loop import open_course, within_budget
-from alhena.agent.memory import open_memory
-from alhena.agent.model_access import Consent, SessionFallback, fallback_mode
-from alhena.agent.options import SessionOptions
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session, SessionProcesses
+from alhena.agent.toolset.memory import open_memory
+from alhena.agent.toolset.model_access import Consent, SessionFallback, fallback_mode
 from alhena.agent.toolset.opening import (
-    HookOptions,
     open_session_hooks,
     open_workbench,
     require_mode,
     session_policy,
     session_sandbox,
 )
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks, Workbench, at_once
 from alhena.chat.chat import Chat, Outlets
 from alhena.config.home import config_home, installation_id_path
@@ -43,19 +41,24 @@ from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.names import ALIASES, BUILT_IN
 from alhena.values import Value
+from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.restoring import SavedConversations
+    from alhena.agent.subagents.remote import RemoteAgents
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.hooking import PromptHooks
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver
     from alhena.system.private_files import PrivateFiles
     from alhena.telemetry.options import TelemetryOptions
+    from alhena.telemetry.telemetry import Telemetry
     from alhena.tools.builtin.ask_user import Ask
+    from alhena.tools.builtin.subagents import RunAgent
+    from alhena.tools.contract import ToolLocation
 
 
 instrumented: "Providers | None" = None
@@ -129,7 +132,7 @@ def open_session(
     except BaseException:
         begun.abandon()
         raise
-    session.bench.warnings += options.notices
+    session.bench.warnings.extend(options.notices)
     if session.bench.servers is not None:
         session.bench.servers.start()  # the last step: what has begun to run has to be closed
     return session
@@ -162,16 +165,23 @@ def _open(
     ask = options.ask or (None if options.bus is None else _questions(options.bus))
     chosen, ask, ledger = within_budget(options, settings, chosen, ask, channel)
     mode = fallback_mode(settings.model.fallback, models.requested)
+    checkpoints = _Checkpoints(place, begun, channel, lambda: (chat, bench))
     links = SessionLinks(
         session_id=begun.session_id,
         transcript=begun.transcript,
         answering=lambda: (chosen.generator, chat.model.name),
+        delegate=_open_agents,
         emit=channel.emit,
         pace=channel.pace,
+        step=at_once if begun.recording is None else begun.recording.step,
         approver=None if bus is None else _asks(bus),
         ask=ask,
         fallback=SessionFallback(mode, Consent(ask), models.config),
         opening=opening[:2],
+        memory=memory,
+        durable=begun.durable,
+        keep=checkpoints.keep if settings.general.checkpointing.enabled else None,
+        resumed=begun.prompts > 0,
         texts=watch is not None and watch.texts,
     )
     bench = open_workbench(
@@ -180,10 +190,8 @@ def _open(
         processes.groups,
     )
     bench.hide_denied()
-    bench.warnings += (*begun.notices, *models.warnings)
-    memory.join(bench)
+    bench.warnings += (*begun.notices, *models.warnings, *memory.memory.warnings)
     channel.subscribe(processes.feed)
-    bench.spending = Spending(settings.model.prices)
     channel.subscribe(bench.spending.feed)
     headless = links.approver is None
     trust = memory.request.trust
@@ -195,11 +203,15 @@ def _open(
     room = ConversationRoom(bench, chat, chosen.generator, outlets, begun.opening)
     room.serve()
     _tell_checkers(bench, chat, begun.opening)
-    bench.edit = options.edit
-    _recorded(bench, place, chat, begun)
-    checkpoints = _checkpoints(place, bench, chat, begun, channel)
     course, limits = open_course(options, settings, chat, links, ledger)
-    session = Session(
+    again = bool(options.history or begun.contents)
+    hooks = _prompt_hooks(bench, chat, "resume" if again else source, begun)
+    if hooks is not None and bench.hooks is not None:
+        processes.when_killed(bench.hooks.kill)
+    if options.full_context and again:
+        bench.warnings.append("--all-files tells nothing here: the conversation has begun already.")
+    tells_files = options.full_context and not again
+    return Session(
         chat=chat,
         scheduler=cache(partial(bench.scheduler, channel.emit, bus=bus)),
         limits=limits,
@@ -208,94 +220,99 @@ def _open(
         bench=bench,
         chosen=chosen,
         session_id=links.session_id,
-        checkpoints=checkpoints,
+        checkpoints=checkpoints.open,
+        conversations=cache(partial(_conversations, place, chat, begun)),
+        turn_over=checkpoints.turn_over,
         close_bus=close_bus,
+        prompt_hooks=hooks,
+        telemetry=_session_telemetry(options, watch, channel, bench, chosen),
         recording=begun.recording,
         room=room,
-        switch_model=partial(_switch_model, chat, models, chosen),
+        switch_model=partial(switch, chat, models, chosen),
         prompts=begun.prompts,
         mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
         proceeds=options.proceeds and len(begun.contents) > begun.opening,
+        before_first=partial(tell_files, bench, chat, hooks, channel.emit) if tells_files else None,
     )
-    course.step = session.step
-    again = options.history or begun.contents
-    session.prompt_hooks = _hook(session, links, "resume" if again else source, begun.opening)
-    if options.full_context:
-        _tell_files(session, environ, channel, begun=bool(again))
-    if watch is not None or instrumented is not None:
-        from alhena.agent.telemetry import Told, open_instrumented, open_session_telemetry
-
-        told = Told(
-            session_id=session.session_id,
-            environ=environ,
-            settings=settings,
-            chosen=chosen,
-            bench=bench,
-            facts=options.facts,
-        )
-        by_settings = None if watch is None else open_session_telemetry(watch, told, channel)
-        by_program = instrumented and open_instrumented(instrumented, told, channel)
-        session.telemetry = tuple(filter(None, (by_settings, by_program)))
-    return session
 
 
-def _switch_model(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:
-    from alhena.agent.chat import switch
+def _open_agents(
+    links: SessionLinks, bench: Workbench, remote: "RemoteAgents | None"
+) -> "RunAgent":
+    from alhena.agent.delegation import open_agents
 
-    switch(chat, models, chosen, name)
-
-
-def _tell_files(
-    session: Session, environ: Mapping[str, str], channel: EventChannel, *, begun: bool
-) -> None:
-    """Has the files of the workspace told before the first prompt of a conversation."""
-    if begun:
-        session.bench.warnings += (
-            "--all-files tells nothing here: the conversation has begun already.",
-        )
-        return
-    from alhena.agent.context import tell_files
-
-    session.before_first = partial(tell_files, session, environ, channel.emit)
+    return open_agents(links, bench, remote)
 
 
-def _checkpoints(
-    place: Place, bench: Workbench, chat: Chat, begun: Beginning, channel: EventChannel
-) -> "Callable[[], Checkpoints]":
-    """Opens the checkpoints of the session; has them made before calls if settings say so. Nothing
-    of them is imported before the first."""
-    cwd, environ, settings = place
+def _session_telemetry(
+    options: SessionOptions,
+    watch: "TelemetryOptions | None",
+    channel: EventChannel,
+    bench: Workbench,
+    chosen: ChosenGenerator,
+) -> "tuple[Telemetry, ...]":
+    """The telemetry of a session, by settings and by program; no import if there is none."""
+    if watch is None and instrumented is None:
+        return ()
+    from alhena.agent.telemetry import Told, open_instrumented, open_session_telemetry
 
-    @cache
-    def opened() -> "Checkpoints":
-        from alhena.agent.checkpointing import Checkpoints
-
-        made = Checkpoints(cwd, environ, begun.session_id, channel.emit)
-        made.attach(chat, begun.recording)
-        made.roots = bench.workspace.roots[1:]
-        bench.turn_over = made.turn_over
-        bench.when_closed.append(made.close)
-        return made
-
-    if settings.general.checkpointing.enabled:
-        bench.keep = lambda request, places: opened().keep(request, places)
-    return opened
+    told = Told(
+        session_id=bench.links.session_id,
+        environ=bench.options.environ,
+        settings=bench.settings,
+        chosen=chosen,
+        bench=bench,
+        facts=options.facts,
+    )
+    by_settings = None if watch is None else open_session_telemetry(watch, told, channel)
+    by_program = instrumented and open_instrumented(instrumented, told, channel)
+    return tuple(filter(None, (by_settings, by_program)))
 
 
-def _recorded(bench: Workbench, place: Place, chat: Chat, begun: Beginning) -> None:
-    """Tells the workbench of the record, and of what people keep of it under names: nothing of
-    that is imported before."""
+class _Checkpoints:
+    """The checkpoints of a session, opened, and imported, before the first. `joined` gives the
+    conversation and the workbench."""
+
+    def __init__(
+        self,
+        place: Place,
+        begun: Beginning,
+        channel: EventChannel,
+        joined: Callable[[], tuple[Chat, Workbench]],
+    ) -> None:
+        self._place = place
+        self._begun = begun
+        self._channel = channel
+        self._joined = joined
+        self._opened: Checkpoints | None = None
+
+    def open(self) -> "Checkpoints":
+        if self._opened is None:
+            from alhena.agent.checkpointing import Checkpoints
+
+            cwd, environ, _ = self._place
+            chat, bench = self._joined()
+            made = Checkpoints(cwd, environ, self._begun.session_id, self._channel.emit)
+            made.attach(chat, self._begun.recording, bench.workspace.roots[1:])
+            bench.when_closed.append(made.close)
+            self._opened = made
+        return self._opened
+
+    async def keep(
+        self, request: ToolCallRequestInfo, places: "tuple[ToolLocation, ...]"
+    ) -> str | None:
+        return await self.open().keep(request, places)
+
+    async def turn_over(self) -> None:
+        if self._opened is not None:
+            await self._opened.turn_over()
+
+
+def _conversations(place: Place, chat: Chat, begun: Beginning) -> "SavedConversations":
+    from alhena.agent.restoring import SavedConversations
+
     cwd, environ, _ = place
-    bench.durable = begun.durable
-    bench.resumed = begun.prompts > 0
-
-    @cache
-    def opened() -> "SavedConversations":
-        from alhena.agent.restoring import SavedConversations
-
-        return SavedConversations(cwd, environ, chat, begun.recording)
-
-    bench.conversations = opened
+    return SavedConversations(cwd, environ, chat, begun.recording)
 
 
 def _bus(
@@ -331,24 +348,22 @@ def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "Teleme
     return telemetry_options(settings.telemetry, environ, cwd)
 
 
-def _hook(
-    session: Session,
-    links: SessionLinks,
+def _prompt_hooks(
+    bench: Workbench,
+    chat: Chat,
     source: Literal["startup", "resume", "clear"],
-    opening: int,
+    begun: Beginning,
 ) -> "PromptHooks | None":
     """Puts the hooks of the session, if there are any, between the chat and its model and around
-    its prompts. The first `opening` contents are left when a hook clears the conversation."""
-    bench, chat = session.bench, session.chat
+    its prompts. The opening contents are left when a hook clears the conversation."""
     if bench.hooks is None:
         return None
     from alhena.agent.toolset.hooking import PromptHooks, model_hooks
 
-    session.processes.kill_hooks = bench.hooks.kill
-    if session.recording is not None:
-        session.recording.at_once = True  # hooks may read it
-    chat.interposer = model_hooks(bench.hooks, links.emit)
-    left = tuple(entry.content for entry in chat.history.contents[: opening or None])
+    if begun.recording is not None:
+        begun.recording.at_once = True  # hooks may read it
+    chat.interposer = model_hooks(bench.hooks, bench.links.emit)
+    left = tuple(entry.content for entry in chat.history.contents[: begun.opening or None])
     return PromptHooks(bench.hooks, source, left)
 
 
@@ -406,17 +421,13 @@ def _sandbox(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
 
 
 def _hooks(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
-    given = HookOptions(
-        cwd=options.cwd,
-        environ=options.environ,
-        settings=options.settings,
-        session_id="",
-        plans=options.cwd,
-        extensions=options.extensions,
-        skip_trust=options.skip_trust,
-    )
     _, warnings, _ = open_session_hooks(
-        given, groups, lambda _event: None, lambda name: name in BUILT_IN or name in ALIASES
+        options,
+        ("", ""),
+        options.cwd,
+        groups,
+        lambda _event: None,
+        lambda name: name in BUILT_IN or name in ALIASES,
     )
     return warnings
 

@@ -69,7 +69,8 @@ ASKED = PolicyFilter(
 
 
 class AgentCheckpoints:
-    """The checkpoints as an agent has them. What runs is ended before files are put back."""
+    """The checkpoints as an agent has them, and the conversations that were saved. What runs is
+    ended before files are put back."""
 
     def __init__(
         self,
@@ -80,6 +81,11 @@ class AgentCheckpoints:
         self._opened = opened
         self._idle = idle
         self._proposing = proposing
+
+    @property
+    def conversations(self) -> "SavedConversations":
+        """The conversations that a person keeps under names."""
+        return self._opened().conversations()
 
     def list(self) -> tuple[tuple[str, Checkpoint], ...]:
         """Those of the project, the oldest first, with their names. Raises CheckpointError."""
@@ -247,12 +253,8 @@ async def propose(session: Session, ids: tuple[str, str]) -> None:
         )
         for call in proposal.calls
     ]
-    bench = session.bench
-    bench.filters += (ASKED,)
-    try:
+    with session.bench.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)
-    finally:
-        bench.filters = tuple(each for each in bench.filters if each is not ASKED)
     parts = (*known, *answers(done))
     if any(map(_stops, done)) or _refused(done):
         chat.record_responses(parts)

@@ -9,12 +9,12 @@ from weakref import ref
 
 import msgspec
 
-from alhena.agent.limits.errors import REASONS, BusyError
+from alhena.agent.limits import REASONS, BusyError
 from alhena.agent.loop import run_prompt
 from alhena.agent.opening import open_session
-from alhena.agent.options import SessionOptions
 from alhena.agent.run import EventChannel, EventStream, ToolRun, ended, settled
 from alhena.agent.session import Session
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import Workbench
 from alhena.chat.prompt import changed_memory
 from alhena.chat.turn import Turn
@@ -110,7 +110,7 @@ async def drive_prompt(
             await (_proceed if proceeds else _carry)(session, channel, prompt_id, prompt)
         if watch is not None:
             watch.stop()
-        await session.bench.turn_over()
+        await session.turn_over()
         await session.settle()
         reason = "done"
     except asyncio.CancelledError:
@@ -160,7 +160,7 @@ async def drive_call(
         raise InterruptedRunError("the call was interrupted.") from None
     finally:
         try:
-            await session.bench.turn_over()
+            await session.turn_over()
         finally:
             channel.close()
 
@@ -247,7 +247,7 @@ async def _proceed(session: Session, channel: EventChannel, prompt_id: str, prom
 async def _end(session: Session, channel: EventChannel) -> None:
     """Ends a run, whatever its outcome."""
     try:
-        await session.bench.turn_over()
+        await session.turn_over()
     finally:
         await _flush(session, channel)
 
@@ -292,9 +292,9 @@ class SessionRunner:
     """
 
     def __init__(self, options: SessionOptions | Callable[[], SessionOptions]) -> None:
-        """`options`, or what reads them whenever a session is opened; `adapt` may change them."""
+        """`options`, or what reads them whenever a session is opened; `adaptations` change them."""
         self._options = options
-        self.adapt: Callable[[SessionOptions], SessionOptions] = _same
+        self.adaptations: list[Callable[[SessionOptions], SessionOptions]] = []
         self._channel = EventChannel()
         self._session: Session | None = None
         self._closing: Session | None = None
@@ -514,7 +514,10 @@ class SessionRunner:
 
     def _read_options(self) -> SessionOptions:
         given = self._options
-        return self.adapt(given if isinstance(given, SessionOptions) else given())
+        options = given if isinstance(given, SessionOptions) else given()
+        for adapt in self.adaptations:
+            options = adapt(options)
+        return options
 
     def _opened(self) -> Session:
         if self._session is None:
@@ -558,7 +561,3 @@ async def upcoming(agent: SessionRunner) -> Upcoming:
     async for _ in agent.aside(look):
         pass
     return found[0]
-
-
-def _same(options: SessionOptions) -> SessionOptions:
-    return options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from alhena.agent.limits.turns import TurnLimits
+from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import Course
 from alhena.agent.recording import Recording, close_recording
 from alhena.agent.toolset.workbench import Workbench, at_once
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from alhena.agent.chat import ConversationRoom
     from alhena.agent.checkpointing import Checkpoints
-    from alhena.agent.restoring import Proposal
+    from alhena.agent.restoring import Proposal, SavedConversations
     from alhena.agent.toolset.hooking import PromptHooks
     from alhena.events import CompressedEvent
     from alhena.scheduler.scheduler import Scheduler
@@ -34,8 +34,12 @@ class SessionProcesses:
 
     def __init__(self) -> None:
         self.groups = ProcessGroups()
-        self.kill_hooks: Callable[[], None] = lambda: None
+        self._killing: list[Callable[[], None]] = []
         self._running: dict[str, int] = {}
+
+    def when_killed(self, kill: Callable[[], None]) -> None:
+        """Has `kill` called, too, by `kill`."""
+        self._killing.append(kill)
 
     def feed(self, event: Event) -> None:
         """Tracks commands that start and end."""
@@ -46,7 +50,8 @@ class SessionProcesses:
 
     def kill(self) -> None:
         """Kills all processes without waiting, for an immediate exit."""
-        self.kill_hooks()
+        for kill in self._killing:
+            kill()
         for pid in self._running.values():
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
@@ -73,6 +78,8 @@ class Session(msgspec.Struct, kw_only=True):
     chosen: ChosenGenerator
     session_id: str
     checkpoints: "Callable[[], Checkpoints]"
+    conversations: "Callable[[], SavedConversations]"
+    turn_over: Callable[[], Awaitable[None]]
     close_bus: Callable[[], Awaitable[None]] = at_once
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "tuple[Telemetry, ...]" = ()
@@ -99,7 +106,7 @@ class Session(msgspec.Struct, kw_only=True):
 
     def take_notices(self) -> tuple[str, ...]:
         """New notices for people; each is returned once."""
-        fresh = self.bench.warnings[self.shown :]
+        fresh = tuple(self.bench.warnings[self.shown :])
         notices = fresh if self.told else (*fresh, *self.chosen.notices)
         self.shown += len(fresh)
         self.told = True

@@ -58,7 +58,7 @@ def open_session_telemetry(
         outfile = OutFile(options.outfile)
     except OSError as error:
         reason = f"cannot write to {options.outfile}: {error.strerror or error}"
-        told.bench.warnings += (f"telemetry: {reason}; nothing is recorded.",)
+        told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")
         return None
     sink = FileSink(outfile, Form(_origin(told)), time.time_ns())
     redaction = Redaction(told.environ)
@@ -87,12 +87,12 @@ def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -
 
 def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
     if not is_installed():
-        told.bench.warnings += (NOT_INSTALLED,)
+        told.bench.warnings.append(NOT_INSTALLED)
         return None
     from alhena.telemetry.otlp import OtlpSink
 
     if options.notice:
-        told.bench.warnings += (options.notice,)
+        told.bench.warnings.append(options.notice)
     endpoint = options.endpoint
     sink = OtlpSink(endpoint, _origin(told).attributes)
     if sink.tracers is not None:
@@ -109,7 +109,7 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
     tracer = provider.get_tracer(SCOPE, __version__)
     spans = Spans(tracer, told.session_id, told.environ)
     channel.subscribe(spans.feed)
-    told.bench.traceparent = spans.traceparent
+    told.bench.tracers.append(spans.traceparent)
     told.bench.when_closed.append(spans.finish)
 
 
@@ -149,7 +149,7 @@ def _origin(told: Told) -> Origin:
     number, problem = installation_id(installation_id_path(told.environ))
     if problem:
         reason = f"the installation's id cannot be kept: {problem}"
-        told.bench.warnings += (f"telemetry: {reason}.",)
+        told.bench.warnings.append(f"telemetry: {reason}.")
     return Origin(
         session_id=told.session_id,
         installation_id=number,

@@ -1,6 +1,6 @@
 """Errors of runs of many tasks."""
 
-from alhena.agent.limits.errors import LimitError
+from alhena.agent.limits import LimitError
 from alhena.errors import AlhenaError, InputError
 
 

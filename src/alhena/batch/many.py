@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from alhena.agent.limits.turns import Usage
+from alhena.agent.limits import Usage
 from alhena.batch.errors import TaskFailedError, TaskFileError
 from alhena.errors import AlhenaError
 from alhena.library.agent import Agent, Prompt

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from alhena.agent.limits.budget import Spent
-from alhena.agent.options import SessionOptions
+from alhena.agent.toolset.options import SessionOptions
 from alhena.batch.engine import Admission, RunConfig, TaskQueue
 from alhena.batch.errors import LostLeaseError, QueueError, SharedLimitError
 from alhena.batch.limits import GatedGenerator, Limiter
@@ -275,7 +275,8 @@ class Worker:
         resumes = _copy_journal(folder, task.key, lease.claim.attempt)
         while True:
             lease.agent = agent = self._make(task, cwd)
-            agent.session.adapt = partial(self._adapted, lease, folder, session_id, resumes)
+            adapted = partial(self._adapted, lease, folder, session_id, resumes)
+            agent.session.adaptations.append(adapted)
             try:
                 async with agent:
                     output: Any = str if task.output_schema is None else task.output_schema

@@ -19,6 +19,7 @@ from alhena.events import (
     FinishedEvent,
     WarningEvent,
 )
+from alhena.models.catalogue import model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.wire.conformance.check import RequestGate
@@ -123,6 +124,16 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     sign_calls: bool = False
     takes_signatures: bool = True
+
+
+def traits_of(model: str) -> ModelTraits:
+    """The properties of a model that a chat depends on."""
+    known = model_info(model)
+    return ModelTraits(
+        name=model,
+        sign_calls=known.needs_signatures,
+        takes_signatures=known.takes_signatures,
+    )
 
 
 class Outlets(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from alhena.agent.options import SessionOptions, of_place
+from alhena.agent.toolset.options import SessionOptions, of_place
 from alhena.config.effective_settings import Place, open_place
 from alhena.config.settings import CheckpointingSettings, Settings
 from alhena.display_text import one_line

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, ov
 import msgspec
 
 from alhena.agent.final_answer import FinalAnswer
-from alhena.agent.limits.errors import BusyError
-from alhena.agent.limits.turns import Usage
-from alhena.agent.options import PolicySource, SessionOptions
+from alhena.agent.limits import BusyError, Usage
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.opening import own_tools
+from alhena.agent.toolset.options import PolicySource, SessionOptions
 from alhena.config.errors import ConfigError
 from alhena.errors import AlhenaError, ProgramError
 from alhena.events import Event
@@ -430,7 +429,8 @@ class Agent(Generic[DepsT]):
         return fault or error
 
     def _options(self) -> SessionOptions:
-        return session_options(self._given, None if self._home is None else self._home.name)
+        options = session_options(self._given, None if self._home is None else self._home.name)
+        return msgspec.structs.replace(options, program=self._program)
 
     async def _open(self) -> None:
         try:
@@ -441,7 +441,6 @@ class Agent(Generic[DepsT]):
                     "Set GEMINI_API_KEY, or pass a model of alhena.models; in tests, a TestModel."
                 )
             raise
-        self._runner.workbench.program = self._program
         for tool in own_tools(self._given.tools, self._given.agents):
             if self._runner.workbench.needs_a_person(tool):
                 await self._runner.__aexit__(None, None, None)

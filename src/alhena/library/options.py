@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
-from alhena.agent.options import PolicySource, SessionOptions, of_place, workspace_directory
 from alhena.agent.subagents import AgentDefinition, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
+from alhena.agent.toolset.options import PolicySource, SessionOptions, of_place, workspace_directory
 from alhena.config.effective_settings import open_place
 from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
-from alhena.agent.limits.turns import Usage
+from alhena.agent.limits import Usage
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import (
     Event,

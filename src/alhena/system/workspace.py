@@ -63,9 +63,6 @@ class Workspace:
     commands run in the `terminal`, or with what the `console` gives them.
     """
 
-    editor: EditorFiles | None = None
-    terminal: Terminal | None = None
-
     def __init__(
         self,
         cwd: str | os.PathLike[str],
@@ -73,8 +70,12 @@ class Workspace:
         readable: Iterable[str | os.PathLike[str]] = (),
         *,
         console: Console | None = None,
+        editor: EditorFiles | None = None,
+        terminal: Terminal | None = None,
     ) -> None:
         self.console = console
+        self.editor = editor
+        self.terminal = terminal
         self.cwd = Path(os.path.realpath(cwd))
         roots = [self.cwd]
         for extra in include:

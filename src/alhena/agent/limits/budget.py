@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.agent.limits.errors import CostLimitError, LimitError, TimeLimitError, TokenLimitError
+from alhena.agent.limits import (
+    CostLimitError,
+    LimitError,
+    TimeLimitError,
+    TokenLimitError,
+    wants_more,
+)
 from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
 from alhena.config.errors import ConfigError
 from alhena.config.settings import LONG_PROMPT, BudgetSettings
@@ -17,7 +23,7 @@ from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpda
 from alhena.models.generator import ContentGenerator
 from alhena.models.prices import Prices, Tokens
 from alhena.models.retry import RetryingGenerator
-from alhena.tools.contract import Question, QuestionOption
+from alhena.tools.contract import Question
 from alhena.values import Value
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentRequest
@@ -44,25 +50,6 @@ class TimeWatch:
         if not driver.done() and not driver.cancelling():  # else somebody has ended it already
             self.error = error
             driver.cancel("time limit")
-
-
-_GO_ON = "Continue"
-
-
-async def wants_more(ask: "Ask", what: str, more: str) -> bool:
-    """True when to go on although `what` is the case; `more` says for how long. A question that is
-    dismissed is a no."""
-    question = Question(
-        question=f"The run {what} Continue?" if what[:1].islower() else f"{what} Continue?",
-        header="Limit",
-        type="choice",
-        options=(
-            QuestionOption(label=_GO_ON, description=more),
-            QuestionOption(label="Stop", description="The run ends here; what was done is kept."),
-        ),
-    )
-    answers = await ask((question,))
-    return answers is not None and answers.get(0) == _GO_ON
 
 
 _TIME_REMEDY = "Raise --max-seconds or model.budget.maxSeconds."

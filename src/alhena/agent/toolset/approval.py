@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -71,14 +70,15 @@ def open_asking(
         bus = MessageBus(lambda text: emit(WarningEvent(message=text)))
         if approver is not None:
             listen(approver, bus)
-    if bench.saved is None or not bench.offers_always:
-        return Asking(bus=bus, edit=bench.edit)
+    edit = bench.options.edit
+    if bench.settings.security.disable_always_allow:
+        return Asking(bus=bus, edit=edit)
 
-    lasting = LastingApprovals(bench, bench.saved, emit)
+    lasting = LastingApprovals(bench, emit)
     leave = bus.subscribe(UpdatePolicy, lasting.update)
     if not own:  # one of its own goes with the scheduler, of which a workbench may have thousands
         bench.when_closed.append(leave)
-    return Asking(bus=bus, offers=lasting.offers, edit=bench.edit)
+    return Asking(bus=bus, offers=lasting.offers, edit=edit)
 
 
 def one_at_a_time(approver: Approver) -> Approver:
@@ -135,18 +135,17 @@ FOR_GOOD = "approved permanently"
 
 class LastingApprovals:
     """The rules that approvals add to the policy of a workbench. Those that are to hold for good
-    go to the file `saved`, too; when that cannot be, `emit` hears a warning."""
+    are saved, too; when that cannot be, `emit` hears a warning."""
 
-    def __init__(self, bench: "Workbench", saved: Path, emit: Callable[[Event], None]) -> None:
+    def __init__(self, bench: "Workbench", emit: Callable[[Event], None]) -> None:
         self._bench = bench
-        self._saved = saved
         self._emit = emit
 
     def offers(self, call: PolicyCall) -> tuple[LastingRule, ...]:
         """Approvals beyond this call that can be offered. Omits any that would not allow the same
         call, because a rule of higher priority or a safety checker would still ask."""
         bench = self._bench
-        if not bench.offers_always or bench.decide(call).outcome is PolicyOutcome.ALLOW:
+        if bench.decide(call).outcome is PolicyOutcome.ALLOW:
             return ()
         if call.server_name is None and call.names[0] in EDITS:
             return self._auto_edit(call)
@@ -169,8 +168,6 @@ class LastingApprovals:
 
     async def update(self, message: UpdatePolicy) -> None:
         """Makes an offer hold: for the session at once, for good when that is what was chosen."""
-        if not self._bench.offers_always:
-            return
         if message.mode is not None:
             self._bench.modes.switch(ApprovalMode(message.mode))
         if message.rule is None:
@@ -188,7 +185,7 @@ class LastingApprovals:
         from alhena.policy.saved import save_rule
 
         try:
-            await in_daemon_thread(partial(save_rule, rule, self._saved))
+            await in_daemon_thread(partial(save_rule, rule, self._bench.saved))
         except ConfigError as error:
             self._emit(WarningEvent(message=str(error)))
 

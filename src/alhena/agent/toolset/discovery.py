@@ -11,7 +11,7 @@ from alhena.tools.registry import Origin
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
-    from alhena.agent.options import SessionOptions
+    from alhena.agent.toolset.options import SessionOptions
     from alhena.agent.toolset.workbench import Workbench
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
@@ -38,12 +38,12 @@ def add_discovery(
     redaction = settings.security.environment_variable_redaction
 
     def warn(problem: str) -> None:
-        bench.warnings += (f"tools.discoveryCommand: {problem}.",)
+        bench.warnings.append(f"tools.discoveryCommand: {problem}.")
 
     acceptance = options.acceptance
     held = None if acceptance is None else acceptance.command
     if not trusted:
-        bench.warnings += (f"tools.discoveryCommand is not run: {cwd} is not trusted.",)
+        bench.warnings.append(f"tools.discoveryCommand is not run: {cwd} is not trusted.")
         return
     if acceptance is not None and any(each.key == CALLING for each in acceptance.pending):
         return  # nothing could be called, and that is said where the settings are read

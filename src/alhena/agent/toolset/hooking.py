@@ -1,10 +1,10 @@
 """The hooks of a session at work: around its prompts, its requests and its compression."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal
 
-from alhena.agent.limits.errors import TurnLimitError
+from alhena.agent.limits import TurnLimitError
 from alhena.chat.chat import Admission, Chat
 from alhena.chat.history import History
 from alhena.chat.turn import Turn
@@ -43,10 +43,14 @@ class PromptHooks:
     ) -> None:
         self._hooks = hooks
         self._source: Literal["startup", "resume", "clear"] = source
-        self.opening = opening
+        self._opening = opening
         self._started = False
         self._context: str | None = None
         self._ending: asyncio.Future[None] | None = None
+
+    def began_with(self, contents: Iterable[Content]) -> None:
+        """Changes what is left of a conversation that a hook clears."""
+        self._opening = tuple(contents)
 
     async def carry(
         self, prompt: str, chat: Chat, send: SendPrompt, announce: Callable[[str], None]
@@ -132,7 +136,7 @@ class PromptHooks:
             HookEvent.AFTER_AGENT, inputs.after_agent(prompt, response, stop_hook_active=active)
         )
         if said.clear_context:
-            chat.history = History(self.opening)
+            chat.history = History(self._opening)
         if said.stop is not None:
             raise stopped(said.stop)
         return said.block

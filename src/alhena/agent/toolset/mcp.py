@@ -2,9 +2,8 @@
 person does with them."""
 
 import asyncio
-import copy
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from alhena.agent.options import SessionOptions
 from alhena.agent.subagents import AgentDefinition
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.workbench import ToolSources, Workbench
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
@@ -187,7 +186,7 @@ class ServerControl:
             self._on, self._off = self._on - key, self._off | key
         found = enablement(self._environ)
         off = (found.off | self._off) - self._on
-        wanted = self._configured(msgspec.structs.replace(found, off=off))
+        wanted = self._configured(replace(found, off=off))
         await self._patiently(self._servers.reconfigure(wanted))
 
     async def sign_in(self, name: str, person: "Person") -> None:
@@ -231,33 +230,37 @@ class ServerControl:
             )
 
 
-def add_servers(
-    bench: "Workbench",
-    options: "SessionOptions",
-    groups: ProcessGroups | None,
-    *,
-    trusted: bool,
-) -> None:
-    """Gives the workbench its servers. Whoever opens a session starts them; at the latest the first
-    prompt does, which waits for them if it is to. What keeps one from being there is a warning of
-    the workbench. In a folder that is not trusted none is started that a workspace could have
-    put there: their directory is the user's own."""
-    environ, settings = options.environ, options.settings
-    kept = groups or ProcessGroups()
+class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of the servers in a session: where their tools go, the `rules` of its policy, and
+    who hears of what keeps one from being there. Servers of a folder that is not `trusted` are
+    started in the user's own directory, and none that a workspace could have put there."""
 
-    def warn(text: str) -> None:
-        bench.warnings += (text,)
+    options: SessionOptions
+    groups: ProcessGroups | None
+    roots: Sequence[Path]
+    registry: ToolRegistry
+    sources: ToolSources
+    rules: Callable[[], Iterable[PolicyRule]]
+    saved: Path
+    warnings: list[str]
+    trusted: bool
+
+
+def open_servers(place: ServerPlace) -> tuple[Servers, "ServerControl"]:
+    """The servers of a session. Whoever opens it starts them; at the latest the first prompt does,
+    which waits for them if it is to."""
+    options, warn = place.options, place.warnings.append
+    environ, settings = options.environ, options.settings
+    kept = place.groups or ProcessGroups()
 
     def changed() -> None:
-        rules = (*bench.engine.rules, *(rule for each in bench.filters for rule in each.rules))
-        written = (rule for rule in rules if not _is_answer(rule, bench.saved))
+        written = (rule for rule in place.rules() if not _is_answer(rule, place.saved))
         for text in unknown_server_tools(written, _tool_names(servers)):
-            if text not in bench.warnings:
+            if text not in place.warnings:
                 warn(text)
-        bench.sources.changed()
+        place.sources.changed()
 
-    roots = bench.workspace.roots
-    around = surroundings(environ, settings, roots, kept, warn, trusted=trusted)
+    around = surroundings(environ, settings, place.roots, kept, warn, trusted=place.trusted)
     around = replace(around, in_process=options.in_process_servers)
     if options.acceptance is not None:
         around = replace(around, why_held=options.acceptance.server)
@@ -265,12 +268,10 @@ def add_servers(
     servers = Servers(
         configured(None),
         opener(around),
-        bench.registry,
+        place.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
         Outlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
     )
-    bench.servers = servers
-    bench.server_control = ServerControl(servers, configured, environ, options.held_servers)
 
     async def source() -> None:
         servers.start()
@@ -280,11 +281,12 @@ def add_servers(
 
     async def close() -> None:
         await servers.close()
-        if groups is None:
+        if place.groups is None:
             await kept.close()
 
-    bench.sources.add(source)
-    bench.sources.when_closed(close)
+    place.sources.add(source)
+    place.sources.when_closed(close)
+    return servers, ServerControl(servers, configured, environ, options.held_servers)
 
 
 def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
@@ -321,7 +323,7 @@ def reviewed(
     call: PolicyCall,
     servers: Servers,
     context: PolicyContext,
-    saved: Path | None,
+    saved: Path,
 ) -> Decision:
     """The decision on a call of a server's tool. One that is not what was approved once is asked
     about again, unless everything is to run; so is one that a rule of the file `saved` allows, and
@@ -339,7 +341,7 @@ def reviewed(
     )
 
 
-def _is_answer(rule: PolicyRule, saved: Path | None) -> bool:
+def _is_answer(rule: PolicyRule, saved: Path) -> bool:
     """True when a rule is what a person answered to a question, in this session or an earlier
     one."""
     from alhena.agent.toolset.approval import FOR_GOOD, IN_SESSION
@@ -347,7 +349,7 @@ def _is_answer(rule: PolicyRule, saved: Path | None) -> bool:
 
     if rule.file is None:
         return rule.source in {IN_SESSION, FOR_GOOD}
-    return saved is not None and is_saved_approval(rule, saved)
+    return is_saved_approval(rule, saved)
 
 
 def server_context(entry: RegisteredTool) -> McpContext | None:
@@ -437,12 +439,12 @@ class AgentServers:
             warn,
             trusted=self._trusted,
         )
-        around = msgspec.structs.replace(around, why_held=agent.why_held)
+        around = replace(around, why_held=agent.why_held)
         entries = dict(agent.mcp_servers)
-        of_agent = msgspec.structs.replace(
+        of_agent = replace(
             options.settings,
             mcp_servers=entries,
-            mcp=msgspec.structs.replace(options.settings.mcp, server_command=None),
+            mcp=replace(options.settings.mcp, server_command=None),
         )
         registry = ToolRegistry()
         session = isolated(bench.registry, agent.tools)
@@ -465,10 +467,9 @@ class AgentServers:
             for each in others:
                 if each.server not in servers.servers and registry.find(each.wire_name) is None:
                     _add(registry, each)
-            derived = copy.copy(bench)
-            derived.take_over(registry, servers)
+            derived = replace(bench, registry=registry, own_servers=servers, around_calls=None)
             rights = (*agent.tools, *own, *(f"{name}__*" for name in servers.servers))
-            yield derived, msgspec.structs.replace(agent, tools=rights)
+            yield derived, replace(agent, tools=rights)
         finally:
             await servers.close()
 

@@ -2,16 +2,17 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.agent.model_access import SessionModel
-from alhena.agent.options import SessionOptions
+from alhena.agent.limits import Spending
 from alhena.agent.subagents import builtin_agents
-from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.agent.toolset.model_access import SessionModel
+from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.workbench import SessionLinks, SessionMode, ToolSources, Workbench
 from alhena.config.environment import own_environment
 from alhena.config.errors import ConfigError
 from alhena.config.home import (
@@ -24,27 +25,29 @@ from alhena.config.home import (
     system_settings_path,
     workspace_settings_path,
 )
-from alhena.config.settings import Settings
 from alhena.errors import InputError
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
-from alhena.policy.model import ApprovalMode, PolicyContext, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
 from alhena.policy.settings_rules import ToolNames
 from alhena.policy.surroundings import DirectorySurroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
-from alhena.tools.builtin.subagents import DelegateToAgent, RunAgent
+from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import ExecutionContext, Tool, ToolResult
 from alhena.tools.names import ALIASES, BUILT_IN, DELEGATE, declared_name
 from alhena.tools.registry import ToolRegistry
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgent, RemoteAgents
-    from alhena.config.extensions import Extension
+    from alhena.agent.toolset.mcp import AgentServers
     from alhena.hooks.planning import Hooks
+    from alhena.policy.safety_checks import SafetyChecks
+    from alhena.skills.files import Skills
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.system.web.fetch import GuardedFetcher
@@ -62,18 +65,10 @@ somebody is, only not for approvals."""
 
 
 def register_session_tools(
-    bench: "Workbench",
-    links: SessionLinks,
-    plans: Path,
-    wanted: Collection[str],
-    options: "SessionOptions",
+    bench: Workbench, plans: Path, wanted: Collection[str], remote: "tuple[RemoteAgent, ...]"
 ) -> None:
-    """Adds those that are `wanted` to the workbench's registry, and the one that runs the agents
-    of `options`. `plans` is where approved plans are kept."""
-    agents, remote = options.agents, options.remote_agents
-    if DelegateToAgent.name in wanted:
-        agents = (*_builtin_agents(options), *agents)
-    bench.agents = agents
+    """Adds those that are `wanted` to the workbench's registry, and the one that runs its agents
+    and the `remote` ones. `plans` is where approved plans are kept."""
 
     def enter_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import EnterPlanMode
@@ -91,56 +86,28 @@ def register_session_tools(
 
     register(LazyTool("enter_plan_mode", enter_plan_mode))
     register(LazyTool("exit_plan_mode", exit_plan_mode))
-    if links.ask is not None:
+    if bench.skills is not None and bench.skills.active:
+        from alhena.skills.tool import ActivateSkill
+
+        bench.registry.register(ActivateSkill(bench.skills, bench.workspace))
+    if bench.links.ask is not None:
         from alhena.tools.builtin.ask_user import AskUser
 
-        register(AskUser(links.ask))
+        register(AskUser(bench.links.ask))
         if not bench.context.interactive:
             bench.engine.add_rule(_ANSWERED)
-    summaries = tuple(agent.summary for agent in (*agents, *remote))
+    summaries = tuple(agent.summary for agent in (*bench.agents, *remote))
     if summaries:
-        opened = _open_remote(bench, options, remote) if remote else None
-        run = _runner(bench, links, options, opened)
+        opened = _open_remote(bench, remote) if remote else None
+        running = cache(lambda: bench.links.delegate(bench.links, bench, opened))
+
+        async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
+            return await running()(name, objective, context)
+
         bench.registry.register(DelegateToAgent(summaries, run))
 
 
-def _runner(
-    bench: "Workbench",
-    links: SessionLinks,
-    options: "SessionOptions",
-    remote: "RemoteAgents | None",
-) -> RunAgent:
-    """Runs the agents of a session."""
-
-    async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
-        if remote is not None and name in remote:
-            return await remote.run(name, objective, context)
-        from alhena.agent.chat import traits_of
-        from alhena.agent.toolset.delegation import SubagentModel, Subagents
-        from alhena.chat.chat import Outlets
-
-        def model() -> SubagentModel:
-            generator, own = links.answering()
-            return SubagentModel(generator, traits_of(own), links.fallback)
-
-        outlets = Outlets(links.emit, links.pace, texts=links.texts)
-        subagents = Subagents(bench, model, outlets, links.approver, links.opening)
-        return await subagents.run(name, objective, context)
-
-    limited: RunAgent | None = None
-
-    async def within_limits(name: str, objective: str, context: ExecutionContext) -> ToolResult:
-        nonlocal limited
-        if limited is None:
-            from alhena.agent.toolset.delegation import AgentLimit
-
-            limited = AgentLimit(options.settings.agents, links.ask).over(run)
-        return await limited(name, objective, context)
-
-    return within_limits
-
-
-def _builtin_agents(options: "SessionOptions") -> "tuple[AgentDefinition, ...]":
+def _builtin_agents(options: SessionOptions) -> "tuple[AgentDefinition, ...]":
     """The built-in agents as the settings change them."""
     overrides = options.settings.agents.overrides
     if not overrides:
@@ -154,12 +121,10 @@ def _builtin_agents(options: "SessionOptions") -> "tuple[AgentDefinition, ...]":
     )
 
 
-def _open_remote(
-    bench: "Workbench", options: "SessionOptions", agents: "tuple[RemoteAgent, ...]"
-) -> "RemoteAgents":
+def _open_remote(bench: Workbench, agents: "tuple[RemoteAgent, ...]") -> "RemoteAgents":
     from alhena.agent.subagents.remote import RemoteAgents
 
-    remote = RemoteAgents(agents, options.environ, options.cwd)
+    remote = RemoteAgents(agents, bench.options.environ, bench.options.cwd)
     for rule in remote.rules:
         bench.engine.add_rule(rule)
     return remote
@@ -279,32 +244,20 @@ def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
     )
 
 
-class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a session's hooks. `program`: the embedding program's own configuration; `plans`:
-    directory of the session's plans; `transcript`: path of its journal."""
-
-    cwd: Path
-    environ: Mapping[str, str]
-    settings: Settings
-    session_id: str
-    plans: Path
-    transcript: str = ""
-    program: Mapping[str, Any] | None = None
-    extensions: "tuple[Extension, ...]" = ()
-    skip_trust: bool = False
-
-
 def open_session_hooks(
-    options: HookOptions,
+    options: SessionOptions,
+    record: tuple[str, str],
+    plans: Path,
     groups: "ProcessGroups",
     emit: Callable[[Event], None],
     is_tool: Callable[[str], bool],
 ) -> "tuple[Hooks | None, tuple[str, ...], tuple[str, ...]]":
-    """The hooks of a session (None when there are none), warnings, and notes. Nothing of hooks is
-    imported where none can be. Raises ConfigError."""
+    """The hooks of a session (None when there are none), warnings, and notes. `record` is the id of
+    the session and the path of its journal. Nothing of hooks is imported where none can be. Raises
+    ConfigError."""
     settings = options.settings
     of_extensions = any(os.path.lexists(each.hooks_file) for each in options.extensions)
-    wanted = settings.hooks or options.program or of_extensions
+    wanted = settings.hooks or options.hooks or of_extensions
     others = (
         workspace_settings_path(options.cwd),
         system_defaults_path(options.environ),
@@ -320,19 +273,20 @@ def open_session_hooks(
             cwd=options.cwd,
             environ=options.environ,
             settings=settings,
-            program=options.program,
+            program=options.hooks,
             extensions=options.extensions,
             skip_trust=options.skip_trust,
         )
     )
+    session_id, transcript = record
     cwd = str(options.cwd)
     around = HookSurroundings(
-        session_id=options.session_id,
+        session_id=session_id,
         cwd=cwd,
         environ=own_environment(options.environ),
         project_dir=cwd,
-        plans_dir=str(options.plans),
-        transcript_path=options.transcript,
+        plans_dir=str(plans),
+        transcript_path=transcript,
         redaction=settings.security.environment_variable_redaction,
         groups=groups,
     )
@@ -353,12 +307,13 @@ def open_workbench(
     from alhena.tools.output_store import OutputStore
 
     require_mode(options)
+    settings = options.settings
     temp = project_temp(options.environ, options.cwd)
     plans = temp / links.session_id / "plans"
     outputs = OutputStore(
         temp / "tool-outputs",
         links.session_id,
-        threshold=options.settings.tools.truncate_tool_output_threshold,
+        threshold=settings.tools.truncate_tool_output_threshold,
         prepare=lambda: claim_project_temp(temp, options.cwd),
     )
     workspace = Workspace(
@@ -366,17 +321,19 @@ def open_workbench(
         (_directory(options.cwd, item) for item in options.include_directories),
         readable=(outputs.directory, plans),
         console=options.console,
+        editor=options.editor,
+        terminal=options.terminal,
     )
-    gathered = session_policy(options)
+    policy = session_policy(options)
+    trusted = policy.trusted
     sandbox, told = (None, "") if groups is None else session_sandbox(options, workspace, groups)
-    rules = list(gathered.rules)
     own = own_tools(options.tools, options.agents)
-    rules += (rule for tool in own for rule in own_tool_rules(tool))
+    engine = PolicyEngine([*policy.rules, *(rule for tool in own for rule in own_tool_rules(tool))])
     model = SessionModel(links.answering, links.emit, texts=links.texts)
     host = ToolHost(
         workspace=workspace,
         environ=options.environ,
-        settings=options.settings,
+        settings=settings,
         outputs=outputs,
         groups=groups,
         sandbox=sandbox,
@@ -384,135 +341,177 @@ def open_workbench(
             access=model, ask=model.ask, open_fetcher=partial(open_fetcher, options.environ)
         ),
     )
-    context = PolicyContext(
-        mode=options.approval_mode,
-        interactive=options.interactive,
-        surroundings=DirectorySurroundings(
-            workspace.cwd, workspace.roots, trusted=gathered.trusted
-        ),
-    )
     wanted = BUILT_IN if options.builtin_tools is None else frozenset(options.builtin_tools)
     registry = ToolRegistry(tool for tool in builtin_tools(host) if tool.name in wanted)
-    bench = Workbench(workspace, registry, PolicyEngine(rules), context, outputs)
-    bench.ask_model = model.ask
-    bench.filters = gathered.filters
-    _apply_settings(bench, options.settings)
-    bench.saved = saved_policies_path(options.environ)
-    bench.sandbox = "" if sandbox is None else sandbox.name
-    if gathered.checkers:
-        from alhena.policy.safety_checks import open_checks
-
-        redaction = options.settings.security.environment_variable_redaction
-        bench.checks = open_checks(gathered.checkers, options.environ, redaction, groups)
-    bench.notes = gathered.notes
-    bench.extensions = options.extensions
+    hooks, warned, noted = None, (), ()
     if groups is not None:
-        _hang_hooks(bench, options, links, groups, plans)
+        hooks, warned, noted = open_session_hooks(
+            options,
+            (links.session_id, links.transcript),
+            plans,
+            groups,
+            links.emit,
+            lambda name: name in BUILT_IN or name in ALIASES or registry.get(name) is not None,
+        )
+    warnings = list(warned)
+    found = _AgentsFound()
     if DELEGATE in wanted:
-        options = _with_agent_files(bench, options, groups, trusted=gathered.trusted)
-    register_session_tools(bench, links, plans, wanted, options)
-    _add_skills(bench, options, trusted=gathered.trusted)
-    if options.settings.tools.discovery_command:
+        found = _agent_files(options, groups, trusted=trusted)
+        warnings += found.problems
+        options = found.options or options
+    skills = _skills(options, trusted=trusted)
+    warnings += () if skills is None else skills.problems
+    sources = ToolSources()
+    saved = saved_policies_path(options.environ)
+    servers, control = None, None
+    if options.servers and _names_servers(options):
+        from alhena.agent.toolset.mcp import ServerPlace, open_servers
+
+        filtering = [rule for each in policy.filters for rule in each.rules]
+        place = ServerPlace(
+            options=options,
+            groups=groups,
+            roots=workspace.roots,
+            registry=registry,
+            sources=sources,
+            rules=lambda: (*engine.rules, *filtering),
+            saved=saved,
+            warnings=warnings,
+            trusted=trusted,
+        )
+        servers, control = open_servers(place)
+    bench = Workbench(
+        options=options,
+        settings=settings,
+        links=links,
+        memory=links.memory,
+        groups=groups,
+        workspace=workspace,
+        registry=registry,
+        engine=engine,
+        modes=SessionMode(
+            options.approval_mode, allows_yolo=not settings.security.disable_yolo_mode
+        ),
+        surroundings=DirectorySurroundings(workspace.cwd, workspace.roots, trusted=trusted),
+        outputs=outputs,
+        spending=Spending(settings.model.prices),
+        saved=saved,
+        sandbox="" if sandbox is None else sandbox.name,
+        ask_model=model.ask,
+        filters=policy.filters,
+        checks=_checks(policy, options, groups),
+        hooks=hooks,
+        agents=(*(_builtin_agents(options) if DELEGATE in wanted else ()), *options.agents),
+        agent_problems=found.problems,
+        agent_servers=found.servers,
+        servers=servers,
+        server_control=control,
+        skills=skills,
+        sources=sources,
+        warnings=warnings,
+        notes=(*policy.notes, *noted, *(links.memory.memory.notes if links.memory else ())),
+    )
+    bench.modes.subscribe(bench.policy_changed)
+    register_session_tools(bench, plans, wanted, options.remote_agents)
+    if settings.tools.discovery_command:
         from alhena.agent.toolset.discovery import add_discovery
 
-        add_discovery(bench, options, (groups, sandbox), trusted=gathered.trusted)
-    if options.servers and _names_servers(options):
-        from alhena.agent.toolset.mcp import add_servers
-
-        add_servers(bench, options, groups, trusted=gathered.trusted)
-    warnings = [f"policy: {problem}" for problem in gathered.problems]
+        add_discovery(bench, options, (groups, sandbox), trusted=trusted)
+    warnings += (f"policy: {problem}" for problem in policy.problems)
     if told:
         warnings.append(f"sandbox: {told}")
     for tool in options.tools:
         require_own_name(tool.name)
-        warning = registry.register(tool)
-        if warning:
-            warnings.append(warning)
-    bench.warnings += tuple(warnings)
-    bench.elsewhere = partial(_elsewhere, bench, options, links, groups)
+        warnings += filter(None, (registry.register(tool),))
     return bench
 
 
-def _elsewhere(
-    bench: Workbench,
-    options: SessionOptions,
-    links: SessionLinks,
-    groups: "ProcessGroups | None",
-    cwd: Path,
-) -> Workbench:
-    """A workbench for another directory: its own tools, everything else that of the session."""
-    there = msgspec.structs.replace(options, cwd=cwd, servers=False, include_directories=())
-    other = open_workbench(there, links, groups)
-    other.engine, other.filters, other.checks = bench.engine, bench.filters, bench.checks
-    other.modes, other.hooks, other.memory = bench.modes, bench.hooks, bench.memory
-    other.program, other.traceparent, other.agents = bench.program, bench.traceparent, bench.agents
-    return other
+def open_elsewhere(bench: Workbench, cwd: Path) -> Workbench:
+    """A workbench for another directory: its own tools without MCP servers, everything else that of
+    the session."""
+    there = msgspec.structs.replace(
+        bench.options, cwd=cwd, servers=False, include_directories=(), editor=None, terminal=None
+    )
+    return msgspec.structs.replace(
+        open_workbench(there, bench.links, bench.groups),
+        engine=bench.engine,
+        filters=bench.filters,
+        checks=bench.checks,
+        modes=bench.modes,
+        hooks=bench.hooks,
+        tracers=bench.tracers,
+        agents=bench.agents,
+    )
 
 
-def _apply_settings(bench: Workbench, settings: Settings) -> None:
-    bench.model_configs = settings.model_configs
-    bench.compression_threshold = settings.model.compression_threshold
-    bench.context_window = settings.model.context_window
-    bench.masking = settings.context_management.tools.output_masking
-    bench.detects_loops = not settings.model.disable_loop_detection
-    bench.modes.allows_yolo = not settings.security.disable_yolo_mode
-    bench.offers_always = not settings.security.disable_always_allow
+def _checks(
+    policy: GatheredPolicy, options: SessionOptions, groups: "ProcessGroups | None"
+) -> "SafetyChecks | None":
+    if not policy.checkers:
+        return None
+    from alhena.policy.safety_checks import open_checks
+
+    redaction = options.settings.security.environment_variable_redaction
+    return open_checks(policy.checkers, options.environ, redaction, groups)
 
 
-def _add_skills(bench: Workbench, options: SessionOptions, *, trusted: bool) -> None:
-    """Gives the workbench the skills of its session. Nothing of them is imported if there are no
-    folders of skills."""
+def _skills(options: SessionOptions, *, trusted: bool) -> "Skills | None":
+    """The skills of a session. Nothing of them is imported if there are no folders of skills."""
     folders = skill_folders(
         options.environ, options.cwd, trusted=trusted, extensions=options.extensions
     )
     tools = options.builtin_tools
     wanted = options.settings.skills.enabled and (tools is None or "activate_skill" in tools)
     if not folders or not wanted:
-        return
+        return None
     from alhena.skills.files import Skills
-    from alhena.skills.tool import ActivateSkill
 
-    bench.skills = Skills(folders, options.settings.skills.disabled)
-    bench.warnings += tuple(bench.skills.problems)
-    if bench.skills.active:
-        bench.registry.register(ActivateSkill(bench.skills, bench.workspace))
+    return Skills(folders, options.settings.skills.disabled)
 
 
-def _with_agent_files(
-    bench: Workbench,
-    options: SessionOptions,
-    groups: "ProcessGroups | None",
-    *,
-    trusted: bool,
-) -> SessionOptions:
-    """The options with the agents of definition files; nothing is imported where there are none."""
+class _AgentsFound(Value, frozen=True, kw_only=True):
+    """Agents of definition files: the options with them, what is wrong with others, and what opens
+    the MCP servers of those that have some."""
+
+    options: SessionOptions | None = None
+    problems: tuple[str, ...] = ()
+    servers: "AgentServers | None" = None
+
+
+def _agent_files(
+    options: SessionOptions, groups: "ProcessGroups | None", *, trusted: bool
+) -> _AgentsFound:
+    """Reads the definition files of agents; nothing is imported where there are none."""
     folders = agent_folders(
         options.environ, options.cwd, trusted=trusted, extensions=options.extensions
     )
     if not folders:
-        return options
-    from alhena.agent.subagents import AgentDefinition, builtin_agents
+        return _AgentsFound()
+    from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 
     taken = [agent.name for agent in (*builtin_agents(), *options.agents, *options.remote_agents)]
     sources = sources_of(folders, options.environ, options.cwd)
     files = AgentFiles(sources, options.settings.agents.overrides, taken)
-    bench.agent_problems = tuple(files.problems)
-    bench.warnings += bench.agent_problems
     found = [
         with_resolved_servers(agent, options.environ, options.cwd, options.extensions)
         for agent in files.usable
     ]
     local = tuple(each for each in found if isinstance(each, AgentDefinition))
     remote = tuple(each for each in found if not isinstance(each, AgentDefinition))
+    servers = None
     if groups is not None and options.servers and any(each.mcp_servers for each in local):
         from alhena.agent.toolset.mcp import AgentServers
 
-        bench.agent_servers = AgentServers(options, groups, trusted=trusted)
-    return msgspec.structs.replace(
-        options,
-        agents=(*options.agents, *local),
-        remote_agents=(*options.remote_agents, *remote),
+        servers = AgentServers(options, groups, trusted=trusted)
+    return _AgentsFound(
+        options=msgspec.structs.replace(
+            options,
+            agents=(*options.agents, *local),
+            remote_agents=(*options.remote_agents, *remote),
+        ),
+        problems=tuple(files.problems),
+        servers=servers,
     )
 
 
@@ -528,34 +527,6 @@ def require_mode(options: SessionOptions) -> None:
             "yolo mode is turned off by the setting security.disableYoloMode.",
             remedy="Choose another approval mode.",
         )
-
-
-def _hang_hooks(
-    bench: Workbench,
-    options: SessionOptions,
-    links: SessionLinks,
-    groups: "ProcessGroups",
-    plans: Path,
-) -> None:
-    """Gives the workbench the hooks of its session."""
-    bench.hooks, warnings, notes = open_session_hooks(
-        HookOptions(
-            cwd=bench.workspace.cwd,
-            environ=options.environ,
-            settings=options.settings,
-            session_id=links.session_id,
-            plans=plans,
-            transcript=links.transcript,
-            program=options.hooks,
-            extensions=options.extensions,
-            skip_trust=options.skip_trust,
-        ),
-        groups,
-        links.emit,
-        lambda name: name in BUILT_IN or name in ALIASES or bench.registry.get(name) is not None,
-    )
-    bench.warnings += warnings
-    bench.notes += notes
 
 
 def _directory(cwd: Path, name: str) -> Path:

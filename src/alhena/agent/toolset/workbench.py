@@ -1,41 +1,45 @@
 """The tools and the policy over a workspace: everything that runs calls, with or without a
 conversation."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.limits.turns import Spending
-from alhena.agent.model_access import Source
-from alhena.config.settings import ModelConfigSettings, OutputMaskingSettings
+from alhena.agent.limits import Spending
+from alhena.agent.toolset.model_access import Source
+from alhena.agent.toolset.options import SessionOptions
+from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext
+from alhena.policy.surroundings import Surroundings
 from alhena.system.workspace import Workspace
-from alhena.tools.contract import Program, Tool
+from alhena.tools.builtin.subagents import RunAgent
+from alhena.tools.contract import Tool
 from alhena.tools.names import READ_RESOURCE, all_names
 from alhena.tools.registry import ToolRegistry
 from alhena.values import Value
 from alhena.wire.content import Content
 
 if TYPE_CHECKING:
-    from alhena.agent.memory import SessionMemory
-    from alhena.agent.model_access import SessionFallback
-    from alhena.agent.restoring import SavedConversations
     from alhena.agent.subagents import AgentDefinition
+    from alhena.agent.subagents.remote import RemoteAgents
     from alhena.agent.toolset.mcp import AgentServers, ServerControl
-    from alhena.config.extensions import Extension
+    from alhena.agent.toolset.memory import SessionMemory
+    from alhena.agent.toolset.model_access import SessionFallback
     from alhena.hooks.planning import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety_checks import SafetyChecks
     from alhena.scheduler.bus import MessageBus
-    from alhena.scheduler.confirmation import Approver, Asking, Edit
+    from alhena.scheduler.confirmation import Approver, Asking
     from alhena.scheduler.executor import Durable, Keep
     from alhena.scheduler.hooks import ToolHooks
     from alhena.scheduler.scheduler import Scheduler
     from alhena.skills.files import Skills
+    from alhena.system.processes import ProcessGroups
     from alhena.tools.builtin.ask_user import Ask
     from alhena.tools.output_store import OutputStore
 
@@ -49,7 +53,7 @@ class ToolSources:
 
     def __init__(self) -> None:
         self._waiting: list[ToolSource] = []
-        self._watchers: list[Callable[[], None]] = []
+        self.watchers: list[Callable[[], None]] = []
         self._closing: list[ToolSource] = []
 
     def add(self, source: ToolSource) -> None:
@@ -74,7 +78,7 @@ class ToolSources:
 
     def watch(self, listener: Callable[[], None]) -> None:
         """Calls `listener` whenever tools have come or gone."""
-        self._watchers.append(listener)
+        self.watchers.append(listener)
 
     def when_closed(self, close: ToolSource) -> None:
         """Has `close` called when the session ends."""
@@ -87,7 +91,7 @@ class ToolSources:
 
     def changed(self) -> None:
         """Tells those who watch."""
-        for listener in tuple(self._watchers):
+        for listener in tuple(self.watchers):
             listener()
 
     async def _ask(self, source: ToolSource) -> None:
@@ -99,22 +103,35 @@ async def at_once() -> None:
     """Paces nobody."""
 
 
+Delegate = Callable[["SessionLinks", "Workbench", "RemoteAgents | None"], RunAgent]
+"""Makes what runs the subagents of a workbench; called before the first."""
+
+
 class SessionLinks(Value, frozen=True, kw_only=True):
-    """`answering` gives the model when a tool first needs one; `emit` takes the events of such
-    requests and `pace` holds them back; `approver` and `ask` reach the person, if there is one;
-    `fallback` decides whether another model answers when one cannot;
-    `opening` are the contents that a subagent's conversation begins with; `transcript` is the path
-    of the session's record, "" for none. With `texts` the events
-    of requests say what was sent and answered."""
+    """Services of a session for its tools.
+
+    `answering` gives the model when a tool first needs one, `delegate` runs subagents; `emit` takes
+    the events of such requests and `pace` holds them back; `approver` and `ask` reach the person,
+    if there is one; `fallback` decides whether another model answers when one cannot; `opening` are
+    the contents that a subagent's conversation begins with; `memory` is that of the session;
+    `durable` and `keep` are awaited before a call may change something, `step` before results are
+    sent; `resumed`: the session continues what another run left; `transcript` is the path of its
+    record, "" for none. With `texts` the events of requests say what was sent and answered."""
 
     session_id: str
     answering: Source
+    delegate: Delegate
     emit: Callable[[Event], None] = lambda _event: None
     pace: Callable[[], Awaitable[None]] = at_once
+    step: Callable[[], Awaitable[None]] = at_once
     approver: "Approver | None" = None
     ask: "Ask | None" = None
     fallback: "SessionFallback | None" = None
     opening: tuple[Content, ...] = ()
+    memory: "SessionMemory | None" = None
+    durable: "Durable | None" = None
+    keep: "Keep | None" = None
+    resumed: bool = False
     texts: bool = False
     transcript: str = ""
 
@@ -130,8 +147,10 @@ class SessionMode:
     """The mode now, and the one that leaving plan mode leads back to. Satisfies
     `tools.plan_mode.ModeSwitch`. `allows_yolo`: whether everything may run without asking."""
 
-    def __init__(self, mode: ApprovalMode = ApprovalMode.DEFAULT) -> None:
-        self.allows_yolo = True
+    def __init__(
+        self, mode: ApprovalMode = ApprovalMode.DEFAULT, *, allows_yolo: bool = True
+    ) -> None:
+        self.allows_yolo = allows_yolo
         self._mode = mode
         self._work_mode = ApprovalMode.DEFAULT if mode is ApprovalMode.PLAN else mode
         self._listeners: list[Callable[[], None]] = []
@@ -184,82 +203,59 @@ _OF_SHELL = ("list_background_processes", "read_background_output")
 """Tools for what only commands of the shell leave behind."""
 
 
-class Workbench:
-    """A workspace with the tools for it and the policy over them. `warnings` are for people,
-    `notes` for those who look closer. `filters` and, where there are any,
-    safety `checks` make decisions of the `engine` stricter. Where not `offers_always`, an approval
-    holds for its call and no further; those that hold for good go to the file `saved`. `resumed`:
-    the session goes on from what another run left. `edit` lets
-    a person change what a call would write. Subagents look for loops where it `detects_loops`;
-    `spending` is what the session's requests took. `sandbox` says what commands run in, "" for
-    nothing. `conversations` opens those that a person keeps under names. `agents` are those
-    that can be delegated to. `program` serves the tools that it wrote, and `ask_model` answers it.
-    `traceparent` gives the trace context of a call. `elsewhere` makes a workbench for another
-    directory under the same rules, without MCP servers. `own_servers` are those of the agent that
-    this is for, opened by `agent_servers`; `servers` are the session's.
+class Workbench(msgspec.Struct, kw_only=True, eq=False):
+    """A workspace with the tools for it and the policy over them, for the session of `links`.
+
+    `warnings` are for people, `notes` for those who look closer. `filters` and, where there are
+    any, safety `checks` make decisions of the `engine` stricter. Approvals that hold for good go to
+    the file `saved`. `spending` is what the session's requests took. `sandbox` says what commands
+    run in, "" for nothing. `agents` are those that can be delegated to; `ask_model` answers tools
+    of the program. The last of `tracers` gives the trace context of a call. `own_servers` are those
+    of the agent that this is for, opened by `agent_servers`; `servers` are the session's.
 
     `modes.switch` changes the approval mode while the session runs.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        registry: ToolRegistry,
-        engine: PolicyEngine,
-        context: PolicyContext,
-        outputs: "OutputStore",
-    ) -> None:
-        self.workspace = workspace
-        self.registry = registry
-        self.engine = engine
-        self.modes = SessionMode(context.mode)
-        self.outputs = outputs
-        self.warnings: tuple[str, ...] = ()
-        self.notes: tuple[str, ...] = ()
-        self.filters: tuple[PolicyFilter, ...] = ()
-        self.checks: SafetyChecks | None = None
-        self.offers_always = True
-        self.resumed = False
-        self.detects_loops = True
-        self.spending = Spending({})
-        self.sandbox = ""
-        self.saved: Path | None = None
-        self.model_configs = ModelConfigSettings()
-        self.compression_threshold = 0.5
-        self.context_window: int | None = None
-        self.masking = OutputMaskingSettings()
-        self.edit: Edit | None = None
-        self.agents: tuple[AgentDefinition, ...] = ()
-        self.ask_model: Callable[[str], Awaitable[str]] | None = None
-        self.program: Program | None = None
-        self.when_closed: list[Callable[[], object]] = []
-        self.elsewhere: Callable[[Path], Workbench] | None = None
-        self.traceparent: Callable[[str], str] | None = None
-        self.hooks: Hooks | None = None
-        self.memory: SessionMemory | None = None
-        self.sources = ToolSources()
-        self.servers: Servers | None = None
-        self.own_servers: Servers | None = None
-        self.agent_servers: AgentServers | None = None
-        self.skills: Skills | None = None
-        self.extensions: tuple[Extension, ...] = ()
-        self.agent_problems: tuple[str, ...] = ()
-        self.server_control: ServerControl | None = None
-        self.durable: Durable | None = None
-        self.keep: Keep | None = None
-        self.turn_over: Callable[[], Awaitable[None]] = at_once
-        self.conversations: Callable[[], SavedConversations] | None = None
-        self._tool_hooks: ToolHooks | None = None
-        self._watchers: dict[Callable[[], None], None] = {}
-        self.modes.subscribe(self.policy_changed)
-        self._interactive = context.interactive
-        self._surroundings = context.surroundings
+    options: SessionOptions
+    settings: Settings
+    links: SessionLinks
+    memory: "SessionMemory | None"
+    groups: "ProcessGroups | None"
+    workspace: Workspace
+    registry: ToolRegistry
+    engine: PolicyEngine
+    modes: SessionMode
+    surroundings: Surroundings
+    outputs: "OutputStore"
+    spending: Spending
+    saved: Path
+    sandbox: str
+    ask_model: Callable[[str], Awaitable[str]]
+    filters: tuple[PolicyFilter, ...] = ()
+    checks: "SafetyChecks | None" = None
+    hooks: "Hooks | None" = None
+    agents: "tuple[AgentDefinition, ...]" = ()
+    agent_problems: tuple[str, ...] = ()
+    agent_servers: "AgentServers | None" = None
+    servers: "Servers | None" = None
+    own_servers: "Servers | None" = None
+    server_control: "ServerControl | None" = None
+    skills: "Skills | None" = None
+    sources: ToolSources
+    warnings: list[str]
+    notes: tuple[str, ...] = ()
+    when_closed: list[Callable[[], object]] = []
+    tracers: list[Callable[[str], str]] = []
+    watchers: dict[Callable[[], None], None] = {}
+    around_calls: "ToolHooks | None" = None
 
     @property
     def context(self) -> PolicyContext:
         """The circumstances of a decision that is made now."""
         return PolicyContext(
-            mode=self.modes.mode, interactive=self._interactive, surroundings=self._surroundings
+            mode=self.modes.mode,
+            interactive=self.options.interactive,
+            surroundings=self.surroundings,
         )
 
     def decide(self, call: PolicyCall) -> Decision:
@@ -314,11 +310,14 @@ class Workbench:
         reads = READ_RESOURCE in names and offers_resources(own.servers)
         return own if name in own.servers or reads else self.servers
 
-    def take_over(self, registry: ToolRegistry, servers: "Servers") -> None:
-        """Makes this, a copy, the workbench of an agent with `servers` of its own."""
-        self.registry = registry
-        self.own_servers = servers
-        self._tool_hooks = None
+    @contextmanager
+    def stricter(self, rules: PolicyFilter) -> Generator[None]:
+        """Decides by these rules, too, for a while."""
+        self.filters += (rules,)
+        try:
+            yield
+        finally:
+            self.filters = tuple(each for each in self.filters if each is not rules)
 
     async def check(self, call: PolicyCall, decision: Decision) -> Decision:
         """The decision after the safety checkers."""
@@ -328,17 +327,17 @@ class Workbench:
 
     def watch(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls `listener` whenever the policy may decide otherwise; returns what ends that."""
-        self._watchers[listener] = None
-        return lambda: self._watchers.pop(listener, None)
+        self.watchers[listener] = None
+        return lambda: self.watchers.pop(listener, None)
 
     def policy_changed(self) -> None:
         """Tells those who watch that a rule was added, or that the mode is another."""
-        for listener in tuple(self._watchers):
+        for listener in tuple(self.watchers):
             listener()
 
     def trace_of(self, call_id: str) -> str:
         """The W3C trace context of a running call, "" where none is kept."""
-        return "" if self.traceparent is None else self.traceparent(call_id)
+        return self.tracers[-1](call_id) if self.tracers else ""
 
     def scheduler(
         self,
@@ -361,9 +360,9 @@ class Workbench:
 
             asking = open_asking(self, emit, approver, bus)
         executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
-        executor.durable = self.durable
-        executor.keep = self.keep
-        executor.program = self.program
+        executor.durable = self.links.durable
+        executor.keep = self.links.keep
+        executor.program = self.options.program
         known_as: Callable[[str], str] = str if caller is None else caller.session_id
         executor.traceparent = lambda call_id: self.trace_of(known_as(call_id))
         if self.memory is not None:
@@ -380,15 +379,15 @@ class Workbench:
 
     def _hooks_of_tools(self) -> "ToolHooks | None":
         """The hooks around calls, one for all schedulers; None when there are none."""
-        if self.hooks is not None and self._tool_hooks is None:
+        if self.hooks is not None and self.around_calls is None:
             from alhena.scheduler.hooks import tool_hooks
 
             told = None
             if self.servers is not None or self.own_servers is not None:
                 from alhena.agent.toolset.mcp import server_context as told
 
-            self._tool_hooks = tool_hooks(self.hooks, told)
-        return self._tool_hooks
+            self.around_calls = tool_hooks(self.hooks, told)
+        return self.around_calls
 
     def hide_denied(self) -> None:
         """Takes the tools out of sight that could only ever be denied: they are not declared, and
@@ -419,4 +418,4 @@ def window_of(bench: Workbench, model: str) -> int:
     """Tokens of the context window: the setting's, else the model's."""
     from alhena.models.catalogue import model_info
 
-    return bench.context_window or model_info(model).input_limit
+    return bench.settings.model.context_window or model_info(model).input_limit

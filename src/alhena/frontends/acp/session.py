@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.options import SessionOptions
 from alhena.agent.runner import SessionRunner, compress
+from alhena.agent.toolset.options import SessionOptions
 from alhena.commands.files import Source
 from alhena.config.effective_settings import open_place
 from alhena.errors import AlhenaError, InputError, ModelError
@@ -84,8 +84,14 @@ class EditorSession:
         client: Mapping[str, Any],
     ) -> None:
         self.questions = Questions(self, connection, client)
+        files = ClientFiles(self, client)
         self._given = msgspec.structs.replace(
-            given, approve=self.questions.approve, ask=self.questions.put, interactive=True
+            given,
+            approve=self.questions.approve,
+            ask=self.questions.put,
+            interactive=True,
+            editor=files if files.any else None,
+            terminal=ClientTerminal(self, connection) if client.get("terminal") is True else None,
         )
         self._connection = connection
         self._sources = sources
@@ -93,9 +99,7 @@ class EditorSession:
         self.cancelled = self._busy = False
         self._prompted = self.resumed = given.resume is not None
         self._switching = False
-        self._terminals = client.get("terminal") is True
         self._showing: asyncio.TimerHandle | None = None
-        self._files = ClientFiles(self, client)
         self.runner = SessionRunner(self._given)
         self.commands = PromptCommands(lambda: self.runner.workbench, COMMANDS)
 
@@ -105,10 +109,6 @@ class EditorSession:
         bench = self.runner.workbench
         self.session_id = self.runner.session_id
         self.calls = CallUpdates(bench.registry, str(bench.workspace.cwd))
-        bench.workspace.terminal = (
-            ClientTerminal(self, self._connection) if self._terminals else None
-        )
-        bench.workspace.editor = self._files if self._files.any else None
         self._opening = () if self._prompted else self.runner.history
         bench.modes.subscribe(self._mode_changed)
         self.commands.load(self._sources)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alhena.agent.memory import memory_request
+from alhena.agent.toolset.memory import memory_request
 from alhena.config.settings import Settings
 from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError

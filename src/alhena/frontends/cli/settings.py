@@ -244,7 +244,7 @@ def _tried(place: Place, *, skip_trust: bool) -> "Trial":
     import asyncio
 
     from alhena.agent.opening import Trial, tried
-    from alhena.agent.options import SessionOptions
+    from alhena.agent.toolset.options import SessionOptions
     from alhena.policy.model import ApprovalMode
 
     roots, missing = included(place, ())

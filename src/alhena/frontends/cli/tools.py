@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.options import SessionOptions
 from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.config.home import config_home
 from alhena.display_text import escaped, one_line, without_controls
@@ -25,9 +25,11 @@ from alhena.tools.response import error_parts
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
-    from alhena.agent.model_access import Source
+    from alhena.agent.subagents.remote import RemoteAgents
+    from alhena.agent.toolset.model_access import Source
     from alhena.scheduler.states import CompletedToolCall
     from alhena.system.processes import ProcessGroups
+    from alhena.tools.builtin.subagents import RunAgent
 
 
 def add_workbench_arguments(parser: Parser) -> None:
@@ -87,6 +89,13 @@ def answering_for(options: SessionOptions, given: str | None) -> "Source":
     return answering
 
 
+def open_agents(links: SessionLinks, bench: Workbench, remote: "RemoteAgents | None") -> "RunAgent":
+    """Makes what runs subagents; imported before the first."""
+    from alhena.agent import delegation
+
+    return delegation.open_agents(links, bench, remote)
+
+
 TOOL_FAILED = 54
 CALL_ID = "call-1"
 MAX_SHOWN = 90
@@ -120,6 +129,7 @@ def run(argv: list[str]) -> int:
     links = SessionLinks(
         session_id=new_session_id(),
         answering=answering_for(options, getattr(found, "model", None)),
+        delegate=open_agents,
         emit=_warn,
     )
     if found.command == "call":

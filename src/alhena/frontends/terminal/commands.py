@@ -6,7 +6,6 @@ from typing import Protocol, cast
 
 import msgspec
 
-from alhena.agent.toolset.workbench import Workbench
 from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
 from alhena.frontends.mentions import PromptCommands
@@ -17,6 +16,7 @@ from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.view import Totals
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.session_commands import (
+    ChatContext,
     FolderContext,
     GoingBack,
     restore,
@@ -50,13 +50,10 @@ LINE_KEYS = (
 """The keys of a terminal that only reads lines."""
 
 
-class CommandContext(GoingBack, FolderContext, setting_commands.SettingContext, Protocol):
+class CommandContext(
+    ChatContext, GoingBack, FolderContext, setting_commands.SettingContext, Protocol
+):
     """The session as commands see it."""
-
-    @property
-    def workbench(self) -> Workbench:
-        """Tools, policies and hooks of the session."""
-        ...
 
     @property
     def totals(self) -> Totals:
@@ -71,11 +68,6 @@ class CommandContext(GoingBack, FolderContext, setting_commands.SettingContext, 
     @property
     def keys(self) -> bool:
         """True when the person presses keys, or sends lines."""
-        ...
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """The session's id and its model."""
         ...
 
     @property
@@ -307,7 +299,7 @@ async def _agents(context: CommandContext, _rest: str) -> list[Line]:
 
 
 async def _extensions(context: CommandContext, _rest: str) -> list[Line]:
-    used = context.workbench.extensions
+    used = context.workbench.options.extensions
     lines = [line(counted(len(used), "extension"), "bold")]
     rows = ((each.name, f"{each.manifest.version}  {each.manifest.description}") for each in used)
     return [*lines, *(_row(name, text) for name, text in rows)]

@@ -32,10 +32,7 @@ class RewindContext(GoingBack, ChatContext):
 
 async def rewind(context: RewindContext) -> list[Line]:
     """Carries out `/rewind`. Raises SessionError, JournalError, CheckpointError."""
-    opened = context.workbench.conversations
-    if opened is None:
-        return [line("This session has no earlier prompts.", "error")]
-    saved = opened()
+    saved = context.checkpoints.conversations
     prompts = await saved.prompts()
     if not prompts:
         return [line("Nothing to rewind: nothing was said yet.")]

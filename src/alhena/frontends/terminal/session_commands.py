@@ -42,6 +42,11 @@ class ChatContext(Protocol):
         ...
 
     @property
+    def checkpoints(self) -> "AgentCheckpoints":
+        """Checkpoints of the session, and the conversations that were saved."""
+        ...
+
+    @property
     def identity(self) -> tuple[str, str]:
         """The session's id and its model."""
         ...
@@ -55,10 +60,7 @@ async def chat(context: ChatContext, rest: str) -> list[Line]:
     """Carries out `/chat REST`. Raises SessionError, InputError, JournalError."""
     what, _, name = rest.strip().partition(" ")
     name = name.strip()
-    opened = context.workbench.conversations
-    if opened is None:
-        return [line("This session has no conversations to save.", "error")]
-    saved = opened()
+    saved = context.checkpoints.conversations
     match what, bool(name):
         case (("" | "list"), False):
             return _listed(saved)

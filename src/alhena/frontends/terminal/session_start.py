@@ -6,8 +6,8 @@ from collections.abc import Callable
 import msgspec
 
 from alhena.agent.opening import private_files
-from alhena.agent.options import SessionOptions
 from alhena.agent.runner import SessionRunner
+from alhena.agent.toolset.options import SessionOptions
 from alhena.commands.files import sources_of
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
@@ -82,7 +82,7 @@ async def converse(
         _name_idle(place, conversation)
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
-        if agent.workbench.resumed:
+        if agent.workbench.links.resumed:
             from alhena.frontends.terminal.resume_view import recalled
 
             conversation.view, blocks = await recalled(agent, conversation.view)

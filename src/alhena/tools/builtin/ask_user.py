@@ -10,6 +10,7 @@ from alhena.tools.contract import (
     AskUserConfirmation,
     ExecutionContext,
     Question,
+    QuestionOption,
     ToolFailure,
     ToolInvocation,
     ToolResult,
@@ -29,6 +30,18 @@ NOBODY_THERE = (
     "with the question as the answer."
 )
 DISMISSED = "User dismissed ask_user dialog without answering."
+
+
+async def agrees(
+    ask: Ask | None, question: str, header: str, yes: QuestionOption, no: QuestionOption
+) -> bool:
+    """Asks a person a question with two answers; True for `yes`. Dismissing it is a no, and so it
+    is where there is nobody to `ask`."""
+    if ask is None:
+        return False
+    choice = Question(question=question, header=header, type="choice", options=(yes, no))
+    answers = await ask((choice,))
+    return answers is not None and answers.get(0) == yes.label
 
 
 class AskUser(DeclarativeTool):

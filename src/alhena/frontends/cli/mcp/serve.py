@@ -14,7 +14,12 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.arguments import Parser
-from alhena.frontends.cli.tools import add_workbench_arguments, answering_for, workbench_options
+from alhena.frontends.cli.tools import (
+    add_workbench_arguments,
+    answering_for,
+    open_agents,
+    workbench_options,
+)
 from alhena.frontends.streams import write_stderr
 from alhena.session.records import new_session_id
 
@@ -47,6 +52,7 @@ class Serving:
         self._links = SessionLinks(
             session_id=new_session_id(),
             answering=answering_for(self._options, found.model),
+            delegate=open_agents,
             emit=_warn,
         )
         self._bench: Workbench | None = None

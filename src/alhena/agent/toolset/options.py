@@ -11,7 +11,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.system.workspace import current_directory
 from alhena.tools.builtin.ask_user import Ask
-from alhena.tools.contract import Tool
+from alhena.tools.contract import Program, Tool
 from alhena.values import Value
 from alhena.wire.content import Content
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver, Edit
     from alhena.session.journal import Disk
-    from alhena.system.workspace import Console
+    from alhena.system.workspace import Console, EditorFiles, Terminal
 
 T = TypeVar("T")
 PolicySource = str | PathLike[str] | PolicyRule
@@ -37,8 +37,9 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     Beside what `Agent` and `AgentOptions` describe: `environ` and `settings` are loaded for `cwd`;
     `generator` answers instead of the one chosen by model and credentials; `builtin_tools`: the
     only ones declared; `agents` and `remote_agents`: beside the built-in ones; `interactive`:
-    someone can be asked; `servers`: connect to MCP servers, of which `in_process_servers` are
-    objects of the SDK by name; `extensions`: those in use;
+    someone can be asked; `editor` shows files and `terminal` runs commands for a client, `program`
+    serves the tools that it wrote; `servers`: connect to MCP servers, of which `in_process_servers`
+    are objects of the SDK by name; `extensions`: those in use;
     `held_servers`: blocked ones with the reason; `acceptance` is asked before other ones start;
     `named` replaces secret values by their variables for display; `max_turns` -1: no limit;
     `wrap` puts something between the session and the service, `disk` writes its journal; with
@@ -61,6 +62,9 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     ask: Ask | None = None
     edit: "Edit | None" = None
     console: "Console | None" = None
+    editor: "EditorFiles | None" = None
+    terminal: "Terminal | None" = None
+    program: Program | None = None
     bus: "MessageBus | None" = None
     interactive: bool = False
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT

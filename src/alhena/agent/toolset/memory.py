@@ -18,7 +18,6 @@ from alhena.tools.contract import ToolLocation
 from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
-    from alhena.agent.toolset.workbench import Workbench
     from alhena.config.extensions import Extension
     from alhena.memory.hierarchy import TouchedMemory
     from alhena.tools.contract import Discover
@@ -96,12 +95,6 @@ class SessionMemory:
     def project_text(self) -> str:
         """The project's memory, for the first content."""
         return self.memory.text(MemoryKind.PROJECT)
-
-    def join(self, bench: "Workbench") -> None:
-        """Becomes the memory of a workbench, which tells what is wrong with it."""
-        bench.memory = self
-        bench.warnings += self.memory.warnings
-        bench.notes += self.memory.notes
 
     def watch(self, listener: Callable[[], None]) -> None:
         """Calls `listener` whenever the files have been read anew."""

@@ -191,22 +191,19 @@ class Consent:
         return (model, other) in self._agreed
 
     async def _asked(self, model: str, other: str, reason: str) -> bool:
-        from alhena.tools.contract import Question, QuestionOption
+        from alhena.tools.builtin.ask_user import agrees
+        from alhena.tools.contract import QuestionOption
 
-        if self._ask is None:
-            return False
-        go_on = f"Continue with {other}"
-        question = Question(
-            question=f"{model} cannot answer: {reason} Continue with {other} instead?",
-            header="Model",
-            type="choice",
-            options=(
-                QuestionOption(label=go_on, description="It answers for the rest of the session."),
-                QuestionOption(label="Stop", description="The prompt ends here."),
+        return await agrees(
+            self._ask,
+            f"{model} cannot answer: {reason} Continue with {other} instead?",
+            "Model",
+            QuestionOption(
+                label=f"Continue with {other}",
+                description="It answers for the rest of the session.",
             ),
+            QuestionOption(label="Stop", description="The prompt ends here."),
         )
-        answers = await self._ask((question,))
-        return answers is not None and answers.get(0) == go_on
 
 
 class SessionFallback:
@@ -237,7 +234,7 @@ class SessionFallback:
 
     async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
         """The model to go on with, after a person agreed where one is to be asked."""
-        from alhena.agent.chat import traits_of
+        from alhena.chat.chat import traits_of
         from alhena.chat.recovery import Substitute
         from alhena.models.catalogue import fallback_model
 

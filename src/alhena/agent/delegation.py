@@ -6,17 +6,17 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
-from alhena.agent.chat import ConversationRoom, config_for, tells_retries_apart, traits_of
+from alhena.agent.chat import ConversationRoom, config_for, tells_retries_apart
 from alhena.agent.loop import answers
 from alhena.agent.loops import LoopWatch, chanting
-from alhena.agent.model_access import SessionFallback
 from alhena.agent.subagents import AgentDefinition, prompt_text
-from alhena.agent.toolset.workbench import Caller, Workbench
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.agent.toolset.model_access import SessionFallback
+from alhena.agent.toolset.workbench import Caller, SessionLinks, Workbench
+from alhena.chat.chat import Chat, ModelTraits, Outlets, traits_of
 from alhena.chat.history import History
 from alhena.chat.loops import Loop
 from alhena.chat.prompt import system_instruction
@@ -49,11 +49,10 @@ from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
-from alhena.tools.builtin.ask_user import Ask
+from alhena.tools.builtin.ask_user import Ask, agrees
 from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, RunAgent
 from alhena.tools.contract import (
     ExecutionContext,
-    Question,
     QuestionOption,
     ToolErrorType,
     ToolFailure,
@@ -64,6 +63,9 @@ from alhena.tools.registry import ToolRegistry, isolated
 from alhena.wire.content import CallIds, Content, Part, ToolCallRequestInfo
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
+
+if TYPE_CHECKING:
+    from alhena.agent.subagents.remote import RemoteAgents
 
 
 class EventRelay:
@@ -198,6 +200,7 @@ class Delegation:
         self._bench = bench
         self._approver = approver
         self._parent = context.call_id or self.agent_id
+        self._detects = not bench.settings.model.disable_loop_detection
         self._relay = EventRelay(self._parent, outlets.emit, context.update_output)
         registry = isolated(
             bench.registry,
@@ -230,9 +233,9 @@ class Delegation:
             from alhena.agent.toolset.hooking import model_hooks
 
             self._chat.interposer = model_hooks(bench.hooks, self._relay.emit)
-        if tells_retries_apart(bench.model_configs):
+        if tells_retries_apart(bench.settings.model_configs):
             self._chat.again = lambda model: _settings(definition, model, bench, is_retry=True)
-        self._chat.hears_chanting = bench.detects_loops
+        self._chat.hears_chanting = self._detects
         self._loops = LoopWatch(self._relay.emit, role="subagent")
         self._loop: Loop | None = None
         self._results: list[Any] = []
@@ -311,7 +314,7 @@ class Delegation:
         for call in done:
             if call.response.error_type is ToolErrorType.STOP_EXECUTION:
                 self._stop = call.response.error or "The run was stopped."
-        if self._bench.detects_loops:
+        if self._detects:
             self._loop = self._loops.calls(done)
         return answers(done)
 
@@ -422,7 +425,7 @@ def _settings(
 ) -> GenerateContentConfig:
     return config_for(
         model,
-        bench.model_configs,
+        bench.settings.model_configs,
         scope=definition.name,
         is_retry=is_retry,
         own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
@@ -521,11 +524,10 @@ class Subagents:
     ) -> ToolResult:
         """The result of work in a worktree, with the patch."""
         from alhena.agent.subagents.worktree import open_worktree
+        from alhena.agent.toolset.opening import open_elsewhere
 
-        if self.bench.elsewhere is None:
-            raise AlhenaError("there are no worktrees here.")
         async with open_worktree(self.bench.workspace.cwd, os.environ) as tree:
-            bench = self.bench.elsewhere(tree.cwd)
+            bench = open_elsewhere(self.bench, tree.cwd)
             result = await self._run(definition, objective, context, bench)
             patch = await tree.patch()
         told = f"\n\nIts changes, which are not applied here:\n{patch or '(none)'}"
@@ -564,21 +566,35 @@ class AgentLimit:
         return limited
 
     async def _more(self) -> bool:
-        if self._ask is None:
-            return False
         more = max(1, self._settings.max_per_session)
-        go_on = f"Allow {more} more"
-        question = Question(
-            question=f"This session has run {self._begun} subagents. Start more?",
-            header="Agents",
-            type="choice",
-            options=(
-                QuestionOption(label=go_on, description="Each sends requests of its own."),
-                QuestionOption(label="No", description="The model continues without it."),
+        if not await agrees(
+            self._ask,
+            f"This session has run {self._begun} subagents. Start more?",
+            "Agents",
+            QuestionOption(
+                label=f"Allow {more} more", description="Each sends requests of its own."
             ),
-        )
-        answers = await self._ask((question,))
-        if answers is None or answers.get(0) != go_on:
+            QuestionOption(label="No", description="The model continues without it."),
+        ):
             return False
         self._allowed = self._begun + more
         return True
+
+
+def open_agents(links: SessionLinks, bench: Workbench, remote: "RemoteAgents | None") -> RunAgent:
+    """Runs the agents of a workbench and the `remote` ones, within the limits of the settings. A
+    `Delegate`."""
+
+    def model() -> SubagentModel:
+        generator, own = links.answering()
+        return SubagentModel(generator, traits_of(own), links.fallback)
+
+    outlets = Outlets(links.emit, links.pace, texts=links.texts)
+    subagents = Subagents(bench, model, outlets, links.approver, links.opening)
+
+    async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
+        if remote is not None and name in remote:
+            return await remote.run(name, objective, context)
+        return await subagents.run(name, objective, context)
+
+    return AgentLimit(bench.settings.agents, links.ask).over(run)
