@@ -15,6 +15,7 @@ from tests.support.terminal import Cell, Terminal
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 SIZE, WIDTH, HEIGHT, MARGIN = 14, 8.4, 19, 12
+BLANK = "\u00a0"
 FONTS = "ui-monospace,Menlo,Consolas,monospace"
 GROUND, TEXT, GRAY = "#1e1e2e", "#cdd6f4", "#7f849c"
 COLOURS = (GRAY, "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#f5c2e7", "#94e2d5", TEXT)
@@ -63,12 +64,14 @@ def sessions(server: ScriptedServer, **environ: str) -> None:
 def draw(terminal: Terminal, name: str, rows: int = 28) -> None:
     """Writes the last rows in view as docs/images/NAME.svg."""
     lines = terminal.screen.lines[-rows:]
+    while not lines[-1]:
+        lines.pop()
     width = MARGIN * 2 + terminal.screen.columns * WIDTH
     height = MARGIN * 2 + len(lines) * HEIGHT
     drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}">',
         f'<rect width="100%" height="100%" rx="8" fill="{GROUND}"/>',
-        f'<g fill="{TEXT}" font-size="{SIZE}" font-family="{FONTS}" style="white-space:pre">',
+        f'<g fill="{TEXT}" font-size="{SIZE}" font-family="{FONTS}">',
     ]
     for number, line in enumerate(lines):
         drawn += _row(line, MARGIN + number * HEIGHT)
@@ -80,14 +83,14 @@ def _row(line: list[str], top: float) -> list[str]:
     at = 0
     for style, cells in groupby(line, lambda cell: cell.style if isinstance(cell, Cell) else ""):
         run = list(cells)
-        shown, length = "".join(run), len(run) * WIDTH
+        shown, length = "".join(run).replace(" ", BLANK), len(run) * WIDTH
         left = MARGIN + at * WIDTH
         at += len(run)
         attributes, ground = _looks(style.split(";"))
         if ground:
             box = f'x="{left:g}" y="{top:g}" width="{length:g}" height="{HEIGHT}"'
             drawn.append(f'<rect {box} fill="{ground}"/>')
-        if shown.strip():
+        if shown.strip(BLANK):
             where = f'x="{left:g}" y="{top + SIZE:g}" textLength="{length:g}"'
             drawn.append(f"<text {where}{attributes}>{escape(shown)}</text>")
     return drawn
