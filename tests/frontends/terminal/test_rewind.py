@@ -155,7 +155,9 @@ async def test_the_changes_of_all_prompts_since_are_undone(project: Path):
     generator = ScriptedGenerator(writing("one"), [text("A.")], writing("two"), [text("B.")])
     screen = ListScreen("first", "and files")
     async with sitting(generator, screen, **ON) as conversation:
-        shown = await finished(conversation, screen, "first", "second", "/rewind")
+        shown = await finished(conversation, screen, "first\nand more", "second", "/rewind")
+    assert [each.label for each in screen.menus[0].options] == ["second", "first and more"]
+    assert screen.drafts == ["first\nand more"]
     assert shown.count("Put back: a.txt") == 1
     assert (project / "a.txt").read_text(encoding="utf-8") == "old"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alhena.agent.restoring import SavedConversations
     from alhena.frontends.terminal.screen import Screen
 
-NAMED_FILES = 5
+LABEL, TITLE, NAMED_FILES = 200, 60, 5
 NO_CHECKPOINTS = "Files stay as they are: there are no checkpoints (general.checkpointing.enabled)."
 
 
@@ -60,7 +60,8 @@ def _prompt_option(prompt: EarlierPrompt, cwd: Path) -> Option:
     age = age_words(time.time() - datetime.fromisoformat(prompt.at).timestamp())
     changed = f" · {counted(len(prompt.files), 'file')} changed" if prompt.files else ""
     paths = (path.removeprefix(f"{cwd}/") for path in prompt.files[:NAMED_FILES])
-    return Option(label=prompt.text, detail=f"{age}{changed}", preview=", ".join(paths))
+    label = one_line(prompt.text, LABEL)
+    return Option(label=label, detail=f"{age}{changed}", preview=", ".join(paths))
 
 
 def _checkpoints(prompts: Sequence[EarlierPrompt]) -> frozenset[str]:
@@ -80,7 +81,7 @@ async def _how(
         Option(label="Conversation and files", detail=changes),
         Option(label="Files only", detail="the conversation stays"),
     )
-    title = f"Rewind to before: {one_line(prompts[0].text, 60)}"
+    title = f"Rewind to before: {one_line(prompts[0].text, TITLE)}"
     picked = await context.choose(Menu(title=title, options=options, search=""))
     return ((True, False), (True, True), (False, True))[min(picked)] if picked else None
 
@@ -111,7 +112,7 @@ async def _fork(
     text = prompts[at].text
     context.screen.draft(text)
     lines = [
-        line(f"Rewound to before: {one_line(text, 60)}", "bold"),
+        line(f"Rewound to before: {one_line(text, TITLE)}", "bold"),
         line(f"The conversation as it was: alhena --resume {before}", "dim"),
     ]
     if not context.keys:
