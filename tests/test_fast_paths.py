@@ -136,7 +136,7 @@ def test_a_home_with_agents_skills_commands_and_extensions_loads_their_readers_a
         "alhena.config.extensions",
         "alhena.skills",
         "alhena.skills.files",
-        "alhena.skills.tool",
+        "alhena.system.encoding",
     }
     assert not more & (HEAVY | {"json", "hashlib", "html", "alhena.commands.files"})
     request = json.dumps(server.requests[-1].json)

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 import alhena
-from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
+from alhena.errors import ConfigError
 from alhena.policy.model import ApprovalMode, CommandClass, PolicyOutcome, PolicyRule
 from alhena.values import FieldError, Value
 from tests.support.agents import scripted_agent

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from alhena.agent.limits import BusyError, LimitError, Usage
     from alhena.agent.subagents.remote import RemoteAgent
     from alhena.batch.many import run_many
-    from alhena.config.errors import ConfigError
-    from alhena.errors import AlhenaError
+    from alhena.errors import AlhenaError, ConfigError
     from alhena.library.agent import Agent
     from alhena.library.options import (
         AgentOptions,
@@ -87,7 +86,7 @@ _HOMES = {
     "ApprovalMode": "alhena.policy.model",
     "Approver": "alhena.scheduler.confirmation",
     "BusyError": "alhena.agent.limits",
-    "ConfigError": "alhena.config.errors",
+    "ConfigError": "alhena.errors",
     "ConfirmationRequest": "alhena.scheduler.confirmation",
     "Content": "alhena.wire.content",
     "DeniedCall": "alhena.library.result",

@@ -9,7 +9,7 @@
     │   └── session.checkpoints.records.NoCheckpointError  there is no such checkpoint
     ├── ProgramError                     exit 1    a function of the program failed
     ├── InterruptedRunError              exit 130  the user stopped the run
-    ├── config.errors.ConfigError        exit 52   settings, policies, environment
+    ├── ConfigError                      exit 52   settings, policies, environment
     │   └── DamagedError                 a file of user decisions is invalid
     ├── wire.errors.WireError
     │   ├── SseError                     not an event stream, or too large
@@ -183,3 +183,14 @@ class StreamCutError(ModelError):
     """The stream ended before the answer did."""
 
     kind = "stream_cut"
+
+
+class ConfigError(AlhenaError):
+    """A configuration file or variable is unusable; the message names it and the position."""
+
+    exit_code = 52
+    kind = "config"
+
+
+class DamagedError(ConfigError):
+    """A file with recorded user decisions is invalid."""

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from alhena import tool
 from alhena.agent.limits import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
-from alhena.config.errors import ConfigError
 from alhena.config.settings import BudgetSettings, settings_of
-from alhena.errors import NetworkError, ServerFaultError
+from alhena.errors import ConfigError, NetworkError, ServerFaultError
 from alhena.events import ApiResponseEvent, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
-from alhena.models.prices import Prices
+from alhena.models.catalogue import Prices
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.builtin.ask_user import Answers

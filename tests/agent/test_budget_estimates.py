@@ -11,7 +11,7 @@ from alhena.agent.limits import CostLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
 from alhena.config.settings import BudgetSettings
 from alhena.errors import NetworkError
-from alhena.models.prices import Prices
+from alhena.models.catalogue import Prices
 from alhena.wire.content import USER, text_content
 from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

@@ -11,9 +11,8 @@ import pytest
 from alhena.agent.context import SHARE
 from alhena.agent.runner import SessionRunner
 from alhena.chat.prompt import ACKNOWLEDGEMENT, FULL_CONTEXT
-from alhena.config.errors import ConfigError
 from alhena.config.settings import ContextSettings, Settings
-from alhena.errors import InterruptedRunError
+from alhena.errors import ConfigError, InterruptedRunError
 from alhena.events import UserMessageEvent
 from alhena.models.catalogue import model_info
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule

@@ -9,7 +9,7 @@ import pytest
 
 from alhena.agent.limits import TurnLimitError
 from alhena.agent.runner import SessionRunner
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.events import (
     Event,
     HookCallEvent,

@@ -17,7 +17,7 @@ from alhena import Agent, Answer, RemoteAgent, Rule, ToolResult
 from alhena.agent.subagents import remote as remote_module
 from alhena.agent.subagents.a2a import MAX_ANSWER, MAX_CARD
 from alhena.agent.subagents.remote import RemoteAgents
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.events import ToolOutputEvent
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.testing import Call, TestModel, no_real_requests

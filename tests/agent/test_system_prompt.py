@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.events import Event, RunStartedEvent
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.tools.names import BUILT_IN

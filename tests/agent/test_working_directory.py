@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from alhena.agent.toolset.workbench import SessionMode
-from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, settings_of
+from alhena.errors import ConfigError
 from alhena.events import RunStartedEvent
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import events_of

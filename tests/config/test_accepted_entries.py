@@ -5,16 +5,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from alhena.config.accepted_entries import with_accepted
-from alhena.config.accepted_states import MAX_ENTRY, MAX_FOLDER
 from alhena.config.documents import MAX_BYTES
-from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import bound_entries
-from alhena.frontends.folder_trust import accept
+from alhena.errors import ConfigError
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
 
@@ -87,63 +84,19 @@ def of_size(members: int) -> dict[str, Any]:
     return {"url": "http://e.example/", "headers": {f"A{n}": "x" for n in range(members)}}
 
 
-def test_an_entry_that_is_too_large_is_never_accepted_and_the_others_stay(
-    home: Path, project: Path
-) -> None:
-    other = project / "other"
-    workspace(other, {"mcpServers": {"s": {"command": "node"}}})
-    accepted(other)
-    workspace(project, {"mcpServers": {"big": of_size(14_000), "small": of_size(2)}})
-    place = here(project)
-    accept(place, place.pending)
-    why = pending(here(project))
-    assert list(why) == ["mcpServers.big"]
-    assert why["mcpServers.big"].startswith(
-        "it cannot be accepted, for what had to be kept of it is too large: 1,"
-    )
-    assert here(other).pending == ()
-    assert trusted_commands_path(os.environ).stat().st_size < MAX_ENTRY
-
-
-def test_a_folder_takes_no_more_than_its_share(project: Path) -> None:
-    servers = {f"s{n}": of_size(700) for n in range(10)}
-    workspace(project, {"mcpServers": servers})
-    place = here(project)
-    accept(place, place.pending)
-    left = pending(here(project))
-    assert 0 < len(left) < 10
-    assert all("cannot be accepted" in why for why in left.values())
-    assert trusted_commands_path(os.environ).stat().st_size <= MAX_FOLDER * 1.1
-
-
-def test_what_a_folder_had_accepted_before_makes_room_for_what_it_has_now(project: Path) -> None:
-    names = [f"s{n}" for n in range(6)]
-    there = [f"mcpServers.{name}" for name in names]
-    data = b""
-    for name in names:
-        servers = {"mcpServers": {name: of_size(700)}}
-        data = with_accepted(Path("f"), data, project, bound_entries(servers, project, {}), there)
-    kept = json.loads(data)[str(project)]
-    assert list(kept) == there[-len(kept) :]
-    assert 1 < len(kept) < len(names)
-    assert len(data) <= MAX_FOLDER * 1.1
-
-
-def test_folders_that_are_gone_make_room_first(tmp_path: Path) -> None:
+def test_folders_used_least_recently_make_room(tmp_path: Path) -> None:
     servers = {"mcpServers": {f"s{n}": of_size(800) for n in range(3)}}
     data = b""
     folders = [tmp_path / str(number) for number in range(5)]
-    for number, folder in enumerate(folders):
-        if number != 2:
-            folder.mkdir()
-        entries = bound_entries(servers, folder, {})
-        data = with_accepted(Path("f"), data, folder, entries, [each.key for each in entries])
-    assert list(json.loads(data)) == [str(folders[n]) for n in (0, 1, 3, 4)]
+    for folder in folders:
+        data = with_accepted(Path("f"), data, folder, bound_entries(servers, folder, {}))
+    kept = list(json.loads(data))
+    assert kept == [str(folder) for folder in folders[-len(kept) :]]
+    assert 1 < len(kept) < len(folders)
     assert len(data) <= MAX_BYTES
 
 
 def test_what_could_not_be_read_again_is_not_written(project: Path) -> None:
-    (entry,) = bound_entries({"mcpServers": {"s": of_size(14_000)}}, project, {})
-    forced = msgspec.structs.replace(entry, obstacle="")
+    entries = bound_entries({"mcpServers": {"s": of_size(14_000)}}, project, {})
     with pytest.raises(ConfigError, match="does not fit"):
-        with_accepted(Path("f"), b"", project, [forced], [entry.key])
+        with_accepted(Path("f"), b"", project, entries)

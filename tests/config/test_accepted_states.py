@@ -8,20 +8,12 @@ from typing import Any
 import pytest
 
 from alhena.config.accepted_entries import with_accepted, without_accepted
-from alhena.config.accepted_states import (
-    MAX_FOLDER,
-    MAX_STATES,
-    Accepted,
-    State,
-    bounded,
-    parse_accepted,
-    part_key,
-    written,
-)
-from alhena.config.documents import MAX_BYTES
-from alhena.config.errors import DamagedError
 from alhena.config.home import trusted_commands_path
-from alhena.config.pinned_entries import bound_entries
+from alhena.config.pinned_entries import (
+    MAX_STATES,
+    bound_entries,
+)
+from alhena.errors import DamagedError
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
 
@@ -103,7 +95,7 @@ def test_accepting_a_state_again_makes_it_the_last_and_doubles_nothing(project: 
     entries = bound_entries(
         {"mcpServers": {"s": {"command": "node", "args": ["one"]}}}, project, {}
     )
-    path.write_bytes(with_accepted(path, path.read_bytes(), project, entries, [KEY]))
+    path.write_bytes(with_accepted(path, path.read_bytes(), project, entries))
     known = recorded(project)[KEY]
     assert '"one"' in known["text"]
     assert ['"two"' in each["text"] for each in known["earlier"]] == [True]
@@ -156,7 +148,7 @@ def test_without_an_entry_all_of_its_states_are_gone(project: Path, tmp_path: Pa
         servers = {"s": {"command": word}, "t": {"command": word}}
         for folder in (project, tmp_path):
             entries = bound_entries({"mcpServers": servers}, folder, {})
-            data = with_accepted(Path("f"), data, folder, entries, [KEY])
+            data = with_accepted(Path("f"), data, folder, entries)
     one = str(tmp_path)
     left = json.loads(without_accepted(Path("f"), data, lambda at, key: (at, key) == (one, KEY)))
     assert {folder: list(entries) for folder, entries in left.items()} == {
@@ -166,50 +158,6 @@ def test_without_an_entry_all_of_its_states_are_gone(project: Path, tmp_path: Pa
     assert json.loads(without_accepted(Path("f"), data, lambda at, _: at == one)) == {
         str(project): json.loads(data)[str(project)]
     }
-
-
-def of_size(members: int, word: str) -> dict[str, Any]:
-    headers = {f"A{number}": word for number in range(members)}
-    return {"url": "http://e.example/", "headers": headers}
-
-
-def test_earlier_states_make_room_for_last_ones(project: Path) -> None:
-    data = b""
-    for word in ("one", "two", "three"):
-        servers = {name: of_size(400, word) for name in ("s", "t", "u")}
-        entries = bound_entries({"mcpServers": servers}, project, {})
-        data = with_accepted(Path("f"), data, project, entries, [each.key for each in entries])
-    kept = parse_accepted(Path("f"), data)[str(project)]
-    assert [len(each.states) for each in kept.values()] != [3, 3, 3]
-    assert all('"three"' in each.text for each in kept.values())
-    assert len(data) <= MAX_FOLDER * 1.1
-
-
-def test_entries_that_are_there_come_before_those_that_are_not(project: Path) -> None:
-    data = b""
-    for name in ("here", "away", "new"):
-        entries = bound_entries({"mcpServers": {name: of_size(900, "x")}}, project, {})
-        data = with_accepted(Path("f"), data, project, entries, ["mcpServers.here"])
-    assert list(json.loads(data)[str(project)]) == ["mcpServers.here", "mcpServers.new"]
-
-
-def test_of_a_file_that_is_too_large_goes_what_is_needed_least(tmp_path: Path) -> None:
-    names = ("gone", "old", "young", "root")
-    large = State(parts={part_key("whole"): "0"}, text="x" * 140_000)
-    entry = Accepted(parts=large.parts, text=large.text, earlier=(large,))
-    document = {str(tmp_path / name): {KEY: entry} for name in names}
-    for name in names[1:]:
-        (tmp_path / name).mkdir()
-    root = str(tmp_path / "root")
-    assert bounded(document, root).keys() == document.keys() - {str(tmp_path / "gone")} or (
-        len(written(document)) <= MAX_BYTES
-    )
-    more = Accepted(parts=large.parts, text="x" * 400_000, earlier=(large,))
-    document[root] = {KEY: more}
-    left = bounded(document, root)
-    assert [Path(each).name for each in left] == ["old", "young", "root"]
-    assert [len(each[KEY].states) for each in left.values()] == [1, 2, 2]
-    assert len(written(left)) <= MAX_BYTES
 
 
 @pytest.mark.parametrize(
@@ -239,6 +187,6 @@ def test_where_it_cannot_be_told_what_was_accepted_all_is_held_back_with_one_wor
 
 def test_what_is_no_file_of_the_kind_is_not_written_over() -> None:
     with pytest.raises(DamagedError, match="cannot be used"):
-        with_accepted(Path("f"), b"{", Path("/"), (), ())
+        with_accepted(Path("f"), b"{", Path("/"), ())
     with pytest.raises(DamagedError, match="cannot be used"):
         without_accepted(Path("f"), b"[]", lambda _folder, _key: True)

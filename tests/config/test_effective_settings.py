@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from alhena.config.checking import REFERENCE_KEYS, odd_keys
-from alhena.config.errors import ConfigError
 from alhena.config.jsonc import strip_comments
 from alhena.config.settings import Settings, known_keys
+from alhena.errors import ConfigError
 from tests.config.places import opened, system, user, workspace, write
 
 DATA = Path(__file__).parent / "data"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from alhena.config.checking import MOVED, value_at, with_value
 from alhena.config.effective_settings import Place, open_place
-from alhena.config.errors import ConfigError
 from alhena.config.layers import LayerFile, LayerKind, layered
 from alhena.config.settings import Settings, known_keys
+from alhena.errors import ConfigError
 from tests.config.places import user, workspace, write
 
 KEYS = sorted(

@@ -11,8 +11,8 @@ import pytest
 from alhena.config import pinned_entries as named_files
 from alhena.config.accepted_entries import with_accepted
 from alhena.config.effective_settings import Place, open_place
-from alhena.config.errors import ConfigError
 from alhena.config.mcp_servers import configured_servers
+from alhena.errors import ConfigError
 from alhena.frontends.folder_trust import accept
 from tests.config.binding import accepted, here, pending
 from tests.config.places import user, workspace, write
@@ -269,7 +269,7 @@ def test_the_file_does_not_grow_without_end(project: Path) -> None:
     place = here(project)
     for number in range(80):
         folder = project / str(number)
-        data = with_accepted(Path("f"), data, folder, place.pending, ["mcpServers.s"])
+        data = with_accepted(Path("f"), data, folder, place.pending)
     assert len(data) <= 1024 * 1024
     assert f"{project}/79" in list(json.loads(data))
     assert f"{project}/0" not in list(json.loads(data))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
 from alhena.config.home import config_home
 from alhena.config.jsonc import strip_comments
 from alhena.config.settings import Settings, load_settings
+from alhena.errors import ConfigError
 
 
 def test_a_missing_or_empty_file_gives_the_defaults(project: Path):

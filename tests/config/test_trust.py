@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.errors import ConfigError
 from alhena.config.trust import _Above, folder_trust
+from alhena.errors import ConfigError
 
 
 def listed(home: Path, **levels: str) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.errors import ConfigError
 from alhena.config.jsonc import with_value
+from alhena.errors import ConfigError
 from alhena.frontends.files import change_json
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.system.errors import SandboxError
 from tests.config.places import user
 from tests.support.command import alhena

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from alhena.config.mcp_servers import McpServer, Transport
+from alhena.config.mcp_servers import McpServer, Transport, server_more, server_words
 from alhena.config.pinned_entries import bound_entries
 from alhena.config.settings import EnvironmentRedaction
 from alhena.frontends.pinned_entry_text import entry_lines
 from alhena.mcp.pins import source_of
-from alhena.mcp.redaction import server_more, server_words
 from tests.config.places import workspace, write
 from tests.support.command import alhena
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from alhena.config.errors import ConfigError
 from alhena.config.extensions import Extension, Manifest
 from alhena.config.settings import Settings, settings_of
+from alhena.errors import ConfigError
 from alhena.hooks.gather import GatheredHooks, HooksRequest, HookState, gather_hooks, open_hooks
 from alhena.hooks.model import HookEvent, HookSource
 from alhena.hooks.running import HookSurroundings

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.http.endpoint import (
     Endpoint,
     is_header_value,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.errors import ConfigError
-from alhena.errors import NetworkError, StreamCutError
+from alhena.errors import ConfigError, NetworkError, StreamCutError
 from alhena.http.client import Timeouts, proxy_for
 from alhena.http.endpoint import parse_endpoint
 from alhena.models.errors import CredentialsError

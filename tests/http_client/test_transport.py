@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.errors import ConfigError
-from alhena.errors import ModelError, NetworkError, ServerFaultError, StreamCutError
+from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError, StreamCutError
 from alhena.http.client import Timeouts
 from alhena.http.endpoint import parse_endpoint
 from alhena.http.exchange import unreachable

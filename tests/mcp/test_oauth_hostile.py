@@ -16,8 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from alhena.agent.toolset.mcp import stored_access, token_file
 from alhena.agent.toolset.mcp_sign_in import signed_in
-from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.mcp.oauth import requests as http
 from alhena.mcp.oauth.requests import OAuthHttp
 from alhena.mcp.oauth.tokens import FILE, SignInError, StoredToken, TokenFile, TokenFileError

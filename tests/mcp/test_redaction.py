@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.agent.toolset.mcp import server_context
-from alhena.config.mcp_servers import McpServer, server_of
-from alhena.mcp.redaction import harmless_of
+from alhena.config.mcp_servers import McpServer, harmless_of, server_of
 from tests.config.places import user
 from tests.mcp.kit import odd, rigged, tool
 from tests.support.command import alhena

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
-from alhena.errors import ModelError, NetworkError, ServerFaultError
+from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError
 from alhena.http.client import Timeouts
 from alhena.models.auth.adc import (
     SCOPE,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from alhena.agent.chat import SessionModels, config_for
-from alhena.config.errors import ConfigError
 from alhena.config.settings import ModelConfigSettings, Settings, settings_of
+from alhena.errors import ConfigError
 from alhena.models.catalogue import MODELS, default_generation
 from alhena.models.configs import resolve
 from alhena.wire.request import GenerationConfig, ThinkingConfig

@@ -6,10 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import LONG_PROMPT, PriceSettings, settings_of
-from alhena.models.catalogue import ALIASES, FLASH, FLASH_LITE, PRO, PRO_3
-from alhena.models.prices import Prices, Tokens, price_table, rates
+from alhena.errors import ConfigError
+from alhena.models.catalogue import (
+    ALIASES,
+    FLASH,
+    FLASH_LITE,
+    PRO,
+    PRO_3,
+    Prices,
+    Tokens,
+    price_table,
+    rates,
+)
 from tests.support.each import for_each
 
 KNOWN = Prices({})

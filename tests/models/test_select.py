@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import AuthSettings, settings_of
+from alhena.errors import ConfigError
 from alhena.models.errors import CredentialsError, RecordingError
 from alhena.models.providers.demo import DemoGenerator
 from alhena.models.providers.gemini_api import GeminiApi, OlderSchemas

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, settings_of
+from alhena.errors import ConfigError
 from alhena.models.auth.tokens import AccessToken, BearerAccess, RenewedTokens
 from alhena.models.errors import CredentialsError, ModelNotFoundError
 from alhena.models.providers.select import ChosenGenerator, ModelChoice, choose_generator

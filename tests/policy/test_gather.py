@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import settings_of
+from alhena.errors import ConfigError
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.policy.saved import save_rule

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.policy.engine import ALWAYS_PRIORITY
 from alhena.policy.load import MAX_FILE_BYTES, load_file
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import settings_of
+from alhena.errors import ConfigError
 from alhena.frontends.arguments import parse_run
 from alhena.policy.engine import PolicyEngine, tighten
 from alhena.policy.gather import load_policies

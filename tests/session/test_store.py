@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
 from alhena.session.journal import Journal
 from alhena.session.records import (

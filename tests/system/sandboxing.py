@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from alhena.system.errors import ProcessStartError
-from alhena.system.sandbox.model import Mechanism, SandboxWish
+from alhena.system.sandbox.layout import Mechanism, SandboxWish
 from alhena.system.sandbox.opening import Surroundings, open_sandbox
 from alhena.system.sandbox.sandbox import Sandbox
 from tests.support.patience import PATIENCE_S

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.system.web.fetch import FetchLimits, GuardedFetcher, system_connector
 from alhena.system.web.url import (
     AnswerError,

@@ -7,8 +7,8 @@ import sys
 import threading
 from pathlib import Path
 
-from alhena.system.files import read_whole
-from alhena.system.replacement import is_temporary, remove_leftovers, replace_file, temporary_name
+from alhena.system.files import is_temporary, read_whole, temporary_name
+from alhena.system.replacement import remove_leftovers, replace_file
 from alhena.system.search import FileSearch, Query
 from alhena.system.walk import walk
 from alhena.system.workspace import Workspace

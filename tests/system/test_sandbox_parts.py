@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.system.errors import SandboxError
-from alhena.system.sandbox.layout import Look, Placeholders, protections
-from alhena.system.sandbox.model import (
+from alhena.system.sandbox.layout import (
     Entry,
     Filler,
     Layout,
+    Look,
     Mechanism,
+    Placeholders,
     Profile,
     Protected,
     SandboxWish,
+    protections,
 )
 from alhena.system.sandbox.opening import Surroundings, layout_of, open_sandbox
 from alhena.system.sandbox.sandbox import (

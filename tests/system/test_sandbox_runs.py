@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from alhena.system.errors import SandboxError
-from alhena.system.sandbox.model import Mechanism, Profile
+from alhena.system.sandbox.layout import Mechanism, Profile
 from alhena.system.sandbox.sandbox import Sandbox
 from tests.system.sandboxing import inside, mechanisms, needs_bwrap, needs_landlock, opened
 

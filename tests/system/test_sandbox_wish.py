@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import ToolSettings, settings_of
+from alhena.errors import ConfigError
 from alhena.system.errors import SandboxError
-from alhena.system.sandbox.model import Mechanism, Profile, SandboxWish, is_inside, wished
+from alhena.system.sandbox.layout import Mechanism, Profile, SandboxWish, is_inside, wished
 
 
 def tools(**values: Any) -> ToolSettings:

@@ -11,7 +11,7 @@ import pytest
 from alhena.config.settings import Settings
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
-from alhena.system.sandbox.model import Mechanism
+from alhena.system.sandbox.layout import Mechanism
 from alhena.system.sandbox.sandbox import Sandbox
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools

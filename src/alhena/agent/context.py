@@ -25,15 +25,14 @@ from alhena.chat.prompt import (
     with_full_context,
 )
 from alhena.config.documents import read_limited
-from alhena.config.errors import ConfigError
 from alhena.config.home import project_temp
 from alhena.config.trust import FolderTrust
+from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.policy.model import ApprovalMode, PolicyCall, PolicyOutcome
 from alhena.system.errors import ChangedFileError, FileError, MissingFileError, printable
 from alhena.system.files import read_whole
 from alhena.system.ignore import IgnoreRules
-from alhena.system.replacement import replace_file
 from alhena.system.walk import MAX_ITEMS, SUMMARISED, folder_structure
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.builtin.subagents import DelegateToAgent
@@ -112,7 +111,7 @@ def _of_skills(bench: Workbench) -> str:
     """The list of skills; "" where none can be activated."""
     if bench.skills is None or "activate_skill" not in bench.registry.names:
         return ""
-    from alhena.skills.tool import listed
+    from alhena.skills.files import listed
 
     return listed(bench.skills)
 
@@ -276,6 +275,8 @@ def _write(real: Path, data: bytes) -> None:
     except MissingFileError:
         there, before = None, None
     if there != data:
+        from alhena.system.replacement import replace_file
+
         replace_file(real, data, expected=before, limit=LIMIT)
 
 

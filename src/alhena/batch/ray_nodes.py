@@ -28,8 +28,7 @@ from alhena.batch.queue import Claim, Queue, boot_id
 from alhena.batch.store import Epoch, Store, usable
 from alhena.batch.worker import Lease, Worker, limiter_of, task_folder
 from alhena.batch.worktree import noted_tree, remove_tree
-from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.session.journal import Disk
 from alhena.version import __version__
 from alhena.wire.response import UsageMetadata

@@ -12,26 +12,27 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted_states import (
+from alhena.config.documents import MAX_BYTES
+from alhena.config.home import trusted_commands_path
+from alhena.config.layers import Layer
+from alhena.config.pinned_entries import (
     FILE,
     WHOLE,
     Accepted,
+    Bound,
     State,
-    bounded,
-    fitting,
+    bound_entries,
     parse_accepted,
     part_names,
+    part_words,
+    printable_path,
     read_accepted,
     whole_of,
     with_data,
     with_state,
     written,
 )
-from alhena.config.documents import MAX_BYTES
-from alhena.config.errors import ConfigError
-from alhena.config.home import trusted_commands_path
-from alhena.config.layers import Layer
-from alhena.config.pinned_entries import Bound, bound_entries, part_words, printable_path
+from alhena.errors import ConfigError
 
 
 def unaccepted(
@@ -69,27 +70,27 @@ def folder_key(folder: Path) -> str:
     return printable_path(os.path.realpath(folder))
 
 
-def with_accepted(
-    path: Path, data: bytes, folder: Path, accepted: Iterable[Bound], there: Iterable[str]
-) -> bytes:
+def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[Bound]) -> bytes:
     """Returns new file content (`data` is the old) with these entries of a folder accepted in their
     current state. Earlier states and other entries stay, because other branches have them. Without
-    enough room, entries whose keys are `there` take precedence. Raises ConfigError, and
-    DamagedError for an unusable file."""
+    enough room, other folders go, least recently used first. Raises ConfigError, and DamagedError
+    for an unusable file."""
     document = parse_accepted(path, data)
     root = folder_key(folder)
     kept = document.pop(root, {})
-    new = {each.key: each.kept for each in accepted if each.acceptable}
-    for key, state in new.items():
-        kept[key] = with_state(kept.pop(key, None), state)  # moved to the end: most recently used
+    for each in accepted:
+        if each.acceptable:  # moved to the end: most recently used
+            kept[each.key] = with_state(kept.pop(each.key, None), each.kept)
+    others = list(document)
     if kept:
-        document[root] = fitting(kept, new, there)
-    whole = written(bounded(document, root))
-    if len(whole) > MAX_BYTES:
-        raise ConfigError(
-            f"{path}: what is accepted of {root} does not fit in it.",
-            remedy="Move the file away to be asked again.",
-        )
+        document[root] = kept
+    while len(whole := written(document)) > MAX_BYTES:
+        if not others:
+            raise ConfigError(
+                f"{path}: what is accepted of {root} does not fit in it.",
+                remedy="Move the file away to be asked again.",
+            )
+        del document[others.pop(0)]
     return whole
 
 

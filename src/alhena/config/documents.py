@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 
 MAX_BYTES = 1024 * 1024
 

@@ -16,11 +16,11 @@ import msgspec
 from alhena.config.checking import plain_message
 from alhena.config.documents import read_limited
 from alhena.config.env_files import parse_env
-from alhena.config.errors import ConfigError
 from alhena.config.home import config_home
 from alhena.config.layers import expanded
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
+from alhena.errors import ConfigError
 from alhena.values import Value
 
 T = TypeVar("T")

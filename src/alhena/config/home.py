@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.config.documents import read_limited
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 
 if TYPE_CHECKING:
     from alhena.config.extensions import Extension

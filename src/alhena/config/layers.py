@@ -18,8 +18,8 @@ from alhena.config.documents import (
     value_at,
     without_value,
 )
-from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings, known_keys
+from alhena.errors import ConfigError
 
 MAX_NAMED = 10
 """Maximum keys named in one warning."""

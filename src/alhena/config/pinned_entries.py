@@ -1,5 +1,5 @@
 """Servers and commands of a workspace in their current state: the entry, its variables, and the
-files its command names.
+files its command names; and the file of their accepted states.
 
 Each word of the command is examined: as it is, after a `=`, and split into words if it is itself a
 command line (`sh -c "python srv.py"`). Files a program reads by itself are not seen.
@@ -17,16 +17,6 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted_states import (
-    FILE,
-    MAX_ENTRY,
-    MAX_FOLDER,
-    WHOLE,
-    State,
-    part_key,
-    part_names,
-    size_of,
-)
 from alhena.config.documents import NotReadableError, read_limited, value_at
 from alhena.config.environment import (
     CREDENTIALS,
@@ -35,6 +25,126 @@ from alhena.config.environment import (
     own_environment,
 )
 from alhena.config.layers import expanded, names_in
+from alhena.errors import ConfigError, DamagedError
+
+MAX_STATES = 8
+"""Maximum states of an entry."""
+WHOLE, FILE = "whole", "file"
+"""Kinds of parts: the entry as a whole, and a file it names."""
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry as accepted: a text for people and the digests of its parts, whose keys are JSON
+    arrays. `data` are files declared as its own data: they may change."""
+
+    parts: dict[str, str]
+    text: str = ""
+    data: tuple[str, ...] = ()
+
+
+class Accepted(State, frozen=True, kw_only=True, omit_defaults=True):
+    """The last accepted state, and `earlier` states, latest first."""
+
+    earlier: tuple[State, ...] = ()
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """All states, latest first."""
+        return (self, *self.earlier)
+
+
+Folder = dict[str, Accepted]
+Document = dict[str, Folder]
+"""Most recently used entries are last."""
+
+
+def part_key(*names: str) -> str:
+    """The key of a part, unique for any names."""
+    return msgspec.json.encode(names).decode("utf-8")
+
+
+def part_names(key: str) -> list[str]:
+    """The names encoded in a part key."""
+    try:
+        return msgspec.json.decode(key, type=list[str]) or [""]
+    except (msgspec.MsgspecError, UnicodeError):
+        return [key]  # an older form
+
+
+def whole_of(parts: dict[str, str]) -> str:
+    """The digest of the whole entry in the settings."""
+    return parts.get(part_key(WHOLE), "")
+
+
+def read_accepted(path: Path) -> Document:
+    """Reads the file; empty if missing. Raises ConfigError: DamagedError for an invalid file."""
+    try:
+        return parse_accepted(path, read_limited(path))
+    except FileNotFoundError:
+        return {}
+    except (NotReadableError, IsADirectoryError) as error:
+        raise _damaged(path, error.strerror or str(error)) from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read what was accepted of workspaces in {path}: {error.strerror or error}.",
+            remedy="Make the file readable.",
+        ) from error
+
+
+def parse_accepted(path: Path, data: bytes) -> Document:
+    """Parses the content of the file. Raises DamagedError."""
+    if not data.strip():
+        return {}
+    try:
+        document = msgspec.json.decode(data, type=Document)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path, str(error).replace("`", "")) from error
+    # An older form had no digest of the whole: such entries have to be accepted again.
+    return {
+        folder: {key: each for key, each in entries.items() if whole_of(each.parts)}
+        for folder, entries in document.items()
+        if entries
+    }
+
+
+def written(document: Document) -> bytes:
+    """Encodes the file."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def with_state(known: Accepted | None, state: State) -> Accepted:
+    """Adds an accepted state to an entry. Files declared as its own data stay so while the settings
+    of the entry are unchanged."""
+    states = () if known is None else known.states
+    whole = whole_of(state.parts)
+    data = set(state.data).union(*(each.data for each in states if whole_of(each.parts) == whole))
+    earlier = [each for each in states if each.parts != state.parts][: MAX_STATES - 1]
+    last = State(parts=state.parts, text=state.text, data=tuple(sorted(data)))
+    return _entry([last, *earlier])
+
+
+def with_data(known: Accepted, whole: str, data: Iterable[str]) -> Accepted:
+    """Declares files as own data in the states with this digest of the whole."""
+    more = set(data)
+    return _entry(
+        msgspec.structs.replace(each, data=tuple(sorted(more.union(each.data))))
+        if whole_of(each.parts) == whole
+        else each
+        for each in known.states
+    )
+
+
+def _entry(states: Iterable[State]) -> Accepted:
+    last, *earlier = (State(parts=each.parts, text=each.text, data=each.data) for each in states)
+    return Accepted(parts=last.parts, text=last.text, data=last.data, earlier=tuple(earlier))
+
+
+def _damaged(path: Path, why: str) -> DamagedError:
+    return DamagedError(
+        f"{path}: what was accepted of workspaces cannot be used: {why}.",
+        remedy="alhena trust moves the file aside and asks again.",
+    )
+
 
 MAX_FILE = 64 << 20
 """Maximum bytes of a file that are read; a larger one is identified by size and time."""
@@ -287,7 +397,7 @@ def bound_entries(
         if isinstance(command, str):
             path = tuple(key.split("."))
             found.append(_bound(path, command, (folder, looks), variables))
-    return tuple(_that_fit(found))
+    return tuple(found)
 
 
 def runs_command(entry: Any) -> bool:
@@ -336,26 +446,6 @@ def _bound(
         obstacle=obstacle,
         loose=files.loose,
     )
-
-
-def _that_fit(entries: Iterable[Bound]) -> Iterator[Bound]:
-    """Marks entries that would need too much room with an obstacle, so that the file keeps room for
-    entries of other folders."""
-    room = MAX_FOLDER
-    for each in entries:
-        if each.obstacle:
-            yield each
-            continue
-        size = size_of(each.key, each.kept)
-        if size > min(MAX_ENTRY, room):
-            reason = (
-                f"what had to be kept of it is too large: {size:,} bytes, of at most "
-                f"{MAX_ENTRY:,} for one and {MAX_FOLDER:,} for a folder"
-            )
-            yield msgspec.structs.replace(each, obstacle=reason)
-        else:
-            room -= size
-            yield each
 
 
 def _first_of(names: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from alhena.config.documents import settings_document
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.values import Value
 
 
@@ -194,7 +194,7 @@ class ToolSettings(Section, frozen=True, kw_only=True):
 
     A result over `truncate_tool_output_threshold` characters is truncated to its two ends; 0 or
     less turns that off. `sandbox` enables or selects a sandbox for commands
-    (`system/sandbox/model.py` reads it); `sandbox_allowed_paths` are writable in it, and
+    (`system/sandbox/layout.py` reads it); `sandbox_allowed_paths` are writable in it, and
     `sandbox_network_access` false blocks the network. `discovery_command` lists further tools as
     JSON, `call_command` runs one of them.
     """

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from alhena.config.documents import NotReadableError, read_limited
-from alhena.config.errors import ConfigError, DamagedError
 from alhena.config.home import trusted_folders_path
+from alhena.errors import ConfigError, DamagedError
 
 
 class TrustLevel(StrEnum):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from alhena.commands.files import CustomCommands, Source
-from alhena.config.errors import ConfigError
 from alhena.config.extensions import (
     Extension,
     Manifest,
@@ -16,7 +15,7 @@ from alhena.config.extensions import (
 )
 from alhena.config.mcp_servers import server_of
 from alhena.display_text import one_line
-from alhena.errors import InputError
+from alhena.errors import ConfigError, InputError
 from alhena.hooks.load import HookDocument, load_hooks
 from alhena.hooks.model import HookSource
 from alhena.policy.load import load_directory

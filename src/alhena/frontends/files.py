@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.config.errors import ConfigError
 from alhena.config.jsonc import JsonEditError, with_value
 from alhena.display_text import one_line
-from alhena.errors import InputError
+from alhena.errors import ConfigError, InputError
 from alhena.system.private_files import change_file
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def session_document(journal: Path, form: str, place: "Place") -> bytes:
     """A recorded session in this form: markdown, json or html; only html redacts secrets, by what
     is known in `place`. Raises SessionError, ConfigError."""
     if form == "html":
-        from alhena.models.prices import Prices
+        from alhena.models.catalogue import Prices
         from alhena.telemetry.records import Redaction
         from alhena.tracing.page import as_page
         from alhena.tracing.timeline import read_timeline

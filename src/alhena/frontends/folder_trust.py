@@ -14,20 +14,19 @@ from alhena.config.accepted_entries import (
     with_own_data,
     without_accepted,
 )
-from alhena.config.accepted_states import read_accepted
 from alhena.config.checking import renewed
 from alhena.config.documents import settings_document
 from alhena.config.effective_settings import Place, open_place
-from alhena.config.errors import ConfigError
 from alhena.config.home import (
     trusted_commands_path,
     trusted_folders_path,
     workspace_settings_path,
 )
 from alhena.config.jsonc import with_value, without_keys
-from alhena.config.pinned_entries import Bound, bound_entries
+from alhena.config.pinned_entries import Bound, bound_entries, read_accepted
 from alhena.config.trust import TrustLevel, folder_trust, trust_entries
 from alhena.display_text import one_line
+from alhena.errors import ConfigError
 from alhena.frontends.files import change_json
 from alhena.frontends.pinned_entry_text import entry_lines
 
@@ -137,20 +136,13 @@ def accept(place: Place, entries: Collection[Bound]) -> Path | None:
     that contains something else is put aside first; its new path then. Raises ConfigError."""
     if not entries:
         return None
-    from alhena.config.layers import LayerKind
     from alhena.system.private_files import change_file, set_aside_damaged
 
     path = trusted_commands_path(place.environ)
     aside = set_aside_damaged(path, read_accepted, UNACCEPTED)
-    there = {
-        each.key
-        for layer in place.layers
-        if layer.kind is LayerKind.WORKSPACE
-        for each in bound_entries(layer.written, place.cwd, place.environ)
-    }
     change_file(
         path,
-        lambda data: with_accepted(path, data, place.cwd, entries, there),
+        lambda data: with_accepted(path, data, place.cwd, entries),
         UNACCEPTED,
     )
     return aside

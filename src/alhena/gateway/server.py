@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.gateway.access_log import STALLED, Entry, LiningProtocol, entry_of
 from alhena.gateway.body import Limits
 from alhena.gateway.exchange import Terms

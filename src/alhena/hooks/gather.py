@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.config.documents import settings_document
-from alhena.config.errors import ConfigError
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -19,6 +18,7 @@ from alhena.config.home import (
 )
 from alhena.config.settings import Settings
 from alhena.config.trust import folder_trust
+from alhena.errors import ConfigError
 from alhena.hooks.load import HookDocument, HookProblem, Level, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookGroup, HookSource
 from alhena.hooks.planning import Hooks

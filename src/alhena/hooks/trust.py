@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from alhena.config.documents import read_limited
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.hooks.model import HookDefinition, HookEvent, HookGroup
 from alhena.values import Value
 

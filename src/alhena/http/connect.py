@@ -264,7 +264,7 @@ def _named_context(file: str | None, directory: str | None) -> "SSLContext":
     import ssl
     from pathlib import Path
 
-    from alhena.config.errors import ConfigError
+    from alhena.errors import ConfigError
 
     try:
         if directory is not None and not Path(directory).is_dir():

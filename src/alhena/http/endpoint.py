@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 
 _FRAMING = ("connection", "content-length", "transfer-encoding")
 _NEXT_HEADER = re.compile(r",(?=\s*(?:[^,:]+:|$))")

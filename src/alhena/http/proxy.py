@@ -11,8 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from alhena.config.errors import ConfigError
-from alhena.errors import NetworkError
+from alhena.errors import ConfigError, NetworkError
 from alhena.http.client import Response, Timeouts, Transport
 from alhena.http.connect import Channel, open_channel
 from alhena.http.endpoint import Endpoint

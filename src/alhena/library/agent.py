@@ -18,8 +18,7 @@ from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.opening import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionOptions
-from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError, ProgramError
+from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
 from alhena.library.blocking import LoopThread, wait_for
 from alhena.library.options import (

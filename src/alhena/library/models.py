@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self, cast
 import msgspec
 from msgspec.structs import replace
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import AuthSettings, SecuritySettings, Settings
-from alhena.errors import ProgramError
+from alhena.errors import ConfigError, ProgramError
 from alhena.models.catalogue import ANTHROPIC, OPENAI, default_model
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.select import (

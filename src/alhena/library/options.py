@@ -12,8 +12,8 @@ from alhena.agent.subagents import AgentDefinition, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import PolicySource, SessionOptions, of_place, workspace_directory
 from alhena.config.effective_settings import open_place
-from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
+from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.errors import ConfigError
 from alhena.config.mcp_servers import McpServer
 from alhena.display_text import one_line
+from alhena.errors import ConfigError
 from alhena.mcp.connection import (
     Connection,
     McpConnectError,

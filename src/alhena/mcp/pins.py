@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from alhena.config.environment import has_secret_name, has_secret_value
-from alhena.config.mcp_servers import McpServer
+from alhena.config.mcp_servers import McpServer, server_more, server_words
 from alhena.mcp.connection import ListedTool
-from alhena.mcp.redaction import server_more, server_words
 from alhena.system.errors import (
     DamagedFileError,
     DirectoryTargetError,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from alhena.config.mcp_servers import ConfiguredServers, McpServer
+from alhena.config.mcp_servers import ConfiguredServers, McpServer, Named, harmless_of, shown_server
 from alhena.config.pinned_entries import printable_path
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, scope_remedy
@@ -19,7 +19,6 @@ from alhena.mcp.listing import (
 )
 from alhena.mcp.opening import Open
 from alhena.mcp.pins import UNKNOWN_THEN, Pins, Source, source_of, tools_hash
-from alhena.mcp.redaction import Named, harmless_of, shown_server
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
 from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
 from alhena.mcp.tool import McpTool

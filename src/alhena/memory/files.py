@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
 from alhena.system.errors import (
     FileError,
     FilePermissionError,
@@ -117,6 +116,8 @@ def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = Non
             f"{printable(path)} goes past the limit for {what} ({_limit(most)}).",
             remedy="Keep in it what every session needs to know.",
         )
+    from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
+
     if is_binary(data[:SAMPLE_SIZE]):
         raise ReadFailureError(f"{printable(path)} is no text file.")
     if limits is not None:

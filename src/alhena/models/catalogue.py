@@ -1,15 +1,19 @@
-"""The model catalogue: names, aliases, limits, thinking, and fallback models.
+"""The model catalogue: names, aliases, limits, thinking, fallback models and prices.
 
 An unlisted model is classified by its name: the series decides the form of thinking settings, and
 an unknown model gets no settings that it might reject.
 """
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 
 import msgspec
 
-from alhena.errors import ModelError, ServerFaultError
+from alhena.config.settings import LONG_PROMPT, PriceSettings
+from alhena.errors import ConfigError, ModelError, ServerFaultError
 from alhena.models.errors import ModelNotFoundError, QuotaError
 from alhena.values import Value
 from alhena.wire.request import GenerationConfig, ThinkingConfig
@@ -305,3 +309,86 @@ def fallback_model(model: str, error: ModelError) -> str | None:
     if preview:
         return _PREVIEW_FLASH if size == "pro" else f"{_STABLE}{size}"
     return found[0].replace("-pro", "-flash") if size == "pro" else None
+
+
+_TABLE = Path(__file__).parent / "prices.toml"
+_MILLION = 1_000_000
+
+
+class PriceTable(msgspec.Struct, frozen=True):
+    """`prices.toml`: the source and date of the prices, and the prices by model name."""
+
+    source: str
+    date: str
+    models: dict[str, PriceSettings]
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of tokens. `cached` are part of `prompt`; thinking is part of `output`."""
+
+    prompt: int = 0
+    cached: int = 0
+    output: int = 0
+
+
+class Prices:
+    """`own` are the user's prices, which override the table. Raises ConfigError for an invalid
+    one."""
+
+    def __init__(self, own: Mapping[str, PriceSettings]) -> None:
+        for name, price in own.items():
+            given = (getattr(price, field) for field in price.__struct_fields__)
+            if any(number is not None and not 0 <= number < float("inf") for number in given):
+                raise ConfigError(
+                    f"the price of {name} in model.prices is no amount of money.",
+                    remedy="Give US dollars for a million tokens, 0 or more.",
+                )
+        self._own = own
+        self._found: dict[str, PriceSettings | None] = {}
+
+    def of(self, model: str) -> PriceSettings | None:
+        """The price of a model; None if unknown."""
+        if model not in self._found:
+            self._found[model] = self._search(model)
+        return self._found[model]
+
+    def _search(self, model: str) -> PriceSettings | None:
+        names = (model, resolved_name(model).rpartition("/")[2])
+        for table in (self._own, price_table().models):
+            for name in names:
+                fits = [pattern for pattern in table if _fits(pattern, name)]
+                if fits:
+                    return table[max(fits, key=len)]
+        return None
+
+    def cost(self, model: str, tokens: Tokens, *, long: bool | None = None) -> float | None:
+        """Cost in US dollars; None if the price is unknown. `long`: the prompt had more than
+        LONG_PROMPT tokens, if `tokens` cover several requests."""
+        price = self.of(model)
+        if price is None:
+            return None
+        fresh, cached, output = rates(price, tokens.prompt > LONG_PROMPT if long is None else long)
+        amount = (tokens.prompt - tokens.cached) * fresh + tokens.cached * cached
+        return (amount + tokens.output * output) / _MILLION
+
+
+def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:
+    """Prices of input, cached input and output; of `long` requests with their surcharge."""
+    fresh, cached, output = price.input, price.cached, price.output
+    if long:
+        fresh = fresh if price.long_input is None else price.long_input
+        cached = cached if price.long_cached is None else price.long_cached
+        output = output if price.long_output is None else price.long_output
+    return fresh, fresh if cached is None else cached, output
+
+
+@cache
+def price_table() -> PriceTable:
+    """The table included in this version."""
+    return msgspec.toml.decode(_TABLE.read_bytes(), type=PriceTable)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return pattern == name

@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
-from alhena.config.errors import ConfigError
-from alhena.errors import ModelError, StreamCutError
+from alhena.errors import ConfigError, ModelError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
 from alhena.http.endpoint import Endpoint
 from alhena.http.exchange import Body

@@ -5,7 +5,7 @@ Needs the extra `alhena[otel]`. docs/telemetry.md has the names of spans, record
 
 from typing import TYPE_CHECKING
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider

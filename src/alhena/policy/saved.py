@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.policy.load import MAX_FILE_BYTES
 from alhena.policy.model import ApprovalMode, PolicyRule, RuleError, Tier
 from alhena.policy.parse import RulePlace, parse_rule, rule_fields

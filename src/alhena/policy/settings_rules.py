@@ -19,8 +19,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
+from alhena.errors import ConfigError
 from alhena.policy.conditions import SHELL_NAMES, names_server, names_tool
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.load import LoadedPolicies, PolicyProblem, ProblemLevel, RuleReport

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.config.errors import ConfigError
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.config.settings import Settings
+from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.session.journal import Disk, Extent, Journal, is_begun, is_torn, read_session
 from alhena.session.records import (

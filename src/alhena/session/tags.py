@@ -29,9 +29,9 @@ from alhena.session.records import (
 )
 from alhena.session.store import require_readable
 from alhena.system.errors import FileError, from_os_error, printable
-from alhena.system.files import CREATE, synchronise, synchronise_directory
+from alhena.system.files import CREATE, synchronise, synchronise_directory, temporary_name
 from alhena.system.locking import alone_in
-from alhena.system.replacement import hold, remove_leftovers, temporary_name
+from alhena.system.replacement import hold, remove_leftovers
 from alhena.wire.json_values import scrub
 
 MAX_NAME = 200

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable
@@ -296,3 +297,16 @@ def synchronise_directory(directory: int) -> None:
         return
     finally:
         os.close(readable)
+
+
+TEMPORARY = re.compile(r"\.alhena-[0-9a-f]{16}\.tmp")
+
+
+def temporary_name() -> str:
+    """A name for a temporary file that will be renamed."""
+    return f".alhena-{os.urandom(8).hex()}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    """True for the name of a temporary file."""
+    return name.startswith(".alhena-") and TEMPORARY.fullmatch(name) is not None

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from alhena.config.documents import MAX_BYTES, NotReadableError, TooLargeError, read_limited
-from alhena.config.errors import ConfigError, DamagedError
+from alhena.errors import ConfigError, DamagedError
 from alhena.system.errors import (
     ChangedFileError,
     FileError,
@@ -26,10 +26,11 @@ from alhena.system.files import (
     remove_name,
     synchronise,
     synchronise_directory,
+    temporary_name,
     write_all,
 )
 from alhena.system.locking import exclusive
-from alhena.system.replacement import hold, remove_leftovers, replace_file, temporary_name
+from alhena.system.replacement import hold, remove_leftovers, replace_file
 
 LIMIT = 1024 * 1024
 """Default limit of bytes of a file."""

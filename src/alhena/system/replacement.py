@@ -6,7 +6,6 @@ unlocked one belongs to a dead writer; without lock support this is unknown.
 
 import errno
 import os
-import re
 import stat
 import threading
 import time
@@ -26,6 +25,7 @@ from alhena.system.files import (
     STEP,
     Snapshot,
     changed_since_read,
+    is_temporary,
     open_directory,
     read_bytes,
     remove_name,
@@ -35,6 +35,7 @@ from alhena.system.files import (
     stop_if,
     synchronise,
     synchronise_directory,
+    temporary_name,
     write_all,
 )
 from alhena.system.locking import alone_in, alone_on
@@ -130,21 +131,10 @@ def _keep_mode(descriptor: int, old: os.stat_result) -> None:
         os.fchmod(descriptor, mode)
 
 
-TEMPORARY = re.compile(r"\.alhena-[0-9a-f]{16}\.tmp")
 _AGE_S = 60.0
 """Minimum age: a new file exists briefly before its lock is held."""
 
 _OPEN_LEFTOVERS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-
-
-def temporary_name() -> str:
-    """A name for a temporary file that will be renamed."""
-    return f".alhena-{os.urandom(8).hex()}.tmp"
-
-
-def is_temporary(name: str) -> bool:
-    """True for the name of a temporary file."""
-    return name.startswith(".alhena-") and TEMPORARY.fullmatch(name) is not None
 
 
 def hold(descriptor: int) -> None:

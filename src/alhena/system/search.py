@@ -29,8 +29,8 @@ from alhena.system.errors import (
     from_os_error,
     printable,
 )
+from alhena.system.files import is_temporary
 from alhena.system.ignore import IgnoreRules
-from alhena.system.replacement import is_temporary
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     WalkLimits,

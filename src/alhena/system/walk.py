@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from alhena.system.errors import from_os_error, printable
+from alhena.system.files import is_temporary
 from alhena.system.ignore import DirectoryRules, IgnoreRules
-from alhena.system.replacement import is_temporary
 from alhena.system.wildcard import expand_braces, leading_regexes, path_regex
 
 EXCLUDED_DIRECTORIES = frozenset({".git", ".hg", ".svn", "bower_components", "node_modules"})

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings, settings_of
+from alhena.errors import ConfigError
 from alhena.models.auth.authorization import (
     StrayAnswerError,
     answered_code,

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError, ServerFaultError
+from alhena.errors import AlhenaError, ConfigError, ServerFaultError
 from alhena.models.auth.authorization import DONE, FAILED, STRAY, Callback, listening, new_attempt
 from alhena.models.auth.login import LoginWays, ways_from
 from alhena.models.errors import CredentialsError

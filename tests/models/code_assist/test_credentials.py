@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings, settings_of
+from alhena.errors import ConfigError
 from alhena.models.auth.login import signed_in
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.code_assist import CodeAssist, for_login, for_machine

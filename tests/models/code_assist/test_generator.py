@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.config.errors import ConfigError
-from alhena.errors import ModelError, ServerFaultError, StreamCutError
+from alhena.errors import ConfigError, ModelError, ServerFaultError, StreamCutError
 from alhena.models.auth.tokens import AccessToken, RenewedTokens
 from alhena.models.errors import CredentialsError, RequestRejectedError, ValidationRequiredError
 from alhena.models.providers.code_assist import code_assist

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.agent.runner import SessionRunner
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.frontends.cli.main import run
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest

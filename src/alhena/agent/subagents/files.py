@@ -14,11 +14,10 @@ import msgspec
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.config.environment import own_environment
-from alhena.config.errors import ConfigError
 from alhena.config.home import accepted_agents_path
 from alhena.config.settings import AgentOverride
 from alhena.display_text import one_line
-from alhena.errors import AlhenaError, InputError
+from alhena.errors import AlhenaError, ConfigError, InputError
 from alhena.system.files import read_content
 from alhena.system.workspace import is_within
 

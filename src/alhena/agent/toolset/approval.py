@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.policy.engine import PolicyEngine, always_rule, tighten
 from alhena.policy.model import (

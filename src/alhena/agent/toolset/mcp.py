@@ -25,6 +25,8 @@ from alhena.config.mcp_servers import (
     configured_servers,
     enablement,
     enablement_path,
+    harmless_arguments,
+    harmless_url,
     server_key,
     with_server,
 )
@@ -35,7 +37,6 @@ from alhena.mcp.listing import claimed_names
 from alhena.mcp.oauth.tokens import TokenFile
 from alhena.mcp.opening import Auth, Surroundings, opener
 from alhena.mcp.pins import Pins
-from alhena.mcp.redaction import harmless_arguments, harmless_url
 from alhena.mcp.resources import find
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import Outlets, ServerReport, Servers

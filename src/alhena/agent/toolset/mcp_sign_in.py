@@ -9,10 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 
 from alhena.agent.toolset.mcp import token_file
-from alhena.config.errors import ConfigError
 from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
 from alhena.display_text import one_line
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.oauth.sign_in import Answered, sign_in
 from alhena.mcp.oauth.tokens import StoredToken

@@ -14,7 +14,6 @@ from alhena.agent.toolset.model_access import SessionModel
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks, SessionMode, ToolSources, Workbench
 from alhena.config.environment import own_environment
-from alhena.config.errors import ConfigError
 from alhena.config.home import (
     agent_folders,
     claim_project_temp,
@@ -25,7 +24,7 @@ from alhena.config.home import (
     system_settings_path,
     workspace_settings_path,
 )
-from alhena.errors import InputError
+from alhena.errors import ConfigError, InputError
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
@@ -87,7 +86,7 @@ def register_session_tools(
     register(LazyTool("enter_plan_mode", enter_plan_mode))
     register(LazyTool("exit_plan_mode", exit_plan_mode))
     if bench.skills is not None and bench.skills.active:
-        from alhena.skills.tool import ActivateSkill
+        from alhena.skills.files import ActivateSkill
 
         bench.registry.register(ActivateSkill(bench.skills, bench.workspace))
     if bench.links.ask is not None:
@@ -150,7 +149,7 @@ def session_sandbox(
     tools = options.settings.tools
     if not (options.sandbox or tools.sandbox or options.environ.get("GEMINI_SANDBOX")):
         return None, ""
-    from alhena.system.sandbox.model import is_inside, wished
+    from alhena.system.sandbox.layout import is_inside, wished
 
     wish = wished(tools, options.sandbox, options.environ)
     if wish is None:

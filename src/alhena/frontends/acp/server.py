@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.config.errors import ConfigError
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.frontends.acp.connection import (
     INTERNAL,
     INVALID_PARAMS,

@@ -321,7 +321,7 @@ def _show(words: list[str]) -> int:
 def _report(words: list[str]) -> int:
     from alhena.batch.report import as_text, report_of, write_page
     from alhena.frontends.current_settings import place_here
-    from alhena.models.prices import Prices
+    from alhena.models.catalogue import Prices
     from alhena.telemetry.records import Redaction
 
     page = words.pop() if len(words) == 3 and words[1] == "--html" and words.pop(1) else None

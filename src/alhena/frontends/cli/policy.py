@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.config.errors import ConfigError
 from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
-from alhena.errors import InputError, UsageError
+from alhena.errors import ConfigError, InputError, UsageError
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import open_input, parse_json, write_json, write_stderr, write_stdout
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import Settings
-from alhena.errors import UsageError
+from alhena.errors import ConfigError, UsageError
 from alhena.frontends.arguments import Parser
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_stderr, write_stdout

@@ -7,7 +7,6 @@ import msgspec
 
 from alhena.config.effective_settings import Place
 from alhena.config.environment import REDACTED, SecretVariables, has_secret_name, without_secrets
-from alhena.config.errors import ConfigError
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -17,7 +16,7 @@ from alhena.config.home import (
 from alhena.config.layers import ORDER, Layer, LayerKind
 from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
-from alhena.errors import InputError
+from alhena.errors import ConfigError, InputError
 from alhena.frontends.current_settings import included, place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
@@ -182,7 +181,7 @@ def _public(path: tuple[str, ...], value: Any) -> Any:
         case list() | tuple():
             items = cast("list[Any]", value)
             if path[-1] == _ARGUMENTS and all(isinstance(item, str) for item in items):
-                from alhena.mcp.redaction import harmless_words
+                from alhena.config.mcp_servers import harmless_words
 
                 items = list(harmless_words(items))
             return [_public(path, item) for item in items]

@@ -12,6 +12,12 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from alhena.config.effective_settings import Place
     from alhena.tracing.timeline import Timeline
+from collections.abc import Callable, Iterator
+
+from alhena.display_text import one_line
+from alhena.session.records import title_of
+from alhena.telemetry.records import Redaction
+from alhena.tracing.timeline import Kind, Step, Timeline
 
 USAGE = """\
 usage: alhena trace [SESSION] [--html FILE] [--json]
@@ -59,7 +65,7 @@ def run(argv: list[str]) -> int:
 
 
 def _read(session: str, place: "Place") -> "tuple[Path, Timeline]":
-    from alhena.models.prices import Prices
+    from alhena.models.catalogue import Prices
     from alhena.session.store import project_store
     from alhena.tracing.timeline import read_timeline
 
@@ -86,6 +92,98 @@ def _show(
     elif html is not None:
         write_stdout(f"Written to {html}.\n")
     else:
-        from alhena.tracing.text import as_text
-
         write_stdout(as_text(timeline, redaction))
+
+
+_LONGEST = 120
+_AHEAD = 4_096
+"""Characters of a text that are read: a secret must not be cut before it is found."""
+
+
+def as_text(timeline: Timeline, redaction: Redaction) -> str:
+    """The totals and a line for each step, without secrets."""
+    return "".join(f"{line}\n" for line in _lines(timeline, redaction.text))
+
+
+def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
+    transcript, totals = timeline.transcript, timeline.totals
+    header = transcript.header
+    end = max((step.end for step in timeline.steps), default=0.0)
+    title = title_of(clean(transcript.first[:_AHEAD]))
+    model = one_line(transcript.model) or "no model"
+    yield f"Session {header.session_id}  {one_line(title)}"
+    yield f"{header.at}  {duration(end)}  {model}"
+    yield (
+        f"model {duration(totals.model_time)} in {_count(totals.requests, 'request')} · "
+        f"tools {duration(totals.tool_time)} in {_count(totals.calls, 'call')} "
+        f"({totals.failed_calls} without success) · waiting for a person "
+        f"{duration(totals.waiting)} · {_count(totals.retries, 'retry', 'retries')}"
+    )
+    unpriced = f" without {_count(totals.unpriced, 'request')}" if totals.unpriced else ""
+    yield (
+        f"tokens {totals.input_tokens:,} in ({totals.cached_tokens:,} cached), "
+        f"{totals.output_tokens:,} out · cost {cost_words(totals.cost)}{unpriced}"
+    )
+    yield ""
+    yield f"{'at':>10} {'took':>8}"
+    for step in timeline.steps:
+        lane = f"  [{one_line(clean(timeline.lanes[step.lane]))}] " if step.lane else ""
+        took = duration(step.took) if step.took else ""
+        yield f"{_offset(step.at):>10} {took:>8}  {lane}{_said(step, clean)}".rstrip()
+
+
+def _said(step: Step, clean: Callable[[str], str]) -> str:
+    text = one_line(clean(step.text[:_AHEAD]), _LONGEST)
+    status = "" if step.status in ("success", "STOP") else one_line(step.status)
+    name = one_line(clean(step.name))
+    match step.kind:
+        case Kind.MODEL:
+            told = (f"model {name}", *_usage(step), status, text)
+        case Kind.TOOL:
+            waited = f"waited {duration(step.wait)}" if step.wait else ""
+            told = (f"{name} {text}", status, waited, clean(decision(step)))
+        case _:
+            kind = "" if step.kind in (Kind.PROMPT, Kind.NOTE) else f"{step.kind} "
+            told = (f"{kind}{name}", status, text)
+    return " · ".join(filter(None, told))
+
+
+def _usage(step: Step) -> Iterator[str]:
+    if step.tokens is not None:
+        yield f"{step.tokens.prompt:,} tokens in, {step.tokens.output:,} out"
+    yield cost_words(step.cost)
+
+
+def decision(step: Step) -> str:
+    """The decision on a call with the reason of the policy."""
+    reason = one_line(step.reason)
+    if not reason or reason.startswith(step.decision):
+        return reason or step.decision
+    return f"{step.decision} ({reason})"
+
+
+def duration(milliseconds: float) -> str:
+    """A time in the unit that suits it."""
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} m"
+
+
+def cost_words(cost: float | None) -> str:
+    """An amount in US dollars."""
+    return "unknown" if cost is None else f"${cost:.4g}"
+
+
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number:,} {one if number == 1 else more or f'{one}s'}"
+
+
+def _offset(milliseconds: float) -> str:
+    minutes, rest = divmod(milliseconds / 1_000, 60)
+    return f"{minutes:.0f}:{rest:06.3f}"

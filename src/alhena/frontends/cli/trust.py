@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from alhena.config.accepted_entries import own_data
 from alhena.config.effective_settings import Place, open_place
-from alhena.config.errors import ConfigError
 from alhena.config.home import agent_folders, trusted_folders_path
 from alhena.config.pinned_entries import Bound
 from alhena.config.trust import TrustLevel, trust_entries
 from alhena.display_text import escaped
-from alhena.errors import InputError, UsageError
+from alhena.errors import ConfigError, InputError, UsageError
 from alhena.frontends.folder_trust import (
     Waits,
     accept,

@@ -399,7 +399,7 @@ def change_skills(bench: Workbench, skills: "Skills", words: list[str]) -> list[
             )
             return [line(told, "error")]
     if skills.active and "activate_skill" not in bench.registry.names:
-        from alhena.skills.tool import ActivateSkill
+        from alhena.skills.files import ActivateSkill
 
         bench.registry.register(ActivateSkill(skills, bench.workspace))
     bench.sources.changed()

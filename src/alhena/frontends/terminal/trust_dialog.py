@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from alhena.config.effective_settings import Place
-from alhena.config.errors import ConfigError
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import Bound
 from alhena.config.settings import EnvironmentRedaction
 from alhena.config.trust import TrustLevel
 from alhena.display_text import one_line
+from alhena.errors import ConfigError
 from alhena.frontends.folder_trust import accept, accept_shown, aside_words, say_trust, what_waits
 from alhena.frontends.pinned_entry_text import pending_lines
 from alhena.frontends.terminal.drawing.lines import Line, line

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode
 
 import msgspec
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.models.auth.exchange import SCOPES, OAuthClient
 from alhena.models.errors import CredentialsError
 from alhena.wire.json_values import excerpt, is_token

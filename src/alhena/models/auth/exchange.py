@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings
+from alhena.errors import ConfigError
 from alhena.http.endpoint import Endpoint
 from alhena.models.auth.store import CLIENT_KEY, OAuthCredentials
 from alhena.models.auth.tokens import (

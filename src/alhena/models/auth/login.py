@@ -8,9 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from alhena.config.errors import ConfigError
 from alhena.config.settings import OAuthSettings
-from alhena.errors import AlhenaError, ModelError
+from alhena.errors import AlhenaError, ConfigError, ModelError
 from alhena.models.auth.authorization import (
     HOST,
     Callback,

@@ -13,8 +13,7 @@ from urllib.parse import quote_plus, urlencode
 
 import msgspec
 
-from alhena.config.errors import ConfigError
-from alhena.errors import ModelError, NetworkError, ServerFaultError, StreamCutError
+from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
 from alhena.http.endpoint import Endpoint, is_header_value, is_loopback, parse_endpoint
 from alhena.http.exchange import Headers

@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from alhena.config.errors import ConfigError
-from alhena.errors import ModelError
+from alhena.errors import ConfigError, ModelError
 from alhena.http.client import Timeouts
 from alhena.http.endpoint import Endpoint, parse_endpoint, parse_headers
 from alhena.http.exchange import Body

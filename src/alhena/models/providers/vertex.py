@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.http.client import Timeouts
 from alhena.http.endpoint import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError

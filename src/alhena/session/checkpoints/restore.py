@@ -30,8 +30,8 @@ from alhena.session.checkpoints.repository import (
     Snapshot,
 )
 from alhena.system.errors import FileError
-from alhena.system.files import CREATE, open_directory, open_real, read_whole
-from alhena.system.replacement import open_made, remove_directory, replace_file, temporary_name
+from alhena.system.files import CREATE, open_directory, open_real, read_whole, temporary_name
+from alhena.system.replacement import open_made, remove_directory, replace_file
 
 LIMIT = 1 << 30
 DAMAGED = "its content in the checkpoint is damaged"

@@ -11,8 +11,14 @@ import msgspec
 
 from alhena.config.home import config_home
 from alhena.system.errors import ProcessStartError, SandboxError, printable
-from alhena.system.sandbox.layout import protections, require_sound, secrets
-from alhena.system.sandbox.model import Layout, Mechanism, SandboxWish
+from alhena.system.sandbox.layout import (
+    Layout,
+    Mechanism,
+    SandboxWish,
+    protections,
+    require_sound,
+    secrets,
+)
 from alhena.system.sandbox.sandbox import Sandbox, entry_at
 from alhena.system.workspace import is_within
 

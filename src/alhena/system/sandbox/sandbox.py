@@ -18,8 +18,17 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from alhena.system.errors import SandboxError, printable
-from alhena.system.sandbox.layout import Placeholders, protections, summary
-from alhena.system.sandbox.model import Entry, Layout, Mechanism, Profile, Protected, SpawnPlan
+from alhena.system.sandbox.layout import (
+    Entry,
+    Layout,
+    Mechanism,
+    Placeholders,
+    Profile,
+    Protected,
+    SpawnPlan,
+    protections,
+    summary,
+)
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Protocol
 import h11
 import msgspec
 
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
 from alhena.system.web.url import (
     AnswerError,

@@ -151,7 +151,7 @@ class ListDirectoryInvocation(BaseInvocation):
         return self._result(listing, rules.warnings)
 
     def _read(self, real: Path, rules: "IgnoreRules", cancellation: threading.Event) -> _Listing:
-        from alhena.system.replacement import is_temporary
+        from alhena.system.files import is_temporary
         from alhena.system.wildcard import name_regex
 
         patterns: list[str] = self.params.get("ignore") or []

@@ -12,7 +12,13 @@ from alhena.agent.toolset.mcp import surroundings, token_file
 from alhena.config.effective_settings import Place
 from alhena.config.environment import SecretVariables
 from alhena.config.home import config_home
-from alhena.config.mcp_servers import ConfiguredServers, McpServer, configured_servers
+from alhena.config.mcp_servers import (
+    ConfiguredServers,
+    McpServer,
+    Named,
+    configured_servers,
+    shown_server,
+)
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import Parser
@@ -22,7 +28,6 @@ from alhena.frontends.streams import write_json, write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
-from alhena.mcp.redaction import Named, shown_server
 from alhena.mcp.servers import Outlets, ServerReport, Servers
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
