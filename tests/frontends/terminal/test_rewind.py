@@ -47,6 +47,8 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
             terminal.send(f"make {number}" + ENTER)
             terminal.until(f"Made {number}.")
             terminal.until("1 turn" if number == "three" else " turns")
+        terminal.send("/model set gemini-2.5-flash" + ENTER)
+        terminal.until("Model: gemini-2.5-flash.")
         if plain:
             terminal.send("/rewind" + ENTER)
             shown = terminal.until("words to search (empty: none):")
@@ -80,6 +82,7 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
             terminal.until("20% context")
             terminal.send(ENTER)
         terminal.until("Another two.")
+        assert "gemini-2.5-flash" in server.requests[-1].path
         assert said(server).count("make two") == 1
         assert "Made one." in said(server)
         assert "Made two." not in said(server)
@@ -170,6 +173,14 @@ async def test_a_fork_can_undo_what_it_has_from_before(project: Path):
         shown = await finished(conversation, screen, "first", "second", "/rewind", "/undo")
     assert "Removed: a.txt" in shown
     assert not (project / "a.txt").exists()
+
+
+async def test_prompts_that_a_restore_has_taken_back_are_not_offered(project: Path):
+    generator = ScriptedGenerator(writing("one"), [text("A.")], writing("two"), [text("B.")])
+    screen = ListScreen(None, None)
+    async with sitting(generator, screen, **ON) as conversation:
+        await finished(conversation, screen, "first", "second", "/restore 1", "/rewind")
+    assert [each.label for each in screen.menus[-1].options] == ["first"]
 
 
 async def test_a_command_goes_before_prompts_that_were_kept():

@@ -4,14 +4,14 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from alhena.display_text import escaped, one_line
 from alhena.frontends.descriptions import age_words, restored_words, undone_note
 from alhena.frontends.terminal.drawing.call_result import counted
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
-from alhena.frontends.terminal.session_commands import ChatContext, Choose, GoingBack
+from alhena.frontends.terminal.session_commands import ChatContext, GoingBack, ModelContext, model
 from alhena.session.forks import EarlierPrompt
 
 if TYPE_CHECKING:
@@ -22,10 +22,9 @@ LABEL, TITLE, NAMED_FILES = 200, 60, 5
 NO_CHECKPOINTS = "Files stay as they are: there are no checkpoints (general.checkpointing.enabled)."
 
 
-class RewindContext(GoingBack, ChatContext):
+class RewindContext(GoingBack, ChatContext, ModelContext, Protocol):
     """The session as /rewind sees it."""
 
-    choose: Choose
     screen: "Screen"
     keys: bool
 
@@ -102,13 +101,15 @@ async def _fork(
 ) -> list[Line]:
     """Continues as a session that has the conversation before a prompt, which returns to the input
     line."""
-    before, _ = context.identity
+    before, chosen = context.identity
     session_id = await saved.fork(prompts, at)
     try:
         await context.go_on(session_id)
     finally:
         if context.identity[0] != session_id:  # it did not come about
             saved.abandon(session_id)
+    if context.identity[1] != chosen:
+        await model(context, f"set {chosen}")
     text = prompts[at].text
     context.screen.draft(text)
     lines = [
