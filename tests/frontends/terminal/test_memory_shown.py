@@ -22,14 +22,18 @@ async def test_memory_is_shown_listed_and_read_anew(home: Path):
         await screen.until(lambda: "Memory Files" in screen.text)
         assert "first wish <!-- Imported from: ./more.md -->" in screen.text
         assert "\x1b" not in screen.text
+        assert "have changed" not in screen.text
         put(home, ".gemini/GEMINI.md", "second wish")
+        conversation.submit("/memory")
+        await screen.until(lambda: "The files have changed." in screen.text)
         conversation.submit("/memory refresh")
-        await screen.until(lambda: screen.text.count("Memory Files") == 2)
+        await screen.until(lambda: screen.text.count("Memory Files") == 3)
         assert "Reloaded: " in screen.text
         conversation.submit("/memory list")
-        await screen.until(lambda: screen.text.count("Memory Files") == 3)
+        await screen.until(lambda: screen.text.count("Memory Files") == 4)
         assert "second wish" not in screen.text
-        assert screen.text.count("L global: ") == 3
+        assert screen.text.count("L global: ") == 4
+        assert screen.text.count("The files have changed.") == 1
         conversation.submit("/memory lose")
         await finished(conversation, screen, "hello")
         assert "It is /memory show, /memory list or /memory refresh." in screen.text

@@ -12,7 +12,7 @@ from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
 from alhena.frontends.terminal.screen import Status
 from tests.frontends.terminal.kit import ended, played
-from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, at, leave
+from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, at, leave, leave_at_once
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 
 DOWN = "\x1b[B"
@@ -144,4 +144,8 @@ def test_a_menu_that_is_left_changes_nothing(server: ScriptedServer):
         terminal.until("known by name")
         terminal.send(ESC)
         terminal.until(PLACEHOLDER, gone="known by name")
-        leave(terminal)
+        terminal.send("/model" + ENTER)
+        terminal.until("known by name")
+        terminal.send(ESC + "fine words")
+        terminal.until("> fine words")
+        leave_at_once(terminal)

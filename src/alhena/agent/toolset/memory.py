@@ -96,6 +96,11 @@ class SessionMemory:
         """The project's memory, for the first content."""
         return self.memory.text(MemoryKind.PROJECT)
 
+    @property
+    def changed(self) -> bool:
+        """True when the files have another text now. Blocks while they are read."""
+        return load_memory(self.request).text() != self.memory.text()
+
     def watch(self, listener: Callable[[], None]) -> None:
         """Calls `listener` whenever the files have been read anew."""
         self._watchers.append(listener)

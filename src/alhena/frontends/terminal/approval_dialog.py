@@ -148,7 +148,7 @@ def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]
     if not isinstance(request.details, ExecConfirmation | EditConfirmation):
         facts.append(("arguments", _arguments(request.args)))
     told = [row for name, text in facts for row in _whole(text, f"  {name}: ")]
-    return (*request_blocks(request, None), Lines(tuple(told)))
+    return (*request_blocks(request, None), Lines(tuple(told), fold=True))
 
 
 _TEXTS = {outcome: text for outcome, _, text in ANSWERS}

@@ -205,6 +205,10 @@ async def _memory(context: CommandContext, rest: str) -> list[Line]:
         lines = [line(f"Reloaded: {len(content):,} characters.", "dim")]
     place = context.folder.place
     unread = unread_lines(place, *place.settings.context.file_names)
+    if what in ("show", "list") and session.changed:
+        unread.append(
+            line("! The files have changed. To read them again: /memory refresh", "warning")
+        )
     if not memory.files:
         return [line("No memory files found."), *unread]
     tree = printed(((item.kind, item.tree) for item in memory.files), top)

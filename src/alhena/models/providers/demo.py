@@ -23,7 +23,8 @@ from alhena.wire.response import (
 LONGEST = 2000
 """Maximum characters of a prompt that are parsed as a request."""
 
-HELP = """I understand these requests, also several in one prompt (`; ` between them):
+ATTACHED = "--- Content from referenced files ---"
+HELP = """I understand these requests, also several in one prompt (`;` between them):
 
 - list FOLDER · read FILE · find PATTERN · search for "TEXT" in FOLDER
 - what is this project?
@@ -48,10 +49,11 @@ _VERB = (
 _SEAM = rf"\s*(?:;|\n|[.?!](?=\s|$)|,?\s+(?:and\s+)?then\s|,?\s+and\s+(?={_VERB}\b))"
 _CLAUSE = re.compile(rf"(?:{_QUOTED}|\{{[^{{}}]*\}}|(?!{_SEAM}).)+", re.IGNORECASE)
 _LEAD = re.compile(
-    r"(?:(?:please|now|first|next|then|and|also|hi|hello|ok|(?:can|could|would)\s+you)[\s,]+)+",
+    r"^(?:(?:please|now|first|next|then|and|also|hi|hello|ok|(?:can|could|would)\s+you)[\s,]+)+",
     re.IGNORECASE,
 )
 _TAIL = re.compile(r"(?:[\s,]+please)?[\s,:.!?]*$", re.IGNORECASE)
+_AT = re.compile(r"(?<!\S)@(?=\S)")
 _HERE = r"this\s+(?:folder|directory)|the\s+(?:current\s+)?(?:folder|directory)|here"
 _PATH = rf"(?P<path>{_QUOTED}|{_HERE}|\S+)"
 _IN = rf"(?:\s+(?:in|under|within)\s+{_PATH})?"
@@ -153,8 +155,10 @@ _RULES: tuple[tuple[str, Callable[[dict[str, str]], list[Call]]], ...] = (
 def parse(prompt: str) -> tuple[tuple[Call, ...], tuple[str, ...]]:
     """Parses the calls a prompt requests, in order, and the clauses without a rule.
 
-    Of several paragraphs the last one is the request: piped text comes before it.
+    Of several paragraphs the last one is the request: piped text comes before it, the content of
+    @files after it.
     """
+    prompt = _AT.sub("", prompt.partition(ATTACHED)[0])
     request = re.split(r"\n[ \t\r]*\n", prompt.strip())[-1][:LONGEST]
     calls: list[Call] = []
     unknown: list[str] = []

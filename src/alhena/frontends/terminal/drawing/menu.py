@@ -309,8 +309,10 @@ class Panel:
         menu, picked = self.menu, self._picked
         if menu is None or picked is None or picked.done():
             return
-        if name == "escape":  # a no cannot do harm
+        if name == "escape":  # a no cannot do harm, and keys behind it are for the input line
             picked.set_result(None)
+            self.menu = None
+            self._changed()
             return
         moved = {"tab": "down", "s-tab": "up"}.get(name, name)
         if menu.search is not None:
