@@ -4,10 +4,9 @@ of imports."""
 from pathlib import Path
 from statistics import median
 
+from alhena.config.effective_settings import FolderTrust
 from alhena.config.settings import ContextSettings
-from alhena.config.trust import FolderTrust
-from alhena.memory.files import Limits
-from alhena.memory.hierarchy import MemoryRequest, TouchedMemory, below, load_memory
+from alhena.memory.files import Limits, MemoryRequest, TouchedMemory, below, load_memory
 from alhena.memory.imports import ImportLoader, expand, root_source
 from bench.measure import PASS, environment, row, timed_ms, wall
 from bench.tree import make_folders

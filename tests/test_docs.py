@@ -25,7 +25,7 @@ from alhena.frontends.terminal import entry as prompt_history
 from alhena.frontends.terminal.approval_dialog import ANSWERS
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
 from alhena.http.client import proxy_for
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.connect import parse_endpoint
 from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
 from alhena.system.search import MAX_LINE, TIME_LIMIT

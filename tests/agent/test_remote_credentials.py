@@ -11,7 +11,7 @@ from alhena import RemoteAgent
 from alhena.agent.subagents.credentials import AgentCredentials
 from alhena.agent.subagents.remote import RemoteAgents
 from alhena.errors import AlhenaError
-from alhena.http.endpoint import Endpoint, parse_endpoint
+from alhena.http.connect import Endpoint, parse_endpoint
 from alhena.models.errors import CredentialsError
 from alhena.tools.contract import ExecutionContext, ToolResult
 from tests.agent.a2a_server import Stage, serving

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from alhena.config.jsonc import (
     JsonEditError,
     key_lines,
-    repeated_keys,
     strip_comments,
     with_value,
     without_keys,
@@ -218,35 +217,22 @@ def test_taking_away_leaves_everything_else(document: Any, path: list[str], pret
     assert json.loads(without_value(text, tuple(path))) == expected
 
 
-def test_keys_that_stand_more_than_once_are_found_wherever_they_are():
+def test_each_value_has_the_line_it_stands_in_and_a_repeated_key_that_of_the_last():
     text = """{"a": 1, // "b": 1
-  "b": {"c": [{"x": 1, "x": "x"}], "d": 1},
-  "a": {"q": "a: b", "q": 2},
-  "\\u0062": 3, "e": {"a": {}, "b": []},
-  "a": "a" }"""
-    assert sorted(repeated_keys(text)) == [
-        (("a",), (1, 3, 5)),
-        (("a", "q"), (3, 3)),
-        (("b",), (2, 4)),
-        (("b", "c[0]", "x"), (2, 2)),
-    ]
-    assert repeated_keys(WITH_COMMENTS) == []
-
-
-def test_a_repeated_key_in_a_list_is_named_by_the_entry_that_it_is_in():
-    text = '{"hooks": [{"a": 1}, [{"b": 1,\n"b": 2}]], "a": 1}'
-    assert repeated_keys(text) == [(("hooks[1][0]", "b"), (1, 2))]
-
-
-JSON = st.recursive(
-    st.none() | st.integers() | st.text(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
-    ),
-    max_leaves=12,
-)
-
-
-@given(st.dictionaries(st.text(max_size=2), JSON, max_size=4))
-def test_where_no_key_is_repeated_none_is_found(document: dict[str, Any]):
-    assert repeated_keys(json.dumps(document, indent=1)) == []
+  "b": {"c": [{"x": 1, "y": "x"}, [{"z": {"k": 1}}]], "d": 1},
+  "a": {"q": "a: b", "r": 2},
+  "\\u0062e": 3, "e": {"a": {}, "b": []},
+  "f": "a" }"""
+    assert key_lines(text) == {
+        ("a",): 3,
+        ("b",): 2,
+        ("b", "c"): 2,
+        ("b", "d"): 2,
+        ("a", "q"): 3,
+        ("a", "r"): 3,
+        ("be",): 4,
+        ("e",): 4,
+        ("e", "a"): 4,
+        ("e", "b"): 4,
+        ("f",): 5,
+    }

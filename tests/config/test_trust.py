@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.trust import _Above, folder_trust
+from alhena.config.effective_settings import _Above, folder_trust
 from alhena.errors import ConfigError
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, fault_of
 from alhena.gateway.upstream import ModelNames, Upstream
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.connect import parse_endpoint
 from alhena.models.providers.anthropic_api import AnthropicApi
 from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.dialects import anthropic, gemini, openai

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from alhena.gateway.upstream import fitted
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.connect import parse_endpoint
 from alhena.models.catalogue import model_info
 from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.encode import encode_request

@@ -9,8 +9,7 @@ import pytest
 
 from alhena.errors import NetworkError
 from alhena.http.client import KEEP_ALIVE, Timeouts, Transport
-from alhena.http.connect import Channel, open_channel
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.connect import Channel, open_channel, parse_endpoint
 from alhena.http.exchange import MOST_INTERIM, Connection
 from alhena.models.errors import QuotaError
 from alhena.models.retry import Manner, manner_of

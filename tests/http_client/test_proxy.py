@@ -7,7 +7,7 @@ import pytest
 
 from alhena.errors import ConfigError, NetworkError, StreamCutError
 from alhena.http.client import Timeouts, proxy_for
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.connect import parse_endpoint
 from alhena.models.errors import CredentialsError
 from tests.http_client.test_transport import greet
 from tests.models.asking import (

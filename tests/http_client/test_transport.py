@@ -9,7 +9,7 @@ import pytest
 
 from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError, StreamCutError
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.connect import parse_endpoint
 from alhena.http.exchange import unreachable
 from alhena.models.errors import RequestRejectedError
 from tests.models.asking import (

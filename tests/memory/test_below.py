@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.memory.hierarchy import MemoryRequest, TouchedMemory, below, load_memory
+from alhena.memory.files import MemoryRequest, TouchedMemory, below, load_memory
 from tests.memory.kit import put
 from tests.memory.test_hierarchy import block, request
 

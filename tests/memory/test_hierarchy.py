@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from alhena.config.effective_settings import FolderTrust
 from alhena.config.settings import settings_of
-from alhena.config.trust import FolderTrust
-from alhena.memory.files import FILE_LIMIT, MemoryKind
-from alhena.memory.hierarchy import MemoryRequest, load_memory
+from alhena.memory.files import FILE_LIMIT, MemoryKind, MemoryRequest, load_memory
 from tests.memory.kit import put
 
 

@@ -62,7 +62,6 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
         for name in (
             "http.client",
             "http.connect",
-            "http.endpoint",
             "http.exchange",
             "models.catalogue",
             "models.errors",

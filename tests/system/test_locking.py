@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import FileError, NotRegularFileError, WriteFailureError
-from alhena.system.locking import exclusive
+from alhena.system.files import exclusive
 
 
 def test_only_one_holds_it_and_nothing_is_left_behind(project: Path) -> None:
@@ -53,7 +53,7 @@ def test_who_waits_can_be_cancelled(project: Path) -> None:
 def test_a_lock_whose_holder_was_killed_is_free(project: Path) -> None:
     path = project / "lock"
     code = (
-        "import sys, pathlib\nfrom alhena.system.locking import exclusive\n"
+        "import sys, pathlib\nfrom alhena.system.files import exclusive\n"
         "with exclusive(pathlib.Path(sys.argv[1])):\n    print('held', flush=True)\n"
         "    sys.stdin.read()\n"
     )

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import WriteFailureError
-from alhena.system.files import read_whole
-from alhena.system.locking import alone_in, alone_on
+from alhena.system.files import alone_in, alone_on, read_whole
 from alhena.system.replacement import replace_file
 from tests.system.test_replacement import CancelledAt
 

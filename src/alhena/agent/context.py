@@ -25,8 +25,8 @@ from alhena.chat.prompt import (
     with_full_context,
 )
 from alhena.config.documents import read_limited
+from alhena.config.effective_settings import FolderTrust
 from alhena.config.home import project_temp
-from alhena.config.trust import FolderTrust
 from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.policy.model import ApprovalMode, PolicyCall, PolicyOutcome

@@ -4,7 +4,7 @@ comments."""
 import json
 import re
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 
 def strip_comments(text: str) -> str:
@@ -65,53 +65,12 @@ def _end_of_comment(text: str, start: int) -> int:
 _TOKENS = r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+'
 
 
-class _Member(NamedTuple):
-    """A key and its value: the number of its object, by start, and its lines."""
-
-    around: int
-    path: tuple[str, ...]
-    key_line: int
-    value_line: int
-    listed: bool
-
-
-class _Around:
-    """An open object or list. `entries` counts those of a list; `listed`: it is a list, or inside
-    one."""
-
-    def __init__(self, number: int, path: tuple[str, ...], *, is_list: bool, listed: bool) -> None:
-        self.number = number
-        self.path = path
-        self.is_list = is_list
-        self.listed = listed
-        self.entries = 0
-
-    def next_entry(self) -> tuple[str, ...]:
-        """The path of the next list entry, like `hooks[1]`."""
-        self.entries += 1
-        *above, last = self.path or ("",)
-        return (*above, f"{last}[{self.entries - 1}]")
-
-
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
     """The line, from 1, of each value of a JSON object, by its keys from the top; the last one of a
     repeated key. List contents have no keys. `text` is valid JSON with comments."""
-    return {each.path: each.value_line for each in _members(text) if not each.listed}
-
-
-def repeated_keys(text: str) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """The keys repeated within an object, with their lines; the last one is used. `text` is valid
-    JSON with comments."""
-    lines: dict[tuple[int, tuple[str, ...]], list[int]] = {}
-    for each in _members(text):
-        lines.setdefault((each.around, each.path), []).append(each.key_line)
-    return [(path, tuple(found)) for (_, path), found in lines.items() if len(found) > 1]
-
-
-def _members(text: str) -> Iterator[_Member]:
-    """The members of all objects, in order of their values."""
-    line = key_line = begun = 1
-    inside: list[_Around] = []
+    lines: dict[tuple[str, ...], int] = {}
+    line = 1
+    inside: list[tuple[str, ...] | None] = []  # paths of open objects; None in a list
     key: str | None = None
     for token in re.finditer(_TOKENS, strip_comments(text)):
         word = token[0]
@@ -122,21 +81,16 @@ def _members(text: str) -> Iterator[_Member]:
             inside.pop()
         elif word in ",:":
             continue
-        elif around is not None and not around.is_list and key is None:
-            key, key_line = str(json.loads(word)), line
+        elif around is not None and key is None:
+            key = str(json.loads(word))
         else:
-            path: tuple[str, ...] = ()
-            if key is not None and around is not None:
-                path = (*around.path, key)
-                yield _Member(around.number, path, key_line, line, around.listed)
-                key = None
-            elif around is not None:
-                path = around.next_entry()
+            path = None if inside else ()
+            if around is not None and key is not None:
+                path, key = (*around, key), None
+                lines[path] = line
             if word in "{[":
-                is_list = word == "["
-                listed = is_list or (around is not None and around.listed)
-                inside.append(_Around(begun, path, is_list=is_list, listed=listed))
-                begun += 1
+                inside.append(path if word == "{" else None)
+    return lines
 
 
 class JsonEditError(ValueError):

@@ -25,7 +25,6 @@ MAX_NAMED = 10
 """Maximum keys named in one warning."""
 MAX_KEY = 100
 """Maximum characters of a key in a warning."""
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?')
 _UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")
 """Restricting keys that are not supported."""
 
@@ -224,45 +223,8 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
     if moved:
         pairs = [f"{old} for {new}" for new, old in moved.items()]
         notes = (f"{file.path}: has older names of keys: {_list(pairs)}.",)
-    told = (*_repeated(file, value), *_oddities(layer))
+    told = tuple(_oddities(layer))
     return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=_idle(layer))
-
-
-def _repeated(file: LayerFile, document: Any) -> Iterator[str]:
-    """A line on the keys repeated in an object, of which the last is used."""
-    # Only files with more strings than the parsed document need a closer look.
-    commented = b"//" in file.data or b"/*" in file.data
-    if not commented and sum(map(bool, _STRING.findall(file.data))) == _members(document):
-        return
-    from alhena.config.jsonc import repeated_keys
-
-    for path, lines in repeated_keys(settings_text(file.path, file.data))[:MAX_NAMED]:
-        yield (
-            f"{file.path}:{lines[-1]}: {'.'.join(path)[:MAX_KEY]} appears there more than once: "
-            f"{_counting(lines)}. Remove what is too much."
-        )
-
-
-def _counting(lines: tuple[int, ...]) -> str:
-    """Explains which of the members on these lines is used."""
-    *others, last = dict.fromkeys(lines)
-    if lines[-2] == lines[-1]:
-        return f"the last one on line {last} counts"
-    shown = [str(each) for each in others[:MAX_NAMED]]
-    shown += ["…"] if len(others) > MAX_NAMED else []
-    return f"line {last} counts, and not line{'s' if len(shown) > 1 else ''} {', '.join(shown)}"
-
-
-def _members(value: Any) -> int:
-    """Number of members of all objects in a document."""
-    match value:
-        case dict():
-            members = cast("dict[str, Any]", value)
-            return len(members) + sum(map(_members, members.values()))
-        case list():
-            return sum(map(_members, cast("list[Any]", value)))
-        case _:
-            return 0
 
 
 def _require_usable(layer: Layer) -> None:

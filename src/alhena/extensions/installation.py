@@ -40,7 +40,7 @@ from alhena.config.home import config_home
 from alhena.errors import InputError
 from alhena.system.environment import shield_memory
 from alhena.system.errors import printable
-from alhena.system.locking import exclusive
+from alhena.system.files import exclusive
 from alhena.system.private_files import change_file
 
 STAGED = ".installing-"

@@ -16,7 +16,13 @@ from alhena.config.accepted_entries import (
 )
 from alhena.config.checking import renewed
 from alhena.config.documents import settings_document
-from alhena.config.effective_settings import Place, open_place
+from alhena.config.effective_settings import (
+    Place,
+    TrustLevel,
+    folder_trust,
+    open_place,
+    trust_entries,
+)
 from alhena.config.home import (
     trusted_commands_path,
     trusted_folders_path,
@@ -24,7 +30,6 @@ from alhena.config.home import (
 )
 from alhena.config.jsonc import with_value, without_keys
 from alhena.config.pinned_entries import Bound, bound_entries, read_accepted
-from alhena.config.trust import TrustLevel, folder_trust, trust_entries
 from alhena.display_text import one_line
 from alhena.errors import ConfigError
 from alhena.frontends.files import change_json

@@ -31,7 +31,7 @@ from alhena.gateway.dialects import (
 from alhena.gateway.exchange import Exchange, Terms, until_gone
 from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refused
 from alhena.gateway.upstream import ModelNames, Upstream
-from alhena.http.endpoint import is_loopback
+from alhena.http.connect import is_loopback
 from alhena.models.catalogue import ModelInfo
 from alhena.wire.encoded import encode_value
 from alhena.wire.request import GenerateContentRequest

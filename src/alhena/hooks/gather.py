@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.config.documents import settings_document
+from alhena.config.effective_settings import folder_trust
 from alhena.config.home import (
     system_defaults_path,
     system_settings_path,
@@ -17,7 +18,6 @@ from alhena.config.home import (
     workspace_settings_path,
 )
 from alhena.config.settings import Settings
-from alhena.config.trust import folder_trust
 from alhena.errors import ConfigError
 from alhena.hooks.load import HookDocument, HookProblem, Level, LoadedHooks, load_hooks
 from alhena.hooks.model import HookDefinition, HookGroup, HookSource

@@ -11,8 +11,7 @@ import h11
 import msgspec
 
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
-from alhena.http.connect import open_channel
-from alhena.http.endpoint import Endpoint
+from alhena.http.connect import Endpoint, open_channel
 from alhena.http.exchange import Body, Connection, Headers, Named, unreachable
 
 if TYPE_CHECKING:

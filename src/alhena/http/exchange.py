@@ -8,8 +8,7 @@ from typing import Protocol
 import h11
 
 from alhena.errors import NetworkError, StreamCutError
-from alhena.http.connect import Channel
-from alhena.http.endpoint import Endpoint
+from alhena.http.connect import Channel, Endpoint
 
 Headers = Sequence[tuple[str, str]]
 

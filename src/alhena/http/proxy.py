@@ -13,8 +13,7 @@ import msgspec
 
 from alhena.errors import ConfigError, NetworkError
 from alhena.http.client import Response, Timeouts, Transport
-from alhena.http.connect import Channel, open_channel
-from alhena.http.endpoint import Endpoint
+from alhena.http.connect import Channel, Endpoint, open_channel
 from alhena.http.exchange import Body, Connection, Headers, unreachable
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from alhena.system.errors import (
     from_os_error,
     printable,
 )
-from alhena.system.files import Snapshot, read_whole
-from alhena.system.locking import exclusive
+from alhena.system.files import Snapshot, exclusive, read_whole
 
 SECTION = "## Gemini Added Memories"
 MEMORY_LIMIT = 16_000_000

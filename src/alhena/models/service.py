@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from alhena.errors import ConfigError, ModelError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
-from alhena.http.endpoint import Endpoint
+from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
 from alhena.models.errors import RequestRejectedError
 from alhena.models.status import Asked, refusal, told

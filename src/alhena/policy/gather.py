@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from alhena.config.effective_settings import folder_trust
 from alhena.config.home import (
     saved_policies_path,
     user_checkers_path,
@@ -16,7 +17,6 @@ from alhena.config.home import (
     workspace_policies_path,
 )
 from alhena.config.settings import Settings
-from alhena.config.trust import folder_trust
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.load import LoadedPolicies, PolicyProblem, load_directory, load_file
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier

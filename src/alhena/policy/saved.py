@@ -28,7 +28,7 @@ def save_rule(rule: PolicyRule, path: Path) -> bool:
     it cannot be written, or is nothing that a rule can be added to; it is then as it was.
     """
     from alhena.system.errors import ChangedFileError, FileError
-    from alhena.system.locking import exclusive
+    from alhena.system.files import exclusive
 
     place = Path(os.path.realpath(path))
     try:

@@ -29,8 +29,13 @@ from alhena.session.records import (
     record_of,
 )
 from alhena.system.errors import WriteFailureError, from_os_error, printable
-from alhena.system.files import CREATE, require_regular, synchronise, synchronise_directory
-from alhena.system.locking import alone_on
+from alhena.system.files import (
+    CREATE,
+    alone_on,
+    require_regular,
+    synchronise,
+    synchronise_directory,
+)
 
 _PIECE = 1 << 20
 _HEADER = 1 << 16

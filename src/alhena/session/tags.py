@@ -29,8 +29,7 @@ from alhena.session.records import (
 )
 from alhena.session.store import require_readable
 from alhena.system.errors import FileError, from_os_error, printable
-from alhena.system.files import CREATE, synchronise, synchronise_directory, temporary_name
-from alhena.system.locking import alone_in
+from alhena.system.files import CREATE, alone_in, synchronise, synchronise_directory, temporary_name
 from alhena.system.replacement import hold, remove_leftovers
 from alhena.wire.json_values import scrub
 

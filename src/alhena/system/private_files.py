@@ -22,6 +22,7 @@ from alhena.system.errors import (
 )
 from alhena.system.files import (
     CREATE,
+    exclusive,
     read_whole,
     remove_name,
     synchronise,
@@ -29,7 +30,6 @@ from alhena.system.files import (
     temporary_name,
     write_all,
 )
-from alhena.system.locking import exclusive
 from alhena.system.replacement import hold, remove_leftovers, replace_file
 
 LIMIT = 1024 * 1024

@@ -24,6 +24,8 @@ from alhena.system.files import (
     CREATE,
     STEP,
     Snapshot,
+    alone_in,
+    alone_on,
     changed_since_read,
     is_temporary,
     open_directory,
@@ -38,7 +40,6 @@ from alhena.system.files import (
     temporary_name,
     write_all,
 )
-from alhena.system.locking import alone_in, alone_on
 
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

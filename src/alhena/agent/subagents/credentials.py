@@ -14,7 +14,7 @@ from alhena.agent.subagents.remote import (
     RemoteAgent,
 )
 from alhena.config.environment import own_environment
-from alhena.http.endpoint import Endpoint, is_header_value
+from alhena.http.connect import Endpoint, is_header_value
 from alhena.models.errors import CredentialsError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from alhena.errors import ConfigError
-from alhena.http.endpoint import Endpoint, is_loopback, parse_endpoint
+from alhena.http.connect import Endpoint, is_loopback, parse_endpoint
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.tools.builtin.subagents import AgentSummary
 from alhena.tools.contract import ExecutionContext, ToolResult

@@ -15,7 +15,7 @@ import msgspec
 from alhena.errors import InputError
 from alhena.system.environment import shield_memory
 from alhena.system.errors import FileError
-from alhena.system.locking import exclusive
+from alhena.system.files import exclusive
 
 LIMIT_S = 300.0
 """Seconds that one git command may take."""

@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.chat.prompt import told_of_project
+from alhena.config.effective_settings import FolderTrust, folder_trust
 from alhena.config.settings import Settings
-from alhena.config.trust import FolderTrust, folder_trust
 from alhena.events import Event, WarningEvent
-from alhena.memory.files import DISCOVERED, MemoryKind, discovered, without_tags
-from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
+from alhena.memory.files import (
+    DISCOVERED,
+    Memory,
+    MemoryKind,
+    MemoryRequest,
+    discovered,
+    load_memory,
+    without_tags,
+)
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolLocation
 from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
     from alhena.config.extensions import Extension
-    from alhena.memory.hierarchy import TouchedMemory
+    from alhena.memory.files import TouchedMemory
     from alhena.tools.contract import Discover
 
 TOUCHING = frozenset(
@@ -199,7 +206,7 @@ class _ConversationMemory:
         memory = self._session.memory
         forgotten = self._session.forgotten
         if self._place is None or self._memory is not memory or self._forgotten != forgotten:
-            from alhena.memory.hierarchy import TouchedMemory
+            from alhena.memory.files import TouchedMemory
 
             self._memory, self._forgotten = memory, forgotten
             self._looked.clear()

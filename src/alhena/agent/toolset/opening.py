@@ -132,8 +132,7 @@ def _open_remote(bench: Workbench, agents: "tuple[RemoteAgent, ...]") -> "Remote
 def open_fetcher(environ: Mapping[str, str]) -> "GuardedFetcher":
     """A fetcher that dials only public addresses, and none behind a proxy."""
     from alhena.http.client import proxy_for
-    from alhena.http.connect import tls_context
-    from alhena.http.endpoint import Endpoint
+    from alhena.http.connect import Endpoint, tls_context
     from alhena.system.web.fetch import GuardedFetcher
 
     return GuardedFetcher(

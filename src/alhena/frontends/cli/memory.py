@@ -11,8 +11,7 @@ from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
-from alhena.memory.files import MemoryKind, paths, printed
-from alhena.memory.hierarchy import Memory, MemoryRequest, load_memory
+from alhena.memory.files import Memory, MemoryKind, MemoryRequest, load_memory, paths, printed
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace, current_directory
 
@@ -106,7 +105,7 @@ def _levels(text: str) -> int:
 
 
 def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
-    from alhena.memory.hierarchy import below
+    from alhena.memory.files import below
 
     later = [printable(path) for path in below(request, (item.identity for item in memory.files))]
     if options.json:

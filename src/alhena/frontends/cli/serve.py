@@ -12,7 +12,7 @@ from alhena.errors import ConfigError, UsageError
 from alhena.frontends.arguments import Parser
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
-from alhena.http.endpoint import is_loopback
+from alhena.http.connect import is_loopback
 from alhena.models.providers.select import (
     ANTHROPIC,
     DEMO,

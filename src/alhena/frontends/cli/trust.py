@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.config.accepted_entries import own_data
-from alhena.config.effective_settings import Place, open_place
+from alhena.config.effective_settings import Place, TrustLevel, open_place, trust_entries
 from alhena.config.home import agent_folders, trusted_folders_path
 from alhena.config.pinned_entries import Bound
-from alhena.config.trust import TrustLevel, trust_entries
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
 from alhena.frontends.folder_trust import (

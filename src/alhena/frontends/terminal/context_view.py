@@ -15,7 +15,7 @@ from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.commands import CommandContext
-    from alhena.memory.hierarchy import LoadedMemory
+    from alhena.memory.files import LoadedMemory
 
 LARGEST = 10
 NAME_COLUMNS = 200

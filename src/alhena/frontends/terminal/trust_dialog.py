@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from alhena.config.effective_settings import Place
+from alhena.config.effective_settings import Place, TrustLevel
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import Bound
 from alhena.config.settings import EnvironmentRedaction
-from alhena.config.trust import TrustLevel
 from alhena.display_text import one_line
 from alhena.errors import ConfigError
 from alhena.frontends.folder_trust import accept, accept_shown, aside_words, say_trust, what_waits

@@ -19,7 +19,7 @@ import msgspec
 from alhena.config.documents import NotReadableError, read_limited
 from alhena.errors import NetworkError, ServerFaultError
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import parse_endpoint
+from alhena.http.connect import parse_endpoint
 from alhena.models.auth.tokens import (
     IDENTITY_S,
     AccessToken,

@@ -18,7 +18,7 @@ import msgspec
 
 from alhena.errors import ModelError, ServerFaultError
 from alhena.http.client import open_transport
-from alhena.http.endpoint import Endpoint, parse_endpoint
+from alhena.http.connect import Endpoint, parse_endpoint
 from alhena.models.auth.adc import LOGIN, SCOPE
 from alhena.models.auth.tokens import (
     TIMEOUTS,

@@ -15,7 +15,7 @@ import msgspec
 
 from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
-from alhena.http.endpoint import Endpoint, is_header_value, is_loopback, parse_endpoint
+from alhena.http.connect import Endpoint, is_header_value, is_loopback, parse_endpoint
 from alhena.http.exchange import Headers
 from alhena.models.errors import CredentialsError
 from alhena.version import __version__

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import Endpoint, endpoint_from
+from alhena.http.connect import Endpoint, endpoint_from
 from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, foreign_name
 from alhena.models.errors import RequestRejectedError
 from alhena.models.providers.foreign import (

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from alhena.config.settings import OAuthSettings
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import Endpoint
+from alhena.http.connect import Endpoint
 from alhena.models.auth.store import PrivateFiles
 from alhena.models.auth.tokens import BearerAccess, LoopLock
 from alhena.models.errors import RequestRejectedError

@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.errors import ConfigError, ModelError
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import Endpoint, parse_endpoint, parse_headers
+from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
 from alhena.http.exchange import Body
 from alhena.models.errors import (
     CredentialsError,

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from alhena.errors import StreamCutError
-from alhena.http.endpoint import Endpoint, is_loopback
+from alhena.http.connect import Endpoint, is_loopback
 from alhena.models.errors import CredentialsError
 from alhena.wire.decode import decode_error
 from alhena.wire.dialects.fields import DialectError

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 import msgspec
 
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import Endpoint, endpoint_from, parse_headers
+from alhena.http.connect import Endpoint, endpoint_from, parse_headers
 from alhena.models.errors import RequestRejectedError
 from alhena.models.generator import ContentGenerator
 from alhena.models.service import FixedAccess, HttpService, model_path, parse_version

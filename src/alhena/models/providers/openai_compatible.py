@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import Endpoint, endpoint_from, is_header_value
+from alhena.http.connect import Endpoint, endpoint_from, is_header_value
 from alhena.models.catalogue import foreign_name
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.foreign import (

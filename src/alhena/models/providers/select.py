@@ -13,7 +13,7 @@ from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from alhena.http.endpoint import Endpoint
+    from alhena.http.connect import Endpoint
     from alhena.models.auth.store import PrivateFiles
 from enum import StrEnum
 
@@ -366,7 +366,7 @@ def _installation(choice: ModelChoice) -> dict[str, str]:
 
 def _unencrypted(endpoint: "Endpoint", what: str) -> tuple[str, ...]:
     """A warning about an address that is neither encrypted nor local."""
-    from alhena.http.endpoint import is_loopback
+    from alhena.http.connect import is_loopback
 
     if endpoint.secure or is_loopback(endpoint.host):
         return ()

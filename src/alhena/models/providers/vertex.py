@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.errors import ConfigError
 from alhena.http.client import Timeouts
-from alhena.http.endpoint import Endpoint, parse_endpoint, parse_headers
+from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.gemini_api import wants_bearer
 from alhena.models.service import Access, FixedAccess, HttpService, parse_version

@@ -35,9 +35,8 @@ from alhena.session.checkpoints.records import (
     trouble,
 )
 from alhena.system.errors import FileError, WriteFailureError, printable
-from alhena.system.files import read_small_text
+from alhena.system.files import alone_on, read_small_text
 from alhena.system.ignore import IgnoreRules, excludes_file, git_directory
-from alhena.system.locking import alone_on
 
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The tree without files."""
