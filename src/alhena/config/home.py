@@ -21,6 +21,7 @@ MAX_NAMESAKES = 1_000
 _ROOT_MARK = ".project_root"
 _FORMER_ROOTS = ".project_former_roots"
 PROMPT_HISTORY = "prompt_history.jsonl"
+IMAGE_FOLDER = "images"
 PROJECT_TEMP = "ALHENA_PROJECT_TEMP"
 """Variable by which an engine of many runs gives a session a `project_temp` of its own."""
 BATCH_TASK = "ALHENA_BATCH_TASK"

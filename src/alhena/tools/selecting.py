@@ -443,7 +443,7 @@ class Gathering:
         from alhena.tools.reading import Lines, read_content
 
         path = Path(chosen.path)
-        real = real_location(self._workspace, path)
+        real = real_location(self._workspace, path, reading=True)
         if isinstance(real, ToolFailure):
             return "it leads outside the workspace"
         if real != path and selector.gemini_ignores(real):

@@ -15,6 +15,7 @@ from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks, SessionMode, ToolSources, Workbench
 from alhena.config.environment import own_environment
 from alhena.config.home import (
+    IMAGE_FOLDER,
     agent_folders,
     claim_project_temp,
     project_temp,
@@ -317,7 +318,7 @@ def open_workbench(
     workspace = Workspace(
         options.cwd,
         (_directory(options.cwd, item) for item in options.include_directories),
-        readable=(outputs.directory, plans),
+        readable=(outputs.directory, plans, temp / IMAGE_FOLDER),
         console=options.console,
         editor=options.editor,
         terminal=options.terminal,

@@ -8,6 +8,7 @@ import msgspec
 from alhena.config.effective_settings import Place
 from alhena.config.environment import REDACTED, SecretVariables, has_secret_name, without_secrets
 from alhena.config.home import (
+    config_home,
     system_defaults_path,
     system_settings_path,
     user_settings_path,
@@ -222,7 +223,7 @@ def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
 
 def _check(options: "Namespace", place: Place) -> int:
     trial = _tried(place, skip_trust=options.skip_trust)
-    odd = (*place.warnings, *_of_servers(place), *trial.warnings)
+    odd = (*place.warnings, *_of_servers(place), *trial.warnings, *_of_keys(place))
     told = (*dict.fromkeys(odd), *((place.notice,) if place.notice else ()))
     if options.json:
         write_json({"errors": trial.errors, "warnings": told, "notes": place.notes})
@@ -236,6 +237,19 @@ def _check(options: "Namespace", place: Place) -> int:
         elif not odd:
             write_stdout("The settings are valid.\n")
     return ConfigError.exit_code if trial.errors else 1 if odd else 0
+
+
+def _of_keys(place: Place) -> tuple[str, ...]:
+    """Problems of the file of keys."""
+    path = config_home(place.environ) / "keybindings.json"
+    if not os.path.lexists(path):
+        return ()
+    from alhena.frontends.terminal.keybindings import read_key_file
+
+    file = read_key_file(place.environ)
+    unknown = ", ".join(file.unknown)
+    idle = (f"{path}: commands without effect in this version: {unknown}.",) if unknown else ()
+    return (*file.problems, *idle)
 
 
 def _tried(place: Place, *, skip_trust: bool) -> "Trial":

@@ -1,6 +1,7 @@
 """The screen of a capable terminal: output above, the live part and the prompt below."""
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -17,7 +18,13 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+from prompt_toolkit.key_binding import (
+    DynamicKeyBindings,
+    KeyBindings,
+    KeyBindingsBase,
+    merge_key_bindings,
+)
+from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import (
     BufferControl,
@@ -59,11 +66,14 @@ from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.drawing.view import View
 from alhena.frontends.terminal.entry import EchoLexer, Entry
+from alhena.frontends.terminal.keybindings import read_key_file
 from alhena.frontends.terminal.keys import (
     Hands,
+    Pasting,
     answer_keys,
     input_keys,
     menu_keys,
+    rebound,
     session_keys,
     sign_keys,
 )
@@ -233,7 +243,10 @@ class TerminalScreen:
         self._entry = Entry(history, completer)
         self._panel = Panel(self._panel_changed, self._loop.call_later, self._entry.paste)
         self.hands = Hands(
-            self._entry, self._panel, close=self.close, draw=lambda: self._draw_in(0)
+            self._entry,
+            self._panel,
+            close=self.close,
+            draw=lambda: self._draw_in(0),
         )
         self.pager = PagerOpener(self._panel, (input, output), lambda: self._printer.style)
         self._written = Buffer(multiline=False)
@@ -243,16 +256,21 @@ class TerminalScreen:
             (self._entry.buffer, self._written),
             (menu_keys(self._panel), answer_keys(self._panel)),
         )
+        pasting = Pasting(self._entry, self.warn)
+        self._rebound: KeyBindingsBase = KeyBindings()
+        self._own_keys = merge_key_bindings(
+            [
+                input_keys(self.hands, self._entry, self._panel),
+                session_keys(self.hands, self._panel, self.pager.open, pasting.begin),
+                sign_keys(self._panel),
+            ]
+        )
         self._app = ReflowingApplication(
             layout=self._places.layout,
             style=DynamicStyle(lambda: self._printer.style),
             include_default_pygments_style=False,
             key_bindings=merge_key_bindings(
-                [
-                    input_keys(self.hands, self._entry, self._panel),
-                    session_keys(self.hands, self._panel, self.pager.open),
-                    sign_keys(self._panel),
-                ]
+                [self._own_keys, DynamicKeyBindings(lambda: self._rebound)]
             ),
             erase_when_done=True,
             max_render_postpone_time=None,
@@ -319,6 +337,11 @@ class TerminalScreen:
         self._looks.adopt(settings)
         vim = settings.general.vim_mode
         self._app.editing_mode = EditingMode.VI if vim else EditingMode.EMACS
+        entries = read_key_file(os.environ).entries
+        if entries:
+            base = merge_key_bindings([load_key_bindings(), self._own_keys])
+            free = Condition(lambda: not self._panel.open) & ~is_searching
+            self._rebound = rebound(entries, base, free)
         self._draw_in(0)
 
     def warn(self, message: str) -> None:

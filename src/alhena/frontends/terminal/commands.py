@@ -35,7 +35,8 @@ KEYS = (
     ("Ctrl-Y", "everything runs without asking (yolo), and back"),
     ("Up, Down, Ctrl-R", "earlier prompts; in an empty line Up first takes back a queued one"),
     ("Tab", "completes a command, or a path after an @"),
-    ("Ctrl-X Ctrl-E", "the input in your editor"),
+    ("Ctrl-G, Ctrl-X Ctrl-E", "the input in your editor"),
+    ("Ctrl-V", "pastes text, or an image as a file"),
     ("Ctrl-O", "opens the last output, diff, thoughts or long prompt in a pager"),
     ("Ctrl-L, Ctrl-Z", "clears the screen; suspends"),
     ("@path", "sends the file's content with the prompt"),
@@ -236,12 +237,6 @@ async def _stats(context: CommandContext, _rest: str) -> list[Line]:
     ]
 
 
-async def _context(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.context_view import context as shown
-
-    return await shown(context, rest)
-
-
 async def _clear(context: CommandContext, _rest: str) -> list[Line]:
     await context.clear()
     return [line("Started a new conversation.", "dim")]
@@ -385,7 +380,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="context",
         summary="the parts of the context window, by size",
-        carry=_context,
+        carry=setting_commands.context,
         at_once=False,
         listing=True,
     ),

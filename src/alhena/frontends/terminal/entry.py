@@ -2,10 +2,12 @@
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import msgspec
 from prompt_toolkit.buffer import Buffer
@@ -16,7 +18,8 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.lexers import Lexer
 
-from alhena.config.home import PROMPT_HISTORY, claimed_project_temp, project_temp
+from alhena.config.documents import NotReadableError, TooLargeError, read_limited
+from alhena.config.home import IMAGE_FOLDER, PROMPT_HISTORY, claimed_project_temp, project_temp
 from alhena.display_text import escaped
 from alhena.errors import AlhenaError
 from alhena.frontends.mentions import quoted_path
@@ -59,8 +62,10 @@ class Entry:
         )
 
     def paste(self, text: str) -> None:
-        """Inserts a text at the cursor, or its mark."""
+        """Inserts a text at the cursor, or its mark; the path of an image with an @."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if image := image_path(text):
+            text = image_word(image)
         self.buffer.insert_text(self._folded(text, self._pasted))
 
     def mark_before(self) -> str:
@@ -136,6 +141,51 @@ class _Folded(History):
     def store_string(self, string: str) -> None:
         """As `History`: stores the whole text."""
         self._entries.store_string(self._unfold(string))
+
+
+IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".heic", ".heif", ".avif")
+MAX_PATH = 1_000
+MAX_IMAGE = 20_000_000
+"""Bytes of an image that is pasted."""
+
+
+def image_path(text: str) -> str:
+    """The path of an image that a text names and nothing else, as terminals paste a file that is
+    dropped on them; "" for other texts."""
+    text = text.strip()
+    if "\n" in text or len(text) > MAX_PATH or not text.strip("'\"").lower().endswith(IMAGES):
+        return ""
+    if text.startswith("file://"):
+        path = unquote(text.removeprefix("file://"))
+    else:
+        quoted = text[:1] in "'\"" and text[-1:] == text[:1]
+        path = text[1:-1] if quoted else re.sub(r"\\(.)", r"\1", text)
+    return path if os.path.isfile(os.path.expanduser(path)) else ""
+
+
+def image_word(path: str) -> str:
+    """The word that attaches an image to a prompt. One outside the working directory is copied,
+    for the session reads none there; if that fails, the word is the path."""
+    whole = Path(os.path.realpath(os.path.expanduser(path)))
+    try:
+        cwd = Path.cwd()
+        if not whole.is_relative_to(os.path.realpath(cwd)):
+            data = read_limited(whole, MAX_IMAGE)
+            path = str(save_image(data, os.environ, cwd, whole.suffix.lower()))
+    except (AlhenaError, OSError, NotReadableError, TooLargeError):
+        return path
+    return f"@{quoted_path(path)} "
+
+
+def save_image(data: bytes, environ: Mapping[str, str], cwd: Path, suffix: str = ".png") -> Path:
+    """Saves a pasted image in the project's own folder, where the session may read it. Raises
+    FileError, ConfigError, OSError."""
+    from alhena.system.private_files import PrivateFiles
+
+    files = PrivateFiles(claimed_project_temp(environ, cwd) / IMAGE_FOLDER)
+    name = f"pasted-{time.time_ns()}{suffix}"
+    files.write(name, data, MAX_IMAGE)
+    return files.path(name)
 
 
 NAME = PROMPT_HISTORY

@@ -3,22 +3,34 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from string import ascii_letters, digits
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, has_completions, is_searching, vi_insert_mode, vi_mode
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.filters import (
+    Condition,
+    Filter,
+    has_completions,
+    is_searching,
+    vi_insert_mode,
+    vi_mode,
+    vi_navigation_mode,
+)
+from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
-from prompt_toolkit.keys import Keys
+from prompt_toolkit.keys import ALL_KEYS, Keys
 
+from alhena.errors import AlhenaError
+from alhena.frontends.mentions import quoted_path
 from alhena.frontends.terminal.drawing.lines import first_sign, last_sign
 from alhena.frontends.terminal.drawing.menu import Panel
-from alhena.frontends.terminal.entry import Entry
+from alhena.frontends.terminal.entry import Entry, save_image
+from alhena.frontends.terminal.keybindings import COMMANDS, Rebinding, changed_keys
 from alhena.frontends.terminal.screen import Person
+from alhena.system.workspace import current_directory
 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C leaves."""
@@ -69,7 +81,12 @@ class Hands:
     ends a screen that has none. `draw` is called when the hint of `twice` changes."""
 
     def __init__(
-        self, entry: Entry, panel: Panel, *, close: Callable[[], None], draw: Callable[[], None]
+        self,
+        entry: Entry,
+        panel: Panel,
+        *,
+        close: Callable[[], None],
+        draw: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.twice = Twice(self._loop, draw)
@@ -168,12 +185,42 @@ class Hands:
             self._person.toggle_yolo()
 
     def edit(self) -> None:
-        """Ctrl-X Ctrl-E: the input line in the person's editor."""
+        """Ctrl-G, Ctrl-X Ctrl-E: the input line in the person's editor."""
         self._entry.unfold()
         meanwhile = ExitStack()
         meanwhile.enter_context(self.elsewhere())
         editing = self._entry.buffer.open_in_editor()
         editing.add_done_callback(lambda _: meanwhile.close())
+
+
+class Pasting:
+    """Ctrl-V: the clipboard's text, or its image as a file. `warn` takes problems."""
+
+    def __init__(self, entry: Entry, warn: Callable[[str], None]) -> None:
+        self._entry = entry
+        self._warn = warn
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Reads the clipboard in the background."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._paste())
+
+    async def _paste(self) -> None:
+        from alhena.frontends.terminal.looks.clipboard import pasted
+
+        found = await pasted(os.environ)
+        if not found:
+            self._warn("Nothing to paste: the clipboard is empty, or no program here reads it.")
+        elif isinstance(found, str):
+            self._entry.paste(found)
+        else:
+            try:
+                path = save_image(found, os.environ, current_directory())
+            except (AlhenaError, OSError) as error:
+                self._warn(f"The image was not saved: {error}")
+                return
+            self._entry.paste(f"@{quoted_path(str(path))} ")
 
 
 MAX_SIGN = 64
@@ -250,6 +297,7 @@ def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.delete_before_cursor(len(entry.mark_before()))
 
+    @keys.add("c-g", filter=writing)
     @keys.add("c-x", "c-e", filter=writing)
     def _(_event: KeyPressEvent) -> None:
         hands.edit()
@@ -262,8 +310,11 @@ def _leave_insert_mode(event: KeyPressEvent) -> None:
     event.current_buffer.cursor_left()
 
 
-def session_keys(hands: Hands, panel: Panel, look: Callable[[], None]) -> KeyBindings:
-    """The keys that are for the session as a whole; `look` opens the pager."""
+def session_keys(
+    hands: Hands, panel: Panel, look: Callable[[], None], paste: Callable[[], None]
+) -> KeyBindings:
+    """The keys that are for the session as a whole; `look` opens the pager, `paste` takes what the
+    clipboard has."""
     keys = KeyBindings()
     writing = Condition(lambda: not panel.open) & ~is_searching
     empty = Condition(lambda: not get_app().current_buffer.text)
@@ -276,6 +327,10 @@ def session_keys(hands: Hands, panel: Panel, look: Callable[[], None]) -> KeyBin
     def _(event: KeyPressEvent) -> None:
         if not hands.take_back():
             event.current_buffer.auto_up(count=event.arg)
+
+    @keys.add("c-v", filter=writing & ~vi_navigation_mode)
+    def _(_event: KeyPressEvent) -> None:
+        paste()
 
     @keys.add("s-tab", filter=writing & ~has_completions)
     def _(_event: KeyPressEvent) -> None:
@@ -393,3 +448,28 @@ def answer_keys(panel: Panel) -> KeyBindings:
         panel.dismiss()
 
     return keys
+
+
+def rebound(entries: Iterable[Rebinding], base: KeyBindingsBase, free: Filter) -> KeyBindings:
+    """The keys of these entries, with what their commands do in `base`. A key without a command
+    does nothing while `free`."""
+    made = KeyBindings()
+    for keys, command in changed_keys(entries).items():
+        if not command:
+            made.add(*keys, filter=free)(_nothing)
+            continue
+        wanted = tuple(Keys(each) if each in ALL_KEYS else each for each in COMMANDS[command])
+        for binding in base.get_bindings_for_keys(wanted):
+            if Keys.Any not in binding.keys:
+                made.add(
+                    *keys,
+                    filter=binding.filter,
+                    eager=binding.eager,
+                    save_before=binding.save_before,
+                    record_in_macro=binding.record_in_macro,
+                )(binding.handler)
+    return made
+
+
+def _nothing(_event: KeyPressEvent) -> None:
+    """Does nothing: the key has lost its command."""

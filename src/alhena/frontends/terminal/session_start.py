@@ -79,7 +79,7 @@ async def converse(
     async with _agent(arguments, conversation) as agent:
         greeting = f"alhena {__version__}  /help lists commands and keys"
         conversation.print([line(greeting, "dim")])
-        _name_idle(place, conversation)
+        _name_idle(place, conversation, keys=screen.keys)
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
         if agent.workbench.links.resumed:
@@ -94,16 +94,28 @@ async def converse(
         await conversation.run(agent, ide=place.settings.ide.enabled)
 
 
-def _name_idle(place: Place, conversation: Conversation) -> None:
-    """Names the settings without effect that have not been named before."""
+def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
+    """Names the settings, and the commands of keys, without effect that have not been named
+    before, and problems of the file of keys."""
     named = remembered(place.environ).named_settings
-    new = [key for key in place.idle if key not in named]
-    if not new:
+    idle = {"Settings": place.idle}
+    if keys:
+        from alhena.frontends.terminal.keybindings import NAME, read_key_file
+
+        file = read_key_file(place.environ)
+        idle[f"Commands of {NAME}"] = file.unknown
+        conversation.print([line(f"! {one_line(each)}", "warning") for each in file.problems])
+    told: list[str] = []
+    for kind, names in idle.items():
+        new = [name for name in names if name not in named]
+        if new:
+            told += new
+            words = f"! {kind} without effect in this version: {', '.join(new)}"
+            conversation.print([line(words, "warning")])
+    if not told:
         return
-    told = f"! Settings without effect in this version: {', '.join(new)}"
-    conversation.print([line(told, "warning")])
     try:
-        remember(place.environ, named_settings=(*named, *new))
+        remember(place.environ, named_settings=(*named, *told))
     except AlhenaError as error:
         conversation.print([line(f"! {one_line(str(error))}", "warning")])
 

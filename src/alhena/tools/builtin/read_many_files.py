@@ -63,7 +63,11 @@ class ReadManyFiles(DeclarativeTool):
                     f"The '{name}' parameter has more than {MOST_PATTERNS} entries."
                 )
             for item in given:
-                problem = path_problem(self.workspace, item, name) if name != "exclude" else None
+                problem = (
+                    path_problem(self.workspace, item, name, reading=True)
+                    if name != "exclude"
+                    else None
+                )
                 if problem is not None:
                     return problem
                 try:

@@ -1,9 +1,10 @@
-"""The clipboard of the person's machine: by OSC 52 or a program."""
+"""The clipboard of the person's machine: written by OSC 52 or a program, read by a program."""
 
 import asyncio
 import base64
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from shutil import which
 
 from alhena.system.environment import shield_memory
@@ -18,6 +19,28 @@ _PROGRAMS = (
     ("xsel", "--clipboard", "--input"),
 )
 _NEEDS = {"wl-copy": "WAYLAND_DISPLAY", "xclip": "DISPLAY", "xsel": "DISPLAY"}
+PNG = b"\x89PNG\r\n\x1a\n"
+_POWERSHELL = ("powershell.exe", "-NoProfile", "-NonInteractive", "-Command")
+_IMAGE_SCRIPT = (
+    "Add-Type -AssemblyName System.Drawing; $i = Get-Clipboard -Format Image; "
+    "if ($i) { $m = New-Object IO.MemoryStream; "
+    "$i.Save($m, [Drawing.Imaging.ImageFormat]::Png); "
+    "[Convert]::ToBase64String($m.ToArray()) }"
+)
+_READERS = (
+    (("pngpaste", "-"), ("pbpaste",)),
+    (
+        ("wl-paste", "--no-newline", "--type", "image/png"),
+        ("wl-paste", "--no-newline", "--type", "text/plain"),
+    ),
+    (
+        ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
+        ("xclip", "-selection", "clipboard", "-o"),
+    ),
+    ((*_POWERSHELL, _IMAGE_SCRIPT), (*_POWERSHELL, "Get-Clipboard -Raw")),
+)
+"""Programs that write the image and the text of the clipboard."""
+_NEEDS_TO_READ = {"wl-paste": "WAYLAND_DISPLAY", "xclip": "DISPLAY"}
 
 
 async def copy(text: str, environ: Mapping[str, str], control: Callable[[str], None]) -> str:
@@ -39,6 +62,50 @@ def _program(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     path = environ.get("PATH", "")
     usable = (each for each in _PROGRAMS if environ.get(_NEEDS.get(each[0], "PATH")))
     return next((each for each in usable if which(each[0], path=path)), None)
+
+
+async def pasted(environ: Mapping[str, str]) -> bytes | str:
+    """The image in the clipboard as a PNG, else its text; "" where there is neither, or no program
+    to read it."""
+    return await asyncio.to_thread(_read, environ)
+
+
+def _read(environ: Mapping[str, str]) -> bytes | str:
+    path = environ.get("PATH", "")
+    for image, text in _READERS:
+        if not environ.get(_NEEDS_TO_READ.get(image[0], "PATH")):
+            continue
+        for program in (image, text):
+            if not which(program[0], path=path):
+                continue
+            written = _written(program, environ)
+            if program is image:
+                with suppress(ValueError):
+                    if image[0] == _POWERSHELL[0]:
+                        written = base64.b64decode(written)
+                if written.startswith(PNG):
+                    return written
+            elif written:
+                return written.decode("utf-8", "replace")
+    return ""
+
+
+def _written(program: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
+    """The output of a program; nothing where it fails."""
+    shield_memory()
+    try:
+        done = subprocess.run(
+            program,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
+    return done.stdout if done.returncode == 0 else b""
 
 
 def _ran(program: tuple[str, ...], text: str, environ: Mapping[str, str]) -> bool:
