@@ -9,7 +9,7 @@ from alhena.chat.prompt import PromptFacts, composed_prompt
 from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import folder_structure
 from alhena.system.workspace import Workspace
-from alhena.tools.names import BUILT_IN
+from alhena.tools.registry import BUILT_IN
 from alhena.tools.selecting import Gathering, Selector, Wanted
 from alhena.wire.request import FunctionDeclaration
 from bench.measure import row, timed_ms

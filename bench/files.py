@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.glob import Glob
-from alhena.tools.builtin.list_directory import ListDirectory
+from alhena.tools.builtin.list_directory import Glob, ListDirectory
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.read_many_files import ReadManyFiles
 from alhena.tools.contract import ExecutionContext, Tool, ToolFailure, ToolResult

@@ -18,8 +18,15 @@ from alhena.events import (
 from alhena.session.journal import Journal
 from alhena.session.records import VERSION, Header, now
 from alhena.session.replay import Recorder
-from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import (
+    MODEL,
+    USER,
+    Content,
+    EncodedContent,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+)
 from bench.measure import environment, median_ms, row
 
 TURNS = 10_000

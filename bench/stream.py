@@ -5,7 +5,7 @@ import time
 
 from alhena.chat.turn import Turn
 from alhena.wire.content import CallIds
-from alhena.wire.decode import decode_response
+from alhena.wire.encode import decode_response
 from alhena.wire.sse import SseDecoder
 from bench.measure import median_ms, row
 from bench.server import candidate, event

@@ -33,7 +33,6 @@ from alhena.tools import output_store, reading
 from alhena.tools.base import BUILT_IN, declared
 from alhena.tools.builtin import (
     background,
-    glob,
     list_directory,
     plan_mode,
     read_many_files,
@@ -46,9 +45,8 @@ from alhena.tools.builtin import (
 from alhena.tools.builtin.ask_user import AskUser
 from alhena.tools.contract import ToolFailure
 from alhena.tools.edit import proposal as editing
-from alhena.tools.names import ALIASES
 from alhena.tools.params import ACCEPTED_EXTRAS, PARAMETER_ALIASES, prepare
-from alhena.tools.registry import ToolRegistry
+from alhena.tools.registry import ALIASES, ToolRegistry
 from tests.support.each import for_each
 
 ROOT = Path(__file__).parent.parent
@@ -182,7 +180,7 @@ def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None
         ("read_file", (reading.MOST_LINES, MAX_LINE)),
         ("read_many_files", (read_many_files.MOST_CHARACTERS, read_many_files.MOST_PATTERNS)),
         ("list_directory", (list_directory.MOST_ENTRIES,)),
-        ("glob", (glob.MOST_FILES,)),
+        ("glob", (list_directory.MOST_FILES,)),
         (
             "search_file_content",
             (search_file_content.MAX_MATCHES, MAX_LINE, int(TIME_LIMIT), search_file_content.MAX_CONTEXT),

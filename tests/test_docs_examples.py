@@ -14,7 +14,7 @@ from alhena.config.settings import Settings
 from alhena.policy.load import load_file
 from alhena.policy.model import Tier
 from alhena.policy.settings_rules import with_slips
-from alhena.tools.names import ALIASES, BUILT_IN
+from alhena.tools.registry import ALIASES, BUILT_IN
 from tests.config.places import user
 from tests.support.command import alhena
 from tests.support.each import for_each

@@ -22,11 +22,10 @@ from examples.native_provider import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.content import Content, FunctionCall, Part
+from alhena.wire.content import Content, EncodedContent, FunctionCall, Part
 from alhena.wire.dialects.conversation import ToolNames
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.gemini import write_request
-from alhena.wire.encoded import EncodedContent
 from alhena.wire.envelope import enveloped_body
 from alhena.wire.request import FunctionCallingMode, GenerateContentRequest
 from alhena.wire.response import Candidate, GenerateContentResponse, UsageMetadata

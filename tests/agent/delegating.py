@@ -19,7 +19,7 @@ from alhena.scheduler.confirmation import Approver
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import Tool
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.errors import Level
 from tests.scheduler.kit import request
 from tests.support.scripted import ScriptedGenerator

@@ -13,7 +13,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from alhena.wire.conformance import check_json
+from alhena.wire.conformance.check import check_json
 from alhena.wire.errors import Level
 from tests.models.asking import read_request, response
 from tests.support.server import call, chunk

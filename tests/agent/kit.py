@@ -5,7 +5,7 @@ from typing import Any
 from alhena.agent.runner import SessionRunner
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.errors import Level
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator

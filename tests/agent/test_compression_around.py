@@ -15,8 +15,14 @@ from alhena.config.home import project_temp
 from alhena.config.settings import ModelConfigSettings
 from alhena.errors import InterruptedRunError
 from alhena.events import CompressedEvent, HookCallEvent, OutputsMaskedEvent
-from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import (
+    Content,
+    EncodedContent,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    text_content,
+)
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.agent.delegating import Office, done, turn, worker

@@ -11,8 +11,7 @@ from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import ContextWindowWillOverflowEvent
 from alhena.session.records import Header
 from alhena.session.replay import Replay
-from alhena.wire.content import Blob, Part
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import Blob, EncodedContent, Part
 from tests.agent.kit import agent, conforming, events_of
 from tests.agent.test_compression import LONG, SNAPSHOT, compressed, set_to, used
 from tests.support.scripted import ScriptedGenerator

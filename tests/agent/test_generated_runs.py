@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from alhena import tool
 from alhena.errors import AlhenaError, NetworkError
 from alhena.events import Event, RunFinishedEvent, ToolCallRequestEvent, ToolCallResponseEvent
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.errors import Level
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator

@@ -10,7 +10,7 @@ import pytest
 from alhena.config.settings import settings_of
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import ContextWindowWillOverflowEvent, OutputsMaskedEvent
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import EncodedContent
 from tests.agent.kit import agent, conforming, events_of, of
 from tests.agent.test_compression import LONG, compressed, used
 from tests.agent.test_context_size import WIDE, Counting

@@ -22,7 +22,7 @@ from alhena.models.errors import CapacityError, DailyQuotaError, ModelNotFoundEr
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.contract import Question
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.content import SIGNATURE_SENTINEL
 from alhena.wire.errors import Level
 from tests.agent.kit import events_of, of

@@ -11,7 +11,7 @@ from alhena.agent.toolset.workbench import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest
 from alhena.tools.contract import ExitPlanModeConfirmation
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.errors import Level
 from tests.agent.delegating import Office
 from tests.agent.kit import answers, turn

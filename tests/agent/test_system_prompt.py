@@ -12,7 +12,7 @@ import pytest
 from alhena.errors import ConfigError
 from alhena.events import Event, RunStartedEvent
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.tools.names import BUILT_IN
+from alhena.tools.registry import BUILT_IN
 from tests.agent.kit import agent, conforming, events_of, instruction
 from tests.memory.kit import put
 from tests.support.command import alhena

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from alhena.chat.chat import for_another_model
 from alhena.chat.history import INTERRUPTED, History
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.content import (
     MODEL,
     SIGNATURE_SENTINEL,

@@ -23,19 +23,19 @@ from alhena.chat.turn import ContextOverflowError
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import CompressedEvent, Event
 from alhena.models.errors import UnusableAnswerError
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.content import (
     MODEL,
     USER,
     Blob,
     CallIds,
     Content,
+    EncodedContent,
     FunctionCall,
     FunctionResponse,
     Part,
     text_content,
 )
-from alhena.wire.encoded import EncodedContent
 from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from tests.support.each import for_each

@@ -17,7 +17,8 @@ from alhena.errors import ModelError, StreamCutError
 from alhena.models.errors import DailyQuotaError, QuotaError
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
-from alhena.wire.conformance import check_json, check_request, slice_history
+from alhena.wire.conformance.check import check_json, check_request
+from alhena.wire.conformance.history import slice_history
 from alhena.wire.content import Blob, CallIds, Content, Part, text_content
 from alhena.wire.encode import encode_request
 from alhena.wire.errors import Level

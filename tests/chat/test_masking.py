@@ -28,12 +28,12 @@ from alhena.wire.content import (
     USER,
     CallIds,
     Content,
+    EncodedContent,
     FunctionCall,
     FunctionResponse,
     Part,
     text_content,
 )
-from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import chunk, text

@@ -18,7 +18,7 @@ from alhena.chat.prompt import (
 from alhena.chat.prompt import EnvironmentFacts as Facts
 from alhena.memory.files import DISCOVERED
 from alhena.system.walk import MAX_ITEMS, MAX_READ, SUMMARISED
-from alhena.tools.names import BUILT_IN
+from alhena.tools.registry import BUILT_IN
 from alhena.wire.request import FunctionDeclaration
 
 MOST = 12_000

@@ -15,7 +15,7 @@ from alhena.errors import AlhenaError, ServerFaultError, StreamCutError
 from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent, WarningEvent
 from alhena.models.errors import RecordingError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.content import CallIds, FunctionResponse, Part, text_content
 from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from alhena.errors import AlhenaError
 from alhena.gateway.faults import FaultKind, fault_of
 from alhena.gateway.upstream import ModelNames, Upstream
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.encode import encode_request
 from tests.support.scripted import ScriptedGenerator

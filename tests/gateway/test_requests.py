@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from alhena.gateway.upstream import ModelNames, Upstream, fitted_thinking
 from alhena.models.catalogue import MODELS, Thinking, model_info
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.dialects import anthropic, gemini
 from alhena.wire.request import ThinkingConfig
 from tests.gateway.kit import client, gateway

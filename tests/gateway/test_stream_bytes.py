@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from alhena.gateway.dialects import AnthropicSpeech, OpenAiSpeech, event
-from alhena.wire.content import MODEL, Blob, Content, FunctionCall, Part
+from alhena.wire.content import MODEL, Blob, Content, FunctionCall, Part, encode_value
 from alhena.wire.dialects import anthropic, openai
-from alhena.wire.encoded import encode_value
 from alhena.wire.response import (
     Candidate,
     FinishReason,

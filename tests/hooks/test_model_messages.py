@@ -9,8 +9,14 @@ from alhena.hooks.inputs import (
     synthetic_response,
     with_tool_choice,
 )
-from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import (
+    Content,
+    EncodedContent,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    text_content,
+)
 from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,

@@ -21,7 +21,7 @@ from alhena.mcp.listing import (
 )
 from alhena.mcp.resources import prompt_arguments, prompt_parts
 from alhena.mcp.tool import MAX_ALL, framed_instructions
-from alhena.tools.names import is_declarable
+from alhena.tools.registry import is_declarable
 from tests.mcp.kit import tool
 
 

@@ -12,7 +12,7 @@ from alhena.policy.model import (
     PolicyOutcome,
     Tier,
 )
-from alhena.tools.names import all_names
+from alhena.tools.registry import all_names
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules, shell_rule
 from tests.support.each import for_each
 

@@ -14,7 +14,7 @@ from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.policy.saved import save_rule
 from alhena.policy.settings_rules import ToolNames
 from alhena.tools.contract import ToolConfirmationOutcome
-from alhena.tools.names import BUILT_IN
+from alhena.tools.registry import BUILT_IN
 from tests.agent.delegating import turn
 from tests.support.agents import scripted_agent
 from tests.support.command import alhena

@@ -19,7 +19,7 @@ from alhena.policy.model import (
     PolicyRule,
 )
 from alhena.policy.settings_rules import ToolNames, settings_policy
-from alhena.tools.names import ALIASES, BUILT_IN, all_names
+from alhena.tools.registry import ALIASES, BUILT_IN, all_names
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, rule, rules
 
 NAMES = ToolNames(BUILT_IN, tuple(ALIASES))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.patterns import stable_json
+from alhena.policy.model import stable_json
 
 VALUES = st.recursive(
     st.none()

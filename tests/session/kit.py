@@ -19,12 +19,13 @@ from alhena.wire.content import (
     MODEL,
     USER,
     Content,
+    EncodedContent,
     FunctionCall,
     FunctionResponse,
     Part,
+    encode_value,
     text_content,
 )
-from alhena.wire.encoded import EncodedContent, encode_value
 
 AT = "2026-01-31T12:00:00.000Z"
 HEADER = Header(at=AT, version=VERSION, session_id="s", project="/p", writer="1")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.citations import Source, answer_of, cited
+from alhena.tools.builtin.google_web_search import Source, answer_of, cited
 from alhena.wire.response import GenerateContentResponse
 from tests.tools.web import response
 

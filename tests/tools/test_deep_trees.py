@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.glob import Glob
+from alhena.tools.builtin.list_directory import Glob
 from alhena.tools.builtin.read_many_files import ReadManyFiles
 from tests.tools.files import call, text_of
 

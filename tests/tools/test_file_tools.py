@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from alhena.system.workspace import Workspace
 from alhena.tools.base import DeclarativeTool
 from alhena.tools.builtin.edit_files import Replace, WriteFile
-from alhena.tools.builtin.glob import Glob
-from alhena.tools.builtin.list_directory import ListDirectory
+from alhena.tools.builtin.list_directory import Glob, ListDirectory
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.contract import ExecutionContext, InfoConfirmation, Kind, ToolFailure, ToolResult
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.glob import Glob
-from alhena.tools.builtin.list_directory import ListDirectory
+from alhena.tools.builtin.list_directory import Glob, ListDirectory
 from tests.tools.files import call, text_of
 
 

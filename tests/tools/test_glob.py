@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.glob import MOST_FILES, Glob
+from alhena.tools.builtin.list_directory import MOST_FILES, Glob
 from tests.tools.files import call, failure_type, text_of, unprivileged
 
 DAY = 24 * 60 * 60

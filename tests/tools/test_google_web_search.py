@@ -7,7 +7,7 @@ import pytest
 
 from alhena.tools.builtin.google_web_search import GoogleWebSearch
 from alhena.tools.contract import ExecutionContext, Kind, ToolFailure
-from alhena.tools.names import declared_name
+from alhena.tools.registry import declared_name
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.request import Tool
 from alhena.wire.response import GenerateContentResponse

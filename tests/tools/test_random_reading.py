@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from alhena.system.search import FileSearch
 from alhena.system.workspace import Workspace
-from alhena.tools.builtin.glob import Glob
-from alhena.tools.builtin.list_directory import ListDirectory
+from alhena.tools.builtin.list_directory import Glob, ListDirectory
 from alhena.tools.builtin.read_file import ReadFile
 from alhena.tools.builtin.read_many_files import ReadManyFiles
 from alhena.tools.builtin.search_file_content import SearchFileContent

@@ -2,8 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.tools.names import ALIASES, all_names, declared_name, is_declarable
-from alhena.tools.registry import Origin, ToolRegistry, distance
+from alhena.tools.registry import (
+    ALIASES,
+    Origin,
+    ToolRegistry,
+    all_names,
+    declared_name,
+    distance,
+    is_declarable,
+)
 from tests.scheduler.kit import SmallTool
 from tests.support.each import for_each
 

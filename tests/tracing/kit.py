@@ -28,12 +28,12 @@ from alhena.tracing.timeline import read_timeline
 from alhena.wire.content import (
     USER,
     Content,
+    EncodedContent,
     FunctionCall,
     FunctionResponse,
     Part,
     text_content,
 )
-from alhena.wire.encoded import EncodedContent
 from tests.support.command import alhena, keyed
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse
 

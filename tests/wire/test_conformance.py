@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.conformance import RULES, check_json, check_request, require_conformance
+from alhena.wire.conformance import RULES
+from alhena.wire.conformance.check import check_json, check_request, require_conformance
 from alhena.wire.content import (
     DATA_FIELDS,
     Content,

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.conformance import check_request
-from alhena.wire.conformance.check import RequestChecker, RequestGate
-from alhena.wire.conformance.contents import SIGNATURE_STAND_INS
+from alhena.wire.conformance.check import RequestChecker, RequestGate, check_request
+from alhena.wire.conformance.history import SIGNATURE_STAND_INS
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.wire.conformance import RequestGate, check_json, check_request
+from alhena.wire.conformance.check import RequestGate, check_json, check_request
 from alhena.wire.conformance.repair import repair_json
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import encode_request

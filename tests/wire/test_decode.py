@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.wire.content import Blob, Content, FunctionCall, Part
-from alhena.wire.decode import (
+from alhena.wire.encode import (
     decode_count_tokens,
     decode_embed,
     decode_enveloped,

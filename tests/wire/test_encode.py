@@ -26,6 +26,8 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
     VideoMetadata,
+    encode_value,
+    many_encoder,
     text_content,
 )
 from alhena.wire.encode import (
@@ -35,7 +37,6 @@ from alhena.wire.encode import (
     encode_request,
     resource_name,
 )
-from alhena.wire.encoded import encode_value, many_encoder
 from alhena.wire.errors import EncodeError
 from alhena.wire.request import (
     FunctionCallingConfig,

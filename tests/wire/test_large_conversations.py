@@ -6,14 +6,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.wire.conformance import check_request
-from alhena.wire.conformance.check import check_calling
-from alhena.wire.conformance.contents import read_content
-from alhena.wire.conformance.history import HistoryWalk, OpenCalls
+from alhena.wire.conformance import Findings
+from alhena.wire.conformance.check import check_calling, check_request
+from alhena.wire.conformance.history import HistoryWalk, OpenCalls, read_content
 from alhena.wire.conformance.repair import repair
-from alhena.wire.conformance.rules import Findings
-from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import (
+    MODEL,
+    USER,
+    Content,
+    EncodedContent,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+)
 from alhena.wire.request import GenerateContentRequest
 
 MANY = 4_000

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from alhena.wire.conformance import check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
 from alhena.wire.conformance.repair import GO_ON, LEFT_OUT, REPAIRED, repair
 from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from alhena.wire.conformance import Findings
 from alhena.wire.conformance.check import check_schema
-from alhena.wire.conformance.rules import Findings
 from alhena.wire.errors import Level
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool
 from alhena.wire.schema.adapt import MAX_DEPTH, SchemaForm, adapt, adapted, local_schema, with_form

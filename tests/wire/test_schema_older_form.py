@@ -8,8 +8,8 @@ from alhena.agent.toolset.opening import open_workbench
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.workbench import SessionLinks
 from alhena.config.settings import Settings
+from alhena.wire.conformance import Findings
 from alhena.wire.conformance.check import check_schema
-from alhena.wire.conformance.rules import Findings
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.adapt import SchemaForm, adapted, local_schema
 from alhena.wire.schema.keywords import is_plain

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.conformance import check_request, slice_history, split_point
+from alhena.wire.conformance.check import check_request
+from alhena.wire.conformance.history import slice_history, split_point
 from alhena.wire.content import Content, Part, text_content
 from alhena.wire.encode import EncodedContent
 from tests.wire.histories import call, histories, model, request_of, response, user

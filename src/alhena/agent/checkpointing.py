@@ -23,7 +23,6 @@ from alhena.config.home import (
 from alhena.errors import AlhenaError
 from alhena.events import CheckpointEvent, Event, WarningEvent
 from alhena.session.adopting import Ownership
-from alhena.session.checkpoints.last_turn import EditingTurn, last_turn, named_later
 from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
@@ -38,15 +37,20 @@ from alhena.session.checkpoints.records import (
     trouble,
 )
 from alhena.session.checkpoints.repository import Limits
-from alhena.session.checkpoints.restore import Goal, Restoration
+from alhena.session.checkpoints.restore import (
+    EditingTurn,
+    Goal,
+    Restoration,
+    last_turn,
+    named_later,
+)
 from alhena.session.checkpoints.roots import PATIENCE_S, Roots, Saved
 from alhena.session.replay import Replay, conversation_at
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
 from alhena.tools.threads import in_daemon_thread
 from alhena.values import Value
-from alhena.wire.content import Content, ToolCallRequestInfo
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import Content, EncodedContent, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
 HELD_S = 2.0

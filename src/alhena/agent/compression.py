@@ -15,8 +15,7 @@ from alhena.models.catalogue import ANTHROPIC, model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.output_store import OutputStore
-from alhena.wire.content import Part
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import EncodedContent, Part
 from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:

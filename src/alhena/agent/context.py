@@ -36,8 +36,7 @@ from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import MAX_ITEMS, SUMMARISED, folder_structure
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.builtin.subagents import DelegateToAgent
-from alhena.tools.names import BUILT_IN, all_names, declared_name
-from alhena.tools.registry import ToolRegistry
+from alhena.tools.registry import BUILT_IN, ToolRegistry, all_names, declared_name
 from alhena.tools.threads import run_blocking
 from alhena.wire.content import USER, Content
 

@@ -58,8 +58,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.names import declared_name
-from alhena.tools.registry import ToolRegistry, isolated
+from alhena.tools.registry import ToolRegistry, declared_name, isolated
 from alhena.wire.content import CallIds, Content, Part, ToolCallRequestInfo
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools

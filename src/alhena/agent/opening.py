@@ -39,7 +39,7 @@ from alhena.models.providers.select import (
 from alhena.models.retry import retry_policy, within
 from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
-from alhena.tools.names import ALIASES, BUILT_IN
+from alhena.tools.registry import ALIASES, BUILT_IN
 from alhena.values import Value
 from alhena.wire.content import ToolCallRequestInfo
 

@@ -18,8 +18,7 @@ from alhena.session.records import new_session_id
 from alhena.session.store import LATEST, Resumed, project_store
 from alhena.system.errors import printable
 from alhena.version import __version__
-from alhena.wire.content import MODEL, USER, Content, text_content
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import MODEL, USER, Content, EncodedContent, text_content
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:

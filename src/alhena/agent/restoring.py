@@ -23,9 +23,8 @@ from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
-from alhena.session.checkpoints.last_turn import EditingTurn
 from alhena.session.checkpoints.records import Checkpoint
-from alhena.session.checkpoints.restore import Restoration
+from alhena.session.checkpoints.restore import EditingTurn, Restoration
 from alhena.session.forks import EarlierPrompt, earlier_prompts, fork
 from alhena.session.records import (
     Answered,
@@ -42,8 +41,7 @@ from alhena.session.tags import NewHeader, Tag, Tags, project_tags, tag_name
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
-from alhena.wire.content import MODEL, FunctionCall, Part, ToolCallRequestInfo
-from alhena.wire.encoded import encode_value
+from alhena.wire.content import MODEL, FunctionCall, Part, ToolCallRequestInfo, encode_value
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:

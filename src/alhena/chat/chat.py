@@ -28,12 +28,12 @@ from alhena.wire.content import (
     USER,
     CallIds,
     Content,
+    EncodedContent,
     Part,
     holds_data,
     sign_first_call,
     text_content,
 )
-from alhena.wire.encoded import EncodedContent
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse, UsageMetadata
 

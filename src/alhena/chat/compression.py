@@ -32,8 +32,7 @@ from alhena.chat.turn import ContextOverflowError
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import CompressedEvent, ContextWindowWillOverflowEvent, Event, OutputsMaskedEvent
 from alhena.models.errors import QuotaError, UnusableAnswerError
-from alhena.wire.content import USER, Content, Part
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import USER, Content, EncodedContent, Part
 
 Trigger = Literal["manual", "auto"]
 Count = Callable[[Sequence[EncodedContent]], Awaitable[int]]

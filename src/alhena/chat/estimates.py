@@ -20,8 +20,15 @@ from typing import Any
 
 import msgspec
 
-from alhena.wire.content import Blob, Content, FileData, FunctionResponse, Part, VideoMetadata
-from alhena.wire.encoded import encode_value
+from alhena.wire.content import (
+    Blob,
+    Content,
+    FileData,
+    FunctionResponse,
+    Part,
+    VideoMetadata,
+    encode_value,
+)
 from alhena.wire.errors import EncodeError
 from alhena.wire.request import GenerateContentConfig
 

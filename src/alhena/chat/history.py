@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from alhena.wire.conformance.check import RequestChecker, calls_for_repair
 from alhena.wire.conformance.history import has_calls
-from alhena.wire.content import MODEL, USER, Content, Part, holds_data, text_content
+from alhena.wire.content import MODEL, USER, Content, Part, holds_data, many_encoder, text_content
 from alhena.wire.encode import EncodedContent
-from alhena.wire.encoded import many_encoder
 
 Watch = Callable[[int, Sequence[EncodedContent]], None]
 """Called with a number of contents that the history keeps and the contents that now follow them."""

@@ -17,8 +17,7 @@ from alhena.chat.estimates import (
     text_tokens,
 )
 from alhena.chat.history import History
-from alhena.wire.content import USER, Content, FunctionResponse, Part
-from alhena.wire.encoded import EncodedContent, encode_value
+from alhena.wire.content import USER, Content, EncodedContent, FunctionResponse, Part, encode_value
 from alhena.wire.request import GenerateContentConfig
 
 Keep = Callable[[Sequence[tuple[str, str, str]]], Sequence[str | None]]

@@ -18,12 +18,12 @@ from alhena.wire.content import (
     USER,
     Blob,
     Content,
+    EncodedContent,
     FileData,
     FunctionResponse,
     Part,
     text_content,
 )
-from alhena.wire.encoded import EncodedContent
 
 Ask = Callable[[tuple[EncodedContent, ...], str], Awaitable[str]]
 """The model's whole answer to contents under an instruction. Raises AlhenaError."""

@@ -110,7 +110,7 @@ async def referenced(
 
 def agent_names(bench: "Workbench") -> frozenset[str]:
     """The names of the agents that the model can give tasks to."""
-    from alhena.tools.names import DELEGATE
+    from alhena.tools.registry import DELEGATE
 
     entry = bench.registry.find(DELEGATE)
     properties: dict[str, Any] = {} if entry is None else entry.tool.parameter_schema["properties"]
@@ -119,7 +119,7 @@ def agent_names(bench: "Workbench") -> frozenset[str]:
 
 def agent_note(name: str) -> Part:
     """Note to the model that the person wants an agent to do what the prompt says."""
-    from alhena.tools.names import DELEGATE
+    from alhena.tools.registry import DELEGATE
 
     return Part(text=f"\nThe agent {name} is to do this: give it the task by {DELEGATE}.\n")
 

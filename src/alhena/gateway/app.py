@@ -33,7 +33,7 @@ from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refu
 from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.http.connect import is_loopback
 from alhena.models.catalogue import ModelInfo
-from alhena.wire.encoded import encode_value
+from alhena.wire.content import encode_value
 from alhena.wire.request import GenerateContentRequest
 
 _SINCE = 1735689600

@@ -11,10 +11,10 @@ import msgspec
 from starlette.requests import Request
 
 from alhena.gateway.faults import Fault, FaultKind, refused
+from alhena.wire.content import encode_value
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.encoded import encode_value
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.response import GenerateContentResponse
 

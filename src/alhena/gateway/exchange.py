@@ -19,7 +19,7 @@ from alhena.gateway.access_log import Entry, Line
 from alhena.gateway.body import ClientGoneError, Closing, Limits
 from alhena.gateway.dialects import Speech, StreamForm
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
-from alhena.wire.encoded import encode_value
+from alhena.wire.content import encode_value
 from alhena.wire.response import GenerateContentResponse
 
 T = TypeVar("T")

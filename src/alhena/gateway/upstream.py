@@ -17,13 +17,12 @@ from alhena.models.catalogue import (
 )
 from alhena.models.generator import ContentGenerator
 from alhena.wire.conformance.check import RequestGate, require_conformance
-from alhena.wire.conformance.contents import is_signature
+from alhena.wire.conformance.history import is_signature
 from alhena.wire.conformance.repair import repair_entries, without_idle_calling
-from alhena.wire.content import USER, Content, Part, without_thoughts
+from alhena.wire.content import USER, Content, EncodedContent, Part, encode_value, without_thoughts
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
-from alhena.wire.encoded import EncodedContent, encode_value
 from alhena.wire.request import (
     GenerateContentConfig,
     GenerateContentRequest,

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from alhena.values import Value
-from alhena.wire.content import MODEL, USER, Content, Part, text_content
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import MODEL, USER, Content, EncodedContent, Part, text_content
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,

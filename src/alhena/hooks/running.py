@@ -33,7 +33,7 @@ from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
 from alhena.system.processes import Command, Limits, ProcessGroups, Stop, run_process, shell_path
-from alhena.wire.encoded import encode_value, mend
+from alhena.wire.content import encode_value, mend
 from alhena.wire.errors import EncodeError
 
 

@@ -21,7 +21,7 @@ from alhena.scheduler.confirmation import Approver, Edit
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
-from alhena.tools.names import BUILT_IN, declared_name, is_declarable
+from alhena.tools.registry import BUILT_IN, declared_name, is_declarable
 from alhena.tools.value_types import schema_of
 from alhena.values import Value
 from alhena.wire.content import Content

@@ -13,7 +13,7 @@ import msgspec
 
 from alhena.display_text import exact, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, PromptArgument
-from alhena.tools.names import MAX_NAME_LENGTH, qualified_names
+from alhena.tools.registry import MAX_NAME_LENGTH, qualified_names
 from alhena.wire.json_values import as_object
 from alhena.wire.schema.keywords import untyped_at
 

@@ -21,7 +21,7 @@ from alhena.tools.contract import (
     ToolInvocation,
     ToolResult,
 )
-from alhena.tools.names import READ_RESOURCE
+from alhena.tools.registry import READ_RESOURCE
 from alhena.wire.content import Blob, Part, takes_media
 from alhena.wire.json_values import as_array, as_object
 

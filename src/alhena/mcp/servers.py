@@ -22,8 +22,7 @@ from alhena.mcp.pins import UNKNOWN_THEN, Pins, Source, source_of, tools_hash
 from alhena.mcp.resources import ListMcpResources, ReadMcpResource, offers_resources
 from alhena.mcp.server import CLOSED, Offer, Pace, Server, ServerState, late
 from alhena.mcp.tool import McpTool
-from alhena.tools.names import ALIASES, BUILT_IN
-from alhena.tools.registry import Origin, ToolRegistry
+from alhena.tools.registry import ALIASES, BUILT_IN, Origin, ToolRegistry
 
 FIRST_PROMPT_S = 10.0
 """Seconds the first prompt waits for servers without a configured timeout."""

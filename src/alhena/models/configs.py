@@ -12,7 +12,7 @@ import msgspec
 from alhena.config.settings import ModelConfigSettings
 from alhena.errors import ConfigError
 from alhena.models.catalogue import Thinking, model_info, resolved_name, thinking_config
-from alhena.wire.encoded import needs_mending
+from alhena.wire.content import needs_mending
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 

@@ -16,7 +16,7 @@ from alhena.models.errors import (
     SpentQuotaError,
     ZeroQuotaError,
 )
-from alhena.wire.decode import decode_error
+from alhena.wire.encode import decode_error
 from alhena.wire.errors import ApiStatus, DecodeError, SseError
 from alhena.wire.json_values import as_array, as_object, excerpt
 

@@ -5,8 +5,15 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from alhena.policy.model import PolicyCall, PolicyOutcome, PolicyRule
-from alhena.policy.patterns import PatternClock, stable_json, to_word_end, to_word_end_in_json
+from alhena.policy.model import (
+    PatternClock,
+    PolicyCall,
+    PolicyOutcome,
+    PolicyRule,
+    stable_json,
+    to_word_end,
+    to_word_end_in_json,
+)
 
 if TYPE_CHECKING:
     from alhena.policy.bash.model import Part

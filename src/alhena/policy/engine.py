@@ -306,7 +306,7 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     if not is_shell(call):
         return rule
     from alhena.policy.bash.analysis import analyse
-    from alhena.policy.suggest import always_prefixes, root_commands
+    from alhena.policy.saved import always_prefixes, root_commands
     from alhena.suspicious_text import suspicious
 
     command = call.args.get("command")

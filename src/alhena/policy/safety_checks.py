@@ -36,8 +36,14 @@ from alhena.policy.checker import (
 )
 from alhena.policy.engine import PolicyFilter, denied_if_unattended
 from alhena.policy.load import PolicyProblem
-from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome, Tier
-from alhena.policy.patterns import stable_json
+from alhena.policy.model import (
+    Decision,
+    PolicyCall,
+    PolicyContext,
+    PolicyOutcome,
+    Tier,
+    stable_json,
+)
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError
 

@@ -16,8 +16,7 @@ from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
 from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import ToolErrorType, ToolFailure
-from alhena.tools.names import called_names
-from alhena.tools.registry import RegisteredTool
+from alhena.tools.registry import RegisteredTool, called_names
 from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:

@@ -41,9 +41,8 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolInvocation,
 )
-from alhena.tools.names import called_names
 from alhena.tools.params import under_given_names
-from alhena.tools.registry import RegisteredTool
+from alhena.tools.registry import RegisteredTool, called_names
 from alhena.tools.response import cancelled_parts, cancelled_text, content_length, error_parts
 from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub

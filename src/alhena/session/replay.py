@@ -42,8 +42,16 @@ from alhena.session.records import (
     record_of,
 )
 from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
-from alhena.wire.content import MODEL, USER, Content, FunctionResponse, Part
-from alhena.wire.encoded import EncodedContent, encode_value, mend
+from alhena.wire.content import (
+    MODEL,
+    USER,
+    Content,
+    EncodedContent,
+    FunctionResponse,
+    Part,
+    encode_value,
+    mend,
+)
 from alhena.wire.errors import EncodeError
 from alhena.wire.json_values import scrub
 

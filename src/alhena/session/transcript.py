@@ -19,8 +19,7 @@ from alhena.session.records import Header, title_of
 from alhena.session.replay import Replay
 from alhena.session.store import require_readable
 from alhena.suspicious_text import shown
-from alhena.wire.content import MODEL, Part
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import MODEL, EncodedContent, Part
 
 _LANGUAGES = (
     "bash c c# c++ clojure console cpp cs css dart diff dockerfile elixir erlang f# go graphql "

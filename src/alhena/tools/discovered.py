@@ -20,8 +20,8 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.names import is_declarable
 from alhena.tools.params import respelled, validate
+from alhena.tools.registry import is_declarable
 from alhena.tools.shell_output import CapturedOutput
 from alhena.values import Value
 from alhena.wire.json_values import as_array, as_object

@@ -1,14 +1,26 @@
-"""Request bodies for the Gemini API, joined from encoded contents."""
+"""Request bodies for the Gemini API, joined from encoded contents; answers decoded to typed values.
+
+Unknown keys are ignored. null means an absent field and a number may be a string, as in every JSON
+form of a protocol buffer. Invalid values raise DecodeError and are never half-read.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
 
-from alhena.wire.content import Wire
-from alhena.wire.encoded import EncodedContent, encode_value, mend, needs_mending
-from alhena.wire.errors import EncodeError
+from alhena.wire.content import EncodedContent, Wire, encode_value, mend, needs_mending
+from alhena.wire.errors import ApiStatus, DecodeError, EncodeError
+from alhena.wire.json_values import as_array, as_object, excerpt
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest, GenerationConfig
+from alhena.wire.response import (
+    CountTokensResponse,
+    EmbedContentResponse,
+    Embedding,
+    GenerateContentResponse,
+)
 
 __all__ = [
     "EncodedContent",
@@ -135,3 +147,197 @@ def _require_finite(settings: GenerationConfig) -> None:
             raise EncodeError(f"the generation setting {name} is {value}, not a finite number.")
         if isinstance(value, dict) and needs_mending(value):
             raise EncodeError(f"the generation setting {name} has a number that is not finite.")
+
+
+T = TypeVar("T")
+
+_MAX_NESTING = 4
+_OPAQUE_KEYS = frozenset({"args", "response", "partialArgs", "partMetadata"})
+"""Fields with a tool's own values, in which null is kept."""
+
+
+class _Envelope(Wire, frozen=True, kw_only=True):
+    """The envelope of Code Assist's answers (reference: `{response, traceId}`)."""
+
+    response: GenerateContentResponse | None = None
+    trace_id: str | None = None
+
+
+class _Embeddings(Wire, frozen=True, kw_only=True):
+    """embedContent returns one `embedding`, batchEmbedContents `embeddings`."""
+
+    embedding: Embedding | None = None
+    embeddings: tuple[Embedding, ...] | None = None
+
+
+@cache
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Built for the first answer, because it takes too long at start-up."""
+    return msgspec.json.Decoder(kind)
+
+
+def decode_response(payload: bytes) -> GenerateContentResponse:
+    """Decodes a whole answer or one streamed chunk.
+
+    Raises DecodeError, also for an API error object, which `decode_error` reads.
+    """
+    _refuse_error(payload)
+    return _decode(payload, GenerateContentResponse)
+
+
+def decode_enveloped(payload: bytes) -> GenerateContentResponse:
+    """Decodes `{"response": {…}, "traceId": …}` (WIRE-06).
+
+    The trace id becomes the response id; without `response` the answer is empty.
+    """
+    _refuse_error(payload)
+    envelope = _decode(payload, _Envelope)
+    response = envelope.response or GenerateContentResponse()
+    if envelope.trace_id is None:
+        return response
+    return msgspec.structs.replace(response, response_id=envelope.trace_id)
+
+
+def decode_count_tokens(payload: bytes) -> CountTokensResponse:
+    """Decodes the answer of countTokens; a missing `totalTokens` is 0."""
+    _refuse_error(payload)
+    return _decode(payload, CountTokensResponse)
+
+
+def decode_embed(payload: bytes) -> EmbedContentResponse:
+    """Decodes the answer of embedContent or batchEmbedContents."""
+    _refuse_error(payload)
+    answer = _decode(payload, _Embeddings)
+    if answer.embeddings is not None:
+        return EmbedContentResponse(embeddings=answer.embeddings)
+    if answer.embedding is not None:
+        return EmbedContentResponse(embeddings=(answer.embedding,))
+    raise DecodeError(f'the answer contains no embedding: "{excerpt(payload)}".')
+
+
+def decode_error(body: bytes) -> ApiStatus | None:
+    """The API error in a body, None without one.
+
+    Accepts `{"error": {code, message, status, details}}`, an array with one, `{"error": "text",
+    "error_description": "text"}`, `{"object": "error", code, message}`, and a complete error object
+    as JSON inside the message of another, as from gateways: the innermost counts.
+    """
+    return _find_status(_parse(body))
+
+
+def _decode(payload: bytes, kind: type[T]) -> T:
+    try:
+        return _decoder(kind).decode(payload)
+    except msgspec.ValidationError as error:
+        return _decode_leniently(payload, kind, error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _decode_error(payload, error) from error
+
+
+def _decode_leniently(payload: bytes, kind: type[T], refusal: msgspec.ValidationError) -> T:
+    try:
+        plain = _without_nulls(msgspec.json.decode(payload), frozenset())
+        return msgspec.convert(plain, kind, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _decode_error(payload, refusal) from error
+
+
+def _without_nulls(value: object, opaque: frozenset[str] = _OPAQUE_KEYS) -> Any:
+    """`value` without null fields, except below the `opaque` keys. These do not apply at the top
+    level, where `response` is Code Assist's."""
+    if (array := as_array(value)) is not None:
+        return [_without_nulls(item) for item in array]
+    if (fields := as_object(value)) is not None:
+        present = {key: item for key, item in fields.items() if item is not None}
+        for key in present.keys() - opaque:
+            present[key] = _without_nulls(present[key])
+        return present
+    return value
+
+
+def _decode_error(payload: bytes, error: Exception) -> DecodeError:
+    if isinstance(error, RecursionError):
+        reason = "it is nested too deeply"
+    elif isinstance(error, UnicodeDecodeError):
+        reason = "a string in it is no UTF-8"
+    else:
+        reason = str(error)
+    return DecodeError(f'the answer cannot be read: {reason}, in "{excerpt(payload)}".')
+
+
+def _refuse_error(payload: bytes) -> None:
+    """Raises for an error object, which must not pass for an empty answer."""
+    if b'"error"' not in payload:
+        return
+    status = decode_error(payload)
+    if status is not None:
+        code = f" {status.code}" if status.code else ""
+        raise DecodeError(f'the answer is an error{code}: "{excerpt(status.message)}".')
+
+
+def _parse(text: bytes | str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _find_status(value: object, depth: int = 0) -> ApiStatus | None:
+    for item in as_array(value) or ():
+        status = _find_status(as_object(item), depth)
+        if status is not None:
+            return status
+    holder = as_object(value) or {}
+    error = holder.get("error")
+    if (fields := as_object(error)) is not None:
+        return _status(fields, depth)
+    if not isinstance(error, str) or not error:
+        return _status(holder, depth) if holder.get("object") == "error" else None
+    described = holder.get("error_description") or holder.get("message")
+    message = f"{error}: {described}" if isinstance(described, str) else error
+    return _inner_status(message, depth) or ApiStatus(message=message)
+
+
+def _status(error: dict[str, Any], depth: int) -> ApiStatus:
+    message = _text(error.get("message"))
+    details = map(as_object, as_array(error.get("details")) or ())
+    outer = ApiStatus(
+        code=_code(error.get("code")),
+        message=message,
+        status=_text(error.get("status")),
+        details=tuple(detail for detail in details if detail is not None),
+        words=_words(error),
+    )
+    inner = _inner_status(message, depth)
+    if inner is None:
+        return outer
+    return ApiStatus(
+        code=inner.code or outer.code,
+        message=inner.message or outer.message,
+        status=inner.status or outer.status,
+        details=inner.details or outer.details,
+        words=inner.words or outer.words,
+    )
+
+
+def _inner_status(message: str, depth: int) -> ApiStatus | None:
+    start, end = message.find("{"), message.rfind("}")
+    if depth >= _MAX_NESTING or start < 0 or '"error"' not in message:
+        return None
+    return _find_status(_parse(message[start : end + 1]), depth + 1)
+
+
+def _words(error: dict[str, Any]) -> tuple[str, ...]:
+    said = (error.get("code"), error.get("type"))
+    words = (one for one in said if isinstance(one, str) and one and not one.isdigit())
+    return tuple(dict.fromkeys(words))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _code(value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from alhena.wire.content import Content, Part, Wire
+from alhena.wire.content import Content, EncodedContent, Part, Wire, encode_value
 from alhena.wire.encode import RequestBody, encode_count_tokens, request_body, resource_name
-from alhena.wire.encoded import EncodedContent, encode_value
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import excerpt, scrub
 from alhena.wire.request import GenerateContentRequest

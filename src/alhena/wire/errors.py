@@ -34,7 +34,7 @@ class SseError(WireError):
     """The bytes are not server-sent events, or an event exceeds the size limit.
 
     `body` is the start of the data received instead of events, empty otherwise: it may contain an
-    API error (`wire.decode.decode_error`).
+    API error (`wire.encode.decode_error`).
     """
 
     kind = "bad_stream"

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from alhena.values import Value
-from alhena.wire.content import Content, Wire
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import Content, EncodedContent, Wire
 
 
 class ThinkingConfig(Wire, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.options import prefix_words
 from alhena.policy.bash.prefix import allows
 from alhena.policy.programs import all_programs, interpreter, listed, wrapper
-from alhena.policy.suggest import always_prefix, always_prefixes, prefix_text, root_commands
+from alhena.policy.saved import always_prefix, always_prefixes, prefix_text, root_commands
 from tests.policy.bash.parts import part
 from tests.support.each import for_each
 

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from alhena.wire.conformance import check_request
-from alhena.wire.content import Content
+from alhena.wire.conformance.check import check_request
+from alhena.wire.content import Content, EncodedContent
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.results import beside_results
-from alhena.wire.encoded import EncodedContent
 from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentRequest
 from tests.wire.dialects.conversations import (

@@ -15,7 +15,7 @@ from alhena.http.connect import Endpoint, is_loopback, parse_endpoint
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.tools.builtin.subagents import AgentSummary
 from alhena.tools.contract import ExecutionContext, ToolResult
-from alhena.tools.names import is_declarable
+from alhena.tools.registry import is_declarable
 from alhena.values import Value
 
 if TYPE_CHECKING:

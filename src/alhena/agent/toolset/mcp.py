@@ -54,8 +54,7 @@ from alhena.policy.model import (
 from alhena.policy.settings_rules import unknown_server_tools
 from alhena.system.private_files import PrivateFiles, change_file
 from alhena.system.processes import ProcessGroups
-from alhena.tools.names import READ_RESOURCE
-from alhena.tools.registry import RegisteredTool, ToolRegistry, isolated
+from alhena.tools.registry import READ_RESOURCE, RegisteredTool, ToolRegistry, isolated
 
 if TYPE_CHECKING:
     import httpx2

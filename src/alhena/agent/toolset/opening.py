@@ -37,8 +37,7 @@ from alhena.tools.base import LazyTool
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import ExecutionContext, Tool, ToolResult
-from alhena.tools.names import ALIASES, BUILT_IN, DELEGATE, declared_name
-from alhena.tools.registry import ToolRegistry
+from alhena.tools.registry import ALIASES, BUILT_IN, DELEGATE, ToolRegistry, declared_name
 from alhena.values import Value
 
 if TYPE_CHECKING:

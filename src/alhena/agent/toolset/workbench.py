@@ -19,8 +19,7 @@ from alhena.policy.surroundings import Surroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.subagents import RunAgent
 from alhena.tools.contract import Tool
-from alhena.tools.names import READ_RESOURCE, all_names
-from alhena.tools.registry import ToolRegistry
+from alhena.tools.registry import READ_RESOURCE, ToolRegistry, all_names
 from alhena.values import Value
 from alhena.wire.content import Content
 

@@ -16,7 +16,7 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
-from alhena.tools.names import is_declarable
+from alhena.tools.registry import is_declarable
 
 if TYPE_CHECKING:
     from argparse import Namespace

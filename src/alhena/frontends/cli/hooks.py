@@ -32,7 +32,7 @@ from alhena.hooks.planning import plan
 from alhena.hooks.running import Firing, Hearing, HookSurroundings, outcome_of
 from alhena.hooks.trust import HOOKS_FOLDER, PinnedFiles
 from alhena.system.processes import ProcessGroups
-from alhena.tools.names import ALIASES, BUILT_IN, all_names, declared_name
+from alhena.tools.registry import ALIASES, BUILT_IN, all_names, declared_name
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -40,7 +40,7 @@ from alhena.policy.model import (
 from alhena.policy.parse import rule_fields
 from alhena.policy.settings_rules import ToolNames, with_slips
 from alhena.policy.surroundings import DirectorySurroundings
-from alhena.tools.names import ALIASES, BUILT_IN, all_names, called_names, declared_name
+from alhena.tools.registry import ALIASES, BUILT_IN, all_names, called_names, declared_name
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -8,7 +8,7 @@ import msgspec
 from alhena.errors import InputError, UsageError
 from alhena.frontends.streams import read_input, write_json, write_stdout
 from alhena.models.catalogue import model_info
-from alhena.wire.conformance import check_json
+from alhena.wire.conformance.check import check_json
 from alhena.wire.content import CallIds
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest

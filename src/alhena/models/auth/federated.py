@@ -33,7 +33,7 @@ from alhena.models.auth.tokens import (
 from alhena.models.errors import CredentialsError
 from alhena.models.status import Asked
 from alhena.version import __version__
-from alhena.wire.decode import decode_error
+from alhena.wire.encode import decode_error
 from alhena.wire.json_values import as_array, as_object
 
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"

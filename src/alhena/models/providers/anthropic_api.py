@@ -20,7 +20,7 @@ from alhena.models.providers.foreign import (
 )
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.conformance.repair import without_idle_calling
-from alhena.wire.content import MODEL, USER, Content, Part
+from alhena.wire.content import MODEL, USER, Content, Part, encode_value
 from alhena.wire.dialects import anthropic
 from alhena.wire.dialects.anthropic.writing import answer_form
 from alhena.wire.dialects.conversation import (
@@ -33,7 +33,6 @@ from alhena.wire.dialects.conversation import (
 from alhena.wire.dialects.fields import DialectError, is_foreign
 from alhena.wire.dialects.results import is_formed, with_form_in_words
 from alhena.wire.encode import EncodedContent
-from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import as_object
 from alhena.wire.request import (

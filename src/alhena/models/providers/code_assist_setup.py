@@ -20,7 +20,7 @@ from alhena.models.errors import (
 )
 from alhena.models.service import Access, HttpService, parse_version
 from alhena.values import Value
-from alhena.wire.encoded import encode_value
+from alhena.wire.content import encode_value
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import excerpt
 

@@ -11,8 +11,8 @@ import msgspec
 from alhena.errors import StreamCutError
 from alhena.http.connect import Endpoint, is_loopback
 from alhena.models.errors import CredentialsError
-from alhena.wire.decode import decode_error
 from alhena.wire.dialects.fields import DialectError
+from alhena.wire.encode import decode_error
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import as_object, excerpt, is_token
 from alhena.wire.response import GenerateContentResponse

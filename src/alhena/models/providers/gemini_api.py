@@ -11,9 +11,11 @@ from alhena.models.errors import RequestRejectedError
 from alhena.models.generator import ContentGenerator
 from alhena.models.service import FixedAccess, HttpService, model_path, parse_version
 from alhena.models.status import KEY_REMEDY
-from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
 from alhena.wire.encode import (
     EncodedContent,
+    decode_count_tokens,
+    decode_embed,
+    decode_response,
     encode_count_tokens,
     encode_embed,
     request_body,
@@ -220,9 +222,9 @@ class OlderSchemas:
         if not self._older or config.tools is None:
             return request
         if self._last is None or self._last[0] is not config:
+            from alhena.wire.conformance import Findings
             from alhena.wire.conformance.check import check_config, refuse_errors
             from alhena.wire.conformance.repair import without_idle_calling
-            from alhena.wire.conformance.rules import Findings
             from alhena.wire.schema.adapt import SchemaForm, with_form
 
             older, lost = with_form(config, SchemaForm.OPENAPI)

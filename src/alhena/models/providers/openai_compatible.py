@@ -18,13 +18,12 @@ from alhena.models.providers.foreign import (
     unreadable,
 )
 from alhena.models.service import FixedAccess, HttpService
-from alhena.wire.content import Content
+from alhena.wire.content import Content, encode_value
 from alhena.wire.dialects import openai
 from alhena.wire.dialects.conversation import DialectRequest, ToolNames, service_names
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
-from alhena.wire.encoded import encode_value
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentRequest

@@ -15,8 +15,15 @@ from alhena.models.errors import RecordingError
 from alhena.models.generator import ContentGenerator
 from alhena.models.status import Asked, api_error
 from alhena.values import Value
-from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
-from alhena.wire.encode import EncodedContent, encode_count_tokens, encode_embed, encode_request
+from alhena.wire.encode import (
+    EncodedContent,
+    decode_count_tokens,
+    decode_embed,
+    decode_response,
+    encode_count_tokens,
+    encode_embed,
+    encode_request,
+)
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import excerpt
 from alhena.wire.request import GenerateContentRequest

@@ -12,8 +12,14 @@ from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.gemini_api import wants_bearer
 from alhena.models.service import Access, FixedAccess, HttpService, parse_version
-from alhena.wire.decode import decode_count_tokens, decode_embed, decode_response
-from alhena.wire.encode import EncodedContent, encode_count_tokens, request_body
+from alhena.wire.encode import (
+    EncodedContent,
+    decode_count_tokens,
+    decode_embed,
+    decode_response,
+    encode_count_tokens,
+    request_body,
+)
 from alhena.wire.envelope import decode_predictions, encode_embed_contents, encode_predict
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse

@@ -7,6 +7,8 @@ import msgspec
 
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.options import (
+    ANYTHING,
+    Runs,
     Takes,
     base_name,
     first_operands,
@@ -14,9 +16,9 @@ from alhena.policy.bash.options import (
     option_values,
     takes,
     values_of,
+    with_unknown,
 )
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
-from alhena.policy.bash.wrappers import ANYTHING, Runs, with_unknown
 from alhena.policy.programs import Valued, global_options, interpreter, listed, main_name, program
 
 _EDITORS = frozenset({"vim", "ex", "emacs", "gdb", "lldb"})

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
+    ANYTHING,
+    INPUT_IN_ARGUMENTS,
     base_name,
     first_operands,
+    inner_command,
     is_option,
     options_in,
     split_settings,
 )
 from alhena.policy.bash.reach import names_command
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
-from alhena.policy.bash.wrappers import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.programs import (
     ONE_DASH,
     Console,

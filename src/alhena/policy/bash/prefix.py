@@ -10,10 +10,13 @@ import msgspec
 from alhena.policy.bash.child_commands import shell_arguments
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
+    ANYTHING,
+    INPUT_IN_ARGUMENTS,
     Takes,
     base_name,
     divided_prefix,
     first_operands,
+    inner_command,
     is_option,
     is_setting,
     option_values,
@@ -21,7 +24,6 @@ from alhena.policy.bash.options import (
     takes,
 )
 from alhena.policy.bash.reach import Command, Reach
-from alhena.policy.bash.wrappers import ANYTHING, INPUT_IN_ARGUMENTS, inner_command
 from alhena.policy.programs import Program, Valued, global_options, listed
 from alhena.policy.programs import program as known_program
 

@@ -14,8 +14,7 @@ from alhena.policy.bash.child_commands import (
     shown_input,
 )
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
-from alhena.policy.bash.options import base_name, option_values
-from alhena.policy.bash.wrappers import Runs, is_wrapper, wrapped
+from alhena.policy.bash.options import Runs, base_name, is_wrapper, option_values, wrapped
 from alhena.policy.programs import listed
 
 if TYPE_CHECKING:

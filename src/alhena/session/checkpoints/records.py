@@ -20,7 +20,7 @@ import msgspec
 from alhena.errors import AlhenaError, InputError
 from alhena.system.errors import printable
 from alhena.system.files import CREATE, synchronise
-from alhena.wire.encoded import encode_value, mend
+from alhena.wire.content import encode_value, mend
 from alhena.wire.errors import EncodeError
 
 

@@ -113,6 +113,7 @@ _MAKE: dict[str, Callable[[Any, ToolHost], Tool]] = {
 """Tool -> creates it, from its module and the host."""
 
 _MODULES = {
+    "glob": "list_directory",
     "replace": "edit_files",
     "smart_edit": "edit_files",
     "write_file": "edit_files",

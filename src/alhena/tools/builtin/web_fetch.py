@@ -16,7 +16,7 @@ import msgspec
 
 from alhena.system.web.url import WebUrl
 from alhena.tools.base import BaseInvocation, DeclarativeTool
-from alhena.tools.citations import Answer, Source, answer_of, why_no_answer
+from alhena.tools.builtin.google_web_search import Answer, Source, answer_of, why_no_answer
 from alhena.tools.contract import (
     ConfirmationDetails,
     ExecutionContext,

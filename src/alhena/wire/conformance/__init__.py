@@ -1,29 +1,93 @@
-"""The rules of a conversation, checked before each send (`rules.RULES` is the table).
+"""The rules of a conversation, checked before each send; `RULES` is the table.
 
-`check_request` checks typed requests cheaply: one pass, without encoding or decoding.
+`check.check_request` checks typed requests cheaply: one pass, without encoding or decoding.
 `RequestChecker` does the same for the requests of one conversation and checks only new parts.
 `RequestGate` checks every request and repairs it if possible. `check_json` parses a plain JSON body
 first and adds the rules that only plain JSON can break.
 """
 
-from alhena.wire.conformance.check import (
-    RequestChecker,
-    RequestGate,
-    check_json,
-    check_request,
-    require_conformance,
-)
-from alhena.wire.conformance.history import slice_history, split_point
-from alhena.wire.conformance.rules import RULES, Rule
+import msgspec
 
-__all__ = [
-    "RULES",
-    "RequestChecker",
-    "RequestGate",
-    "Rule",
-    "check_json",
-    "check_request",
-    "require_conformance",
-    "slice_history",
-    "split_point",
-]
+from alhena.wire.errors import Level, Violation
+from alhena.wire.json_values import excerpt
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule's level and requirement, in one line. `kept_by` names the module that enforces a rule
+    which is not visible in a request."""
+
+    level: Level
+    text: str
+    kept_by: str = ""
+
+
+_E, _W = Level.ERROR, Level.WARNING
+
+RULES: dict[str, Rule] = {
+    "C1": Rule(_E, "contents are not empty and each role is user or model"),
+    "C2": Rule(_E, "every content has at least one part"),
+    "C3": Rule(_E, "every part sets exactly one data field"),
+    "C4": Rule(_E, "every key and type is one the API documents"),
+    "C5": Rule(_E, "the first and the last content are the user's"),
+    "C6": Rule(_W, "neighbouring contents have different roles"),
+    "C7": Rule(_E, "a stretch of a conversation does not start with a call or a response"),
+    "C8": Rule(_E, "systemInstruction is next to contents and contains only text"),
+    "F1": Rule(_E, "N calls are followed at once by one user content with N responses"),
+    "F2": Rule(_E, "responses come in a user content right after the calls"),
+    "F3": Rule(_E, "the responses of one step share one content"),
+    "F4": Rule(_E, "a response has the name of its call, a call that of a declared tool"),
+    "F5": Rule(_E, "ids are unique within a content"),
+    "F6": Rule(_E, "a response has the id of its call, and none when the call has none"),
+    "F7": Rule(_W, "responses come in the order of the calls, before other parts"),
+    "F8": Rule(_E, "args and response are JSON objects of finite numbers and valid Unicode"),
+    "F9": Rule(_W, "a response contains output or error"),
+    "F10": Rule(_E, "every call is answered"),
+    "F11": Rule(
+        _E, "a call of what is not declared is answered with an error", kept_by="tools.registry"
+    ),
+    "F12": Rule(_W, "calls stand in a conversation when they are complete"),
+    "F13": Rule(_E, "results of calls hold media of the types that the API takes"),
+    "S1": Rule(_E, "the first call of each step of the current turn carries a signature"),
+    "S2": Rule(_E, "signatures stay on the model's parts"),
+    "S3": Rule(_E, "signatures are standard base64"),
+    "S4": Rule(_W, "a stand-in for a signature signs the first call of a step only"),
+    "S5": Rule(_W, "thoughts are left out, and their signatures kept"),
+    "S6": Rule(_E, "a model that takes no thoughts and signatures is sent none"),
+    "T1": Rule(_E, "a tool's name is made of letters, digits and _ . : -, at most 64"),
+    "T2": Rule(_E, "tool names are unique, all declarations in one array"),
+    "T3": Rule(_E, "parameters or parametersJsonSchema, of type object"),
+    "T4": Rule(_E, "parameters hold only what the API's Schema has"),
+    "T5": Rule(_E, "every node of a Schema has one type"),
+    "T6": Rule(_E, "enum is a list of texts, on a node of type STRING"),
+    "T7": Rule(_E, "properties and required stand on OBJECT, items on every ARRAY"),
+    "T8": Rule(_E, "the format of a STRING is enum or date-time"),
+    "T9": Rule(_E, "beside ref stand a description and a default only"),
+    "T10": Rule(_W, "schemas are not nested without measure, nor in themselves"),
+    "T11": Rule(_E, "adapting a schema ends, whatever the schema", kept_by="wire.schema.adapt"),
+    "T12": Rule(_W, "tools of the server and functions are not declared together"),
+    "T13": Rule(
+        _E, "the calling mode exists, with functions; allowed names go with ANY and are declared"
+    ),
+    "T14": Rule(_W, "parametersJsonSchema where the service takes it", kept_by="wire.schema.adapt"),
+    "T15": Rule(_W, "functions are not declared where the answer has to be JSON"),
+}
+
+
+_MESSAGE_LIMIT = 400  # characters: names and keys in messages come from the body
+
+
+class Findings:
+    """Violations in order of detection. Rules in `softened` are warnings here."""
+
+    def __init__(self, softened: frozenset[str] = frozenset()) -> None:
+        self.violations: list[Violation] = []
+        self._softened = softened
+
+    def add(self, rule: str, path: str, message: str, level: Level | None = None) -> None:
+        """Records that `rule` is broken at `path`; `level` overrides that of the rule."""
+        weight = Level.WARNING if rule in self._softened else level or RULES[rule].level
+        line = message if message.isprintable() else excerpt(message, _MESSAGE_LIMIT)
+        place = path if path.isprintable() else excerpt(path, _MESSAGE_LIMIT)
+        self.violations.append(
+            Violation(rule, weight, place[:_MESSAGE_LIMIT], line[:_MESSAGE_LIMIT])
+        )

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from alhena.wire.conformance.rules import Findings
+from alhena.wire.conformance import Findings
 from alhena.wire.content import Content
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool

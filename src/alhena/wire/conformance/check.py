@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from alhena.wire.conformance.contents import read_content
-from alhena.wire.conformance.history import HistoryWalk
-from alhena.wire.conformance.rules import Findings
-from alhena.wire.content import DATA_FIELDS, Content
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.conformance import Findings
+from alhena.wire.conformance.history import HistoryWalk, read_content
+from alhena.wire.content import DATA_FIELDS, Content, EncodedContent
 from alhena.wire.errors import ConformanceError, Level, Violation
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import (

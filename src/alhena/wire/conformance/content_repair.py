@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from alhena.wire.conformance.contents import SIGNATURE_STAND_INS
-from alhena.wire.conformance.history import OpenCalls, has_calls, has_responses
+from alhena.wire.conformance.history import SIGNATURE_STAND_INS, OpenCalls, has_calls, has_responses
 from alhena.wire.content import (
     DATA_FIELDS,
     MODEL,

@@ -9,13 +9,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from alhena.wire.conformance import Findings
 from alhena.wire.conformance.body import Body, camel, read_body
 from alhena.wire.conformance.check import check_json
 from alhena.wire.conformance.content_repair import Draft, answer_calls, mend_content
 from alhena.wire.conformance.history import has_calls, has_responses
-from alhena.wire.conformance.rules import Findings
-from alhena.wire.content import MODEL, USER, Content, Part, sign_first_call, text_content
-from alhena.wire.encoded import EncodedContent
+from alhena.wire.content import (
+    MODEL,
+    USER,
+    Content,
+    EncodedContent,
+    Part,
+    sign_first_call,
+    text_content,
+)
 from alhena.wire.errors import Violation
 from alhena.wire.json_values import as_object
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, ToolConfig

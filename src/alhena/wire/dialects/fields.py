@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.wire.encoded import encode_value
+from alhena.wire.content import encode_value
 from alhena.wire.errors import WireError
 from alhena.wire.json_values import as_array, as_object, excerpt, scrub
 

@@ -12,10 +12,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from alhena.wire.content import USER, Content, FunctionResponse, FunctionResponsePart, Part
+from alhena.wire.content import (
+    USER,
+    Content,
+    FunctionResponse,
+    FunctionResponsePart,
+    Part,
+    encode_value,
+)
 from alhena.wire.dialects.conversation import answer_schema
 from alhena.wire.dialects.fields import DialectError
-from alhena.wire.encoded import encode_value
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
 from alhena.wire.response import GenerateContentResponse
 

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import UNSET, DecodeError, json
 
-from alhena.wire.encoded import encode_value, mend
+from alhena.wire.content import encode_value, mend
 from alhena.wire.errors import EncodeError
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionDeclaration, GenerateContentConfig, Tool

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alhena.wire.content import MODEL, Content, FunctionCall, Part
+from alhena.wire.content import MODEL, Content, FunctionCall, Part, encode_value
 from alhena.wire.dialects.conversation import (
     Ending,
     NewId,
@@ -37,7 +37,6 @@ from alhena.wire.dialects.fields import (
     word,
 )
 from alhena.wire.dialects.results import sole_text, words_for
-from alhena.wire.encoded import encode_value
 from alhena.wire.json_values import as_object
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
