@@ -33,6 +33,7 @@ from tests.batch.answering import (
     results,
     write_tasks,
 )
+from tests.batch.objects import ObjectServer
 from tests.batch.test_batch_worktrees import git, repository
 from tests.support.server import call
 
@@ -186,6 +187,32 @@ def lost_trees(run: Run) -> dict[str, Any]:
     found = run.ended(process)
     left = [str(path) for path in run.project.glob("second/alhena-*")]
     return {**found, "calls": calls, "trees": git(code, "worktree", "list"), "left": left}
+
+
+def object_store(run: Run) -> dict[str, Any]:
+    """The run is in an object store. The command is killed, a second one resumes, which a third
+    one, on the same run, takes over."""
+    place = "s3://runs/of/one"
+    with ObjectServer() as store:
+
+        def held(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            if len(run.server.asked) > 8:
+                store.awaited("/runs/of/one/epochs/writer-000005")
+            return answer(contents)
+
+        run.answer = held
+        os.environ |= store.environ
+        head = run.start_cluster()
+        process = run.batch(8, "--address", head.address, "--run-dir", place)
+        run.reached(5)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        process = run.start("resume", place)
+        run.more(3, process)
+        found = run.ended(run.start("resume", place))
+        _, err = process.communicate()
+        status = run.start("status", place).communicate()[0]
+        return {**found, "second": (process.returncode, err), "status": json.loads(status)}
 
 
 def random_kills(run: Run) -> dict[str, Any]:

@@ -16,8 +16,11 @@ from alhena.batch.mirror import create_files, open_mirror, publish
 from alhena.batch.overview import counts, retry_failed
 from alhena.batch.ray_nodes import SharedLimiter, Writer
 from alhena.batch.results import TaskResult
+from alhena.batch.store import open_store
 from alhena.batch.tasks import Task
 from alhena.wire.response import UsageMetadata
+from tests.batch.answering import write_tasks
+from tests.batch.objects import ObjectServer
 from tests.support.command import alhena
 
 MODEL = "gemini-2.5-flash"
@@ -26,7 +29,7 @@ OWN = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--mo
 LAST = ("--kill-child", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 
 
-def run_of(directory: Path, count: int = 3, **shared: Any) -> tuple[str, bytes]:
+def run_of(directory: Path, count: int = 3, **shared: Any) -> tuple[Path, bytes]:
     """A new run; its directory, and its configuration."""
     config = msgspec.json.encode(
         RunConfig(
@@ -38,7 +41,7 @@ def run_of(directory: Path, count: int = 3, **shared: Any) -> tuple[str, bytes]:
     )
     tasks = [Task(id=f"t{n}", prompt=f"task {n}") for n in range(count)]
     create_files(directory, tasks, config)
-    return str(directory), config
+    return directory, config
 
 
 def result(name: str, status: Any = "done") -> bytes:
@@ -209,6 +212,48 @@ def test_a_worktree_outlives_its_worker_but_not_its_node(project: Path):
     kinds = {each["id"]: (each["kind"], each["attempts"]) for each in found["results"]}
     assert kinds == {"t0": (None, 3), "t1": ("worker_lost", 5)}
     assert (len(found["trees"].splitlines()), found["left"]) == (1, [])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("RUN-04")
+def test_a_run_in_an_object_store_is_resumed_and_taken_over(project: Path):
+    found = on_ray("object_store", project)
+    assert found["code"] == 0, found["err"]
+    assert len(found["results"]) == found["status"]["done"] == 8
+    assert once(found)
+    code, err = found["second"]
+    assert (code, "another process has taken over the run" in err) == (1, True), err
+
+
+def test_only_a_place_that_creates_files_once_has_a_run(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
+    write_tasks(project / "tasks.jsonl", 1)
+    new = ("batch", "tasks.jsonl", "--out", "r.jsonl", "--engine", "ray", "--run-dir")
+    refused = alhena(*new, "ftp://host/run")
+    assert (refused.code, "two nodes could create the same file" in refused.err) == (52, True)
+    for conditional in (True, False):
+        with ObjectServer(conditional=conditional) as store:
+            s3fs.S3FileSystem.clear_instance_cache()
+            for name, value in store.environ.items():
+                monkeypatch.setenv(name, value)
+            if conditional:
+                objects = open_store("s3://runs/one")
+                assert objects.create("a/b", b"x")
+                assert not objects.create("a/b", b"y")
+                assert objects.create("a/b", b"x"), "a request that comes twice"
+                assert (objects.read("a/b"), objects.read("a/c")) == (b"x", None)
+                assert (objects.names("a"), objects.names("c")) == (["b"], [])
+                objects.remove("a/b")
+                assert objects.names("a") == []
+                local = alhena(*new[:4], "--run-dir", "s3://runs/two")
+                assert "is for --engine ray" in local.err
+            else:
+                refused = alhena(*new, "s3://runs/one")
+                assert refused.code == 42, refused.err
+                assert "the store replaces objects instead of refusing to" in refused.err
 
 
 def added(patch: str) -> list[str]:

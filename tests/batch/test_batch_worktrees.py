@@ -189,8 +189,8 @@ def test_tasks_of_a_real_repository_leave_their_patches_after_everything_was_kil
         os.killpg(process.pid, signal.SIGKILL)
         ended(process)
         ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
-    assert ran.code == 0, ran.err
     found = results(project / "r.jsonl")
+    assert ran.code == 0, [each["error"] for each in found]
     assert sorted(each["id"] for each in found) == sorted(f"t{n}" for n in range(TREES))
     fresh = project / "fresh"
     for each in found:

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from alhena.batch.queue import Claim, Ended
+from alhena.batch.store import Place
 from alhena.batch.tasks import TaskLimits
 from alhena.values import Value
 from alhena.wire.response import UsageMetadata
@@ -66,8 +67,8 @@ class TaskQueue(Protocol):
         """Writes a result; False if the token no longer holds the task."""
         ...
 
-    def release(self, token: int) -> None:
-        """Gives a task back unfinished."""
+    def release(self, token: int, limit: str | None = None) -> None:
+        """Gives a task back unfinished, at a shared limit if that is given as a sentence."""
         ...
 
     def renew(self, tokens: Sequence[int], lease_s: float, /) -> tuple[set[int], float] | None:
@@ -95,7 +96,8 @@ class Admission(Protocol):
 class Engine(Protocol):
     """Runs the tasks of one run directory. Methods raise AlhenaError."""
 
-    directory: Path
+    place: Place
+    """The run directory."""
 
     def submit(self) -> None:
         """Starts the tasks that have no result."""

@@ -46,7 +46,8 @@ class LocalEngine:
     configuration wants them, in worker processes."""
 
     def __init__(self, queue: Queue, config: RunConfig, make: MakeAgent | None = None) -> None:
-        self.directory = queue.directory
+        self.place = queue.place
+        self._directory = queue.directory
         self._queue = queue
         self._config = config
         self._make = make
@@ -64,7 +65,7 @@ class LocalEngine:
     def submit(self) -> None:
         """Starts the tasks that have no result. Raises ConfigError."""
         self._queue.note("fatal", None)
-        (self.directory / "workers").mkdir(exist_ok=True)
+        (self._directory / "workers").mkdir(exist_ok=True)
         if self._config.workers:
             for _ in range(self._config.workers):
                 self._start_process()
@@ -153,7 +154,7 @@ class LocalEngine:
             self._deaths = self._deaths + 1 if ended == self._at_death else 1
             self._at_death = ended
             if self._deaths > MAX_DEATHS * max(2, self._config.shared.concurrency):
-                log = self.directory / "workers" / f"{holder}.log"
+                log = self._directory / "workers" / f"{holder}.log"
                 raise WorkerError(
                     "worker processes keep ending without a result.", remedy=f"See {log}."
                 )
@@ -177,14 +178,14 @@ class LocalEngine:
         holder = self._name()
         shield_memory()
         share = ceil(self._config.shared.concurrency / max(1, self._config.workers))
-        log = (self.directory / "workers" / f"{holder}.log").open("ab")
+        log = (self._directory / "workers" / f"{holder}.log").open("ab")
         with log:
             self._processes[holder] = subprocess.Popen(
                 [
                     sys.executable,
                     "-m",
                     "alhena.batch.worker",
-                    str(self.directory),
+                    str(self._directory),
                     holder,
                     str(share),
                 ],
@@ -200,7 +201,7 @@ class LocalEngine:
         return f"{os.getpid()}-{os.urandom(3).hex()}-{self._made}"
 
     def _lock(self, holder: str) -> Path:
-        return self.directory / "workers" / f"{holder}.lock"
+        return self._directory / "workers" / f"{holder}.lock"
 
     async def _end(self) -> None:
         """Ends what runs, and waits for it."""

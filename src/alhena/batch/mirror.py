@@ -19,7 +19,14 @@ from alhena.batch.errors import RunDirectoryError
 from alhena.batch.overview import TOKENS
 from alhena.batch.queue import Queue
 from alhena.batch.results import TaskResult, result_of
-from alhena.batch.store import Store, usable
+from alhena.batch.store import (
+    Place,
+    Store,
+    newest,
+    open_store,
+    require_creating,
+    usable,
+)
 from alhena.batch.tasks import Task, key_of
 
 RUN = "run.json"
@@ -58,9 +65,10 @@ class Spending(msgspec.Struct, kw_only=True):
 class Mirror(Queue):
     """A queue of one process, in a temporary directory."""
 
-    def __init__(self, scratch: "tempfile.TemporaryDirectory[str]", directory: Path) -> None:
+    def __init__(self, scratch: "tempfile.TemporaryDirectory[str]", store: Store) -> None:
         super().__init__(Path(scratch.name))
-        self.directory = directory
+        self.place = store.place
+        self.store = store
         self._scratch = scratch
 
     def close(self) -> None:
@@ -69,11 +77,12 @@ class Mirror(Queue):
         self._scratch.cleanup()
 
 
-def create_files(directory: Path, tasks: Iterable[Task], config: bytes) -> None:
-    """Makes the files of a new run. Raises QueueError."""
-    store = Store(directory)
+def create_files(place: Place, tasks: Iterable[Task], config: bytes) -> None:
+    """Makes the files of a new run. Raises QueueError, RunDirectoryError."""
+    store = open_store(place)
     encode = msgspec.json.Encoder().encode
-    with usable(directory):
+    with usable(place):
+        require_creating(store)
         for name in ("tasks.jsonl", "config/000001"):  # of a command that died before this
             store.remove(name)
         store.create("tasks.jsonl", b"".join(encode(task) + b"\n" for task in tasks))
@@ -87,7 +96,7 @@ def run_id(store: Store) -> str:
     found = msgspec.json.decode(store.read(RUN) or b"", type=RunId)
     if found.version != VERSION:
         raise RunDirectoryError(
-            f"the run in {store.directory} has another format ({found.version}).",
+            f"the run in {store.place} has another format ({found.version}).",
             remedy="Use the version of alhena that made it.",
         )
     return found.id
@@ -105,17 +114,17 @@ def made_folder(store: Store) -> Path:
     return folder
 
 
-def open_mirror(directory: Path) -> Mirror:
+def open_mirror(place: Place) -> Mirror:
     """The queue of a run, as its files are now. Raises RunDirectoryError, QueueError."""
-    store = Store(directory)
-    with usable(directory):
+    store = open_store(place)
+    with usable(place):
         run_id(store)
         lines = (store.read("tasks.jsonl") or b"").splitlines()
         tasks = msgspec.json.Decoder(Task).decode
         scratch = tempfile.TemporaryDirectory(prefix="alhena-batch-")
         made = Path(scratch.name)
-        Queue.create(made, map(tasks, lines), store.newest("config") or b"{}").close()
-        queue = Mirror(scratch, directory)
+        Queue.create(made, map(tasks, lines), newest(store, "config") or b"{}").close()
+        queue = Mirror(scratch, store)
         _load(queue, store)
     return queue
 
@@ -133,7 +142,7 @@ def _load(queue: Queue, store: Store) -> None:
         msgspec.json.decode(store.read(f"results/{key}") or b"", type=Stored)
         for key in store.names("results")
     ]
-    spending = msgspec.json.decode(store.newest("limits") or b"{}", type=Spending)
+    spending = msgspec.json.decode(newest(store, "limits") or b"{}", type=Spending)
     with queue.transaction() as db:
         for key, number in attempts.items():
             db.execute(
@@ -166,10 +175,10 @@ def publish(queue: Queue) -> None:
     QueueError."""
     if not isinstance(queue, Mirror):
         return
-    store = Store(queue.directory)
-    with usable(queue.directory):
+    store = queue.store
+    with usable(queue.place):
         config = queue.fact("config")
-        if store.newest("config") != config:
+        if newest(store, "config") != config:
             store.create(f"config/{len(store.names('config')) + 1:06}", config)
         known = set(store.names("results"))
         again: set[str] = set()

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from alhena.batch.errors import QueueError, RunDirectoryError
+from alhena.batch.store import Place
 from alhena.batch.tasks import Task
 
 FILE = "queue.sqlite"
@@ -72,7 +73,8 @@ _task = msgspec.json.Decoder(Task)
 
 
 class Queue:
-    """The queue in a run directory, open in one thread. Methods raise QueueError."""
+    """The queue in a run directory, open in one thread. `directory` has the database, `place` is
+    the run directory, as it is named. Methods raise QueueError."""
 
     def __init__(self, directory: Path) -> None:
         path = directory / FILE
@@ -81,6 +83,7 @@ class Queue:
                 f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
             )
         self.directory = directory
+        self.place: Place = directory
         self._db = _connect(path)
         version = self.fact("version")
         if version != VERSION:
@@ -118,7 +121,7 @@ class Queue:
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Generator[sqlite3.Connection]:
         """A transaction of the only writer; a `durable` one is on the disk at its end."""
-        with _translated(self.directory):
+        with _translated(self.place):
             if durable:
                 self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("BEGIN IMMEDIATE")
@@ -135,7 +138,7 @@ class Queue:
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows of a query."""
-        with _translated(self.directory):
+        with _translated(self.place):
             return self._db.execute(query, values).fetchall()
 
     def fact(self, name: str) -> Any:
@@ -217,8 +220,10 @@ class Queue:
             )
         return done.rowcount == 1
 
-    def release(self, token: int) -> None:
-        """Gives a task back unfinished."""
+    def release(self, token: int, limit: str | None = None) -> None:
+        """Gives a task back unfinished, at a shared limit if that is given as a sentence."""
+        if limit is not None:
+            self.note("limit", limit)
         with self.transaction() as db:
             db.execute(
                 "UPDATE tasks SET state = 'waiting', holder = NULL, elapsed = elapsed + ? - began"
@@ -251,13 +256,13 @@ def _expire(db: sqlite3.Connection, now: float, boot: str) -> None:
 
 
 @contextmanager
-def _translated(directory: Path) -> Generator[None]:
+def _translated(place: Place) -> Generator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         raise QueueError(
-            f"the queue in {directory} cannot be used: {error}.",
-            remedy=f"When that is mended: alhena batch resume {directory}.",
+            f"the queue in {place} cannot be used: {error}.",
+            remedy=f"When that is mended: alhena batch resume {place}.",
         ) from error
 
 

@@ -31,7 +31,7 @@ from alhena.batch.ray_nodes import (
     run_task,
 )
 from alhena.batch.results import TaskResult, result_of
-from alhena.batch.store import Store, usable
+from alhena.batch.store import Store, newest, open_store, place_of, usable
 from alhena.errors import AlhenaError
 
 TASK_CPUS = 0.25
@@ -51,13 +51,13 @@ class Order(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Report(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The end of the attempt known by `token`: its `result`, or its worker is `lost`, or it gave
-    the task back, at a limit if `limited`; an error that ends the run, as exit code, message and
+    the task back, at a `limit` if there is one; an error that ends the run, as exit code, message and
     remedy; or the money that is `spent`."""
 
     token: int = 0
     result: TaskResult | None = None
     lost: bool = False
-    limited: bool = False
+    limit: str | None = None
     fatal: tuple[int, str, str | None] | None = None
     spent: float | None = None
 
@@ -73,12 +73,12 @@ class Driver:
         self._stopped = 0.0
         self._over = False
         self._elapsed = 0.0
-        directory = str(store.directory)
+        place = store.place
         lease = msgspec.json.decode(config, type=RunConfig).lease
         options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
-        writer = ray.remote(Writer).options(name="writer", **options).remote(directory, lease)
+        writer = ray.remote(Writer).options(name="writer", **options).remote(place, lease)
         limiter = ray.remote(SharedLimiter).options(name="limiter", **options)
-        self._remote = Remote(directory, writer, limiter.remote(directory, config), config)
+        self._remote = Remote(place, writer, limiter.remote(place, config), config)
         self._run = ray.remote(run_task)
         self._looking = self._remote.limiter.look.remote(0.0)
 
@@ -156,12 +156,9 @@ class Driver:
         except exceptions.NodeDiedError:
             self._release(claim, "lost")
             return Report(token=claim.token, lost=True)
-        if found.limited:  # why is known before the task is given back
-            look = self._remote.limiter.look.remote(self._elapsed)
-            self._report(Report(spent=self._ray.get(look)))
         if found.result is not None:
             return Report(token=claim.token, result=result_of(found.result))
-        return Report(token=claim.token, fatal=found.fatal, limited=found.limited)
+        return Report(token=claim.token, fatal=found.fatal, limit=found.limit)
 
     def _is_known_dead(self, claim: Claim) -> bool:
         """True when the node of an attempt is alive, and so knows that its process is not."""
@@ -187,7 +184,7 @@ class Driver:
         self._reports.flush()
 
 
-def _connect(directory: Path, address: str, scratch: str) -> Any:
+def _connect(store: Store, address: str, scratch: str) -> Any:
     """Ray, connected. Raises ConfigError, QueueError, and what Ray does."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="token")
     own: dict[str, Any] = {}
@@ -195,8 +192,8 @@ def _connect(directory: Path, address: str, scratch: str) -> Any:
         os.environ.update(RAY_AUTH_TOKEN=secrets.token_hex(32))
         own = {"include_dashboard": False, "_temp_dir": scratch}
     ray = load_ray()
-    with usable(directory):
-        name = f"alhena-{run_id(Store(directory))}-{secrets.token_hex(4)}"
+    with usable(store.place):
+        name = f"alhena-{run_id(store)}-{secrets.token_hex(4)}"
     ray.init(address, namespace=name, log_to_driver=False, logging_level="error", **own)
     return ray
 
@@ -214,13 +211,13 @@ def main(directory: str, address: str) -> NoReturn:
         os._exit(1)  # the command has died
 
     threading.Thread(target=hear, daemon=True).start()
-    store = Store(Path(directory))
     # Paths of sockets have to be short.
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as scratch:
         try:
-            ray = _connect(store.directory, address, scratch)
-            with usable(store.directory):
-                config = store.newest("config") or b"{}"
+            store = open_store(place_of(directory, Path("/")))
+            ray = _connect(store, address, scratch)
+            with usable(store.place):
+                config = newest(store, "config") or b"{}"
             Driver(ray, store, config, reports).serve(orders)
             ray.shutdown()
         except AlhenaError as error:

@@ -36,7 +36,7 @@ class RayEngine:
     this machine."""
 
     def __init__(self, queue_: Mirror, config: RunConfig) -> None:
-        self.directory = queue_.directory
+        self.place = queue_.place
         self._queue = queue_
         self._config = config
         self._driver: subprocess.Popen[bytes] | None = None
@@ -53,7 +53,7 @@ class RayEngine:
         module, address = "alhena.batch.ray_driver", self._config.address or "local"
         with open(descriptor, "wb") as log:
             self._driver = subprocess.Popen(
-                [sys.executable, "-m", module, str(self.directory), address],
+                [sys.executable, "-m", module, str(self.place), address],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -132,8 +132,8 @@ class RayEngine:
             elif report.result is not None:
                 self._finish(report.token, report.result)
             else:
-                self._stopping |= report.limited
-                self._queue.release(report.token)
+                self._stopping |= report.limit is not None
+                self._queue.release(report.token, report.limit)
             self._running.discard(report.token)
 
     def _finish(self, token: int, result: TaskResult) -> None:
@@ -148,7 +148,7 @@ class RayEngine:
         if (dead and self._reports.empty()) or time.monotonic() - self._heard > SILENCE_S:
             raise ClusterLostError(
                 f"the Ray cluster is lost; its driver's log is {self._log}.",
-                remedy=f"Resume with: alhena batch resume {self.directory}",
+                remedy=f"Resume with: alhena batch resume {self.place}",
             )
 
     async def _end(self) -> None:

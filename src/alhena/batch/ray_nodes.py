@@ -22,10 +22,10 @@ import msgspec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import QueueError, SharedLimitError
 from alhena.batch.limits import pause
-from alhena.batch.mirror import Spending, Stored, made_folder, put
+from alhena.batch.mirror import RUN, Spending, Stored, made_folder, put
 from alhena.batch.overview import TOKENS, usage_of_task
 from alhena.batch.queue import Claim, Queue, boot_id
-from alhena.batch.store import Epoch, Store, usable
+from alhena.batch.store import Epoch, Place, Store, newest, open_store, usable
 from alhena.batch.worker import Lease, Worker, limiter_of, task_folder
 from alhena.batch.worktree import noted_tree, remove_tree
 from alhena.errors import AlhenaError, ConfigError
@@ -54,10 +54,10 @@ class Writer:
     one waits for the leases that its predecessor may have granted."""
 
     def __init__(
-        self, directory: str, lease_s: float, clock: Callable[[], float] = time.monotonic
+        self, place: Place, lease_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock = clock
-        self._store = store = Store(Path(directory))
+        self._store = store = open_store(place)
         self._epoch = Epoch(store, "writer")
         self._lease_s = lease_s
         self._place = len(store.names("results"))
@@ -120,8 +120,8 @@ class SharedLimiter:
     before its caller hears of it. A restarted one takes all requests of the last minute
     for new ones, and delays as long as they were."""
 
-    def __init__(self, directory: str, config: bytes) -> None:
-        self._store = Store(Path(directory))
+    def __init__(self, place: Place, config: bytes) -> None:
+        self._store = open_store(place)
         self._epoch = Epoch(self._store, "limiter")
         scratch = tempfile.mkdtemp(prefix="limits-", dir=made_folder(self._store))
         weakref.finalize(self, _remove_scratch, Path(scratch))
@@ -202,7 +202,7 @@ class SharedLimiter:
         self._saved += 1
 
     def _restore(self) -> None:
-        data = self._store.newest("limits")
+        data = newest(self._store, "limits")
         state = msgspec.json.decode(data or b"{}", type=Spending)
         now = time.monotonic()
         for name in ("spent", "elapsed"):
@@ -235,9 +235,9 @@ def _remove_scratch(scratch: Path) -> None:
 
 
 class Remote(msgspec.Struct, frozen=True):
-    """The run as a node knows it: its shared directory and its actors."""
+    """The run as a node knows it: its directory and its actors."""
 
-    directory: str
+    place: Place
     writer: Any
     limiter: Any
     config: bytes
@@ -246,10 +246,10 @@ class Remote(msgspec.Struct, frozen=True):
 
 class Attempt(msgspec.Struct, frozen=True):
     """The end of an attempt: the task's `result`, an error for which none can run, as its exit
-    code, message and remedy, or neither, when it gave the task back, at a limit if `limited`."""
+    code, message and remedy, or neither, when it gave the task back, at a shared `limit` or not."""
 
     result: bytes | None = None
-    limited: bool = False
+    limit: str | None = None
     fatal: tuple[int, str, str | None] | None = None
 
 
@@ -297,9 +297,10 @@ class OneTask:
         self.directory = directory
         self.result: bytes | None = None
         self.refused = False
+        self.limit: str | None = None
         self._ray = load_ray()
         self._remote = remote
-        self._store = Store(Path(remote.directory))
+        self._store = open_store(remote.place)
         self._task = claim.task
         self._attempt = claim.attempt
         self._claim = msgspec.structs.replace(claim, token=claim.attempt)
@@ -328,7 +329,7 @@ class OneTask:
             self._over, self.result, self.refused = True, found, found is None
         if not self._began:
             return []
-        with usable(self._store.directory):
+        with usable(self._store.place):
             self._fetch_journal()
         return [self._claim]
 
@@ -354,9 +355,9 @@ class OneTask:
             self._remote.limiter.forget.remote(key)
         return self.result is not None
 
-    def release(self, token: int) -> None:
+    def release(self, token: int, limit: str | None = None) -> None:
         """Gives the task back unfinished. Raises QueueError."""
-        self._over = True
+        self._over, self.limit = True, limit
         self._call(self._remote.writer.release, self._task.key, token, "free")
 
     def usage(self, token: int) -> Mapping[str, Any]:
@@ -378,8 +379,8 @@ class OneTask:
                     time.sleep(_AGAIN_S)
         except (exceptions.RayError, OSError) as error:  # GetTimeoutError is an OSError
             raise QueueError(
-                f"the run in {self._store.directory} does not answer: {error}.",
-                remedy=f"Then: alhena batch resume {self._store.directory}.",
+                f"the run in {self._store.place} does not answer: {error}.",
+                remedy=f"Then: alhena batch resume {self._store.place}.",
             ) from error
 
     def _fetch_journal(self) -> None:
@@ -470,18 +471,18 @@ def run_task(remote: Remote, claim: bytes) -> Attempt:
 
 def _prepared(remote: Remote) -> tuple[Store, Path]:
     """The run directory, and the run's folder on this node. Raises ConfigError, QueueError."""
-    directory = Path(remote.directory)
     if remote.version != __version__:
         raise ConfigError(
             f"a node has alhena {__version__}, not {remote.version}.",
             remedy="Install the same version on all nodes.",
         )
-    if not directory.is_dir():
-        raise ConfigError(
-            f"a node has no {directory}.", remedy="Name a --run-dir on a file system of all nodes."
-        )
-    store = Store(directory)
-    with usable(directory):
+    store = open_store(remote.place)
+    with usable(remote.place):
+        if store.read(RUN) is None:
+            raise ConfigError(
+                f"a node does not see {remote.place}.",
+                remedy="Name a --run-dir that all nodes see.",
+            )
         return store, made_folder(store)
 
 
@@ -507,4 +508,4 @@ async def _run(remote: Remote, claim: Claim) -> Attempt:
         raise QueueError(TAKEN_OVER)
     if queue.result is not None:
         shutil.rmtree(task_folder(folder, task), ignore_errors=True)
-    return Attempt(result=queue.result, limited=worker.limited)
+    return Attempt(result=queue.result, limit=queue.limit)

@@ -15,6 +15,7 @@ from alhena.batch.errors import RunDirectoryError, SharedLimitError
 from alhena.batch.overview import Counts, add_tasks, counts
 from alhena.batch.queue import FILE, Ended, Queue
 from alhena.batch.results import ResultsFile
+from alhena.batch.store import Epoch, Place, open_store, usable
 from alhena.batch.tasks import Task
 from alhena.errors import InputError, InterruptedRunError
 
@@ -60,22 +61,23 @@ def end_orphans(directory: Path) -> None:
 
 
 @contextmanager
-def new_run(directory: Path, tasks: Iterable[Task], config: RunConfig) -> Generator[Queue]:
-    """A new run, held for a block. Raises RunDirectoryError, QueueError."""
+def new_run(directory: Place, tasks: Iterable[Task], config: RunConfig) -> Generator[Queue]:
+    """A new run, held for a block. Raises RunDirectoryError, QueueError, ConfigError."""
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if isinstance(directory, Path):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise RunDirectoryError(
             f"cannot make the run directory {directory}: {error.strerror}.",
             remedy="Name another by --run-dir.",
         ) from error
-    with held_lock(directory / "lock"):
+    with _held(directory):
         if has_run(directory):
             raise RunDirectoryError(
                 f"{directory} has a run already.",
                 remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
             )
-        if config.engine == "ray":
+        if config.engine == "ray" or isinstance(directory, str):
             from alhena.batch.mirror import create_files, open_mirror
 
             create_files(directory, tasks, msgspec.json.encode(config))
@@ -89,15 +91,30 @@ def new_run(directory: Path, tasks: Iterable[Task], config: RunConfig) -> Genera
 
 
 @contextmanager
-def old_run(directory: Path, tasks: Iterable[Task] = ()) -> Generator[Queue]:
+def _held(place: Place) -> Generator[None]:
+    """Holds a run directory for a block: a folder by its lock. An object store has none, so who
+    comes last takes the run from the others, whose workers are refused then."""
+    if isinstance(place, Path):
+        with held_lock(place / "lock"):
+            yield
+        return
+    store = open_store(place)
+    with usable(place):
+        Epoch(store, "writer")
+    yield
+
+
+@contextmanager
+def old_run(directory: Place, tasks: Iterable[Task] = ()) -> Generator[Queue]:
     """A run that was begun, held for a block; `tasks` that are new are added. Raises
     RunDirectoryError, QueueError, TaskFileError for an id that was another task's."""
     if not has_run(directory):
         raise RunDirectoryError(
             f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
         )
-    with held_lock(directory / "lock"):
-        end_orphans(directory)
+    with _held(directory):
+        if isinstance(directory, Path):
+            end_orphans(directory)
         queue = open_queue(directory)
         try:
             add_tasks(queue, tasks)
@@ -106,15 +123,22 @@ def old_run(directory: Path, tasks: Iterable[Task] = ()) -> Generator[Queue]:
             queue.close()
 
 
-def has_run(directory: Path) -> bool:
-    """True when a run was begun in the directory."""
-    return (directory / FILE).exists() or (directory / "run.json").exists()
+def has_run(directory: Place) -> bool:
+    """True when a run was begun in the directory. Raises QueueError, ConfigError."""
+    if isinstance(directory, Path) and (directory / FILE).exists():
+        return True
+    with usable(directory):
+        return open_store(directory).read("run.json") is not None
 
 
-def open_queue(directory: Path) -> Queue:
-    """The queue of a run, to look at. Raises RunDirectoryError, QueueError."""
-    if not (directory / "run.json").exists():
+def open_queue(directory: Place) -> Queue:
+    """The queue of a run, to look at. Raises RunDirectoryError, QueueError, ConfigError."""
+    if isinstance(directory, Path) and not (directory / "run.json").exists():
         return Queue(directory)
+    if not has_run(directory):
+        raise RunDirectoryError(
+            f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
+        )
     from alhena.batch.mirror import open_mirror
 
     return open_mirror(directory)
@@ -128,7 +152,6 @@ def config_of(queue: Queue) -> RunConfig:
 def clear_trees(queue: Queue) -> None:
     """Removes the worktrees on this machine whose tasks have ended. Raises QueueError."""
     from alhena.batch.mirror import Mirror, node_folder
-    from alhena.batch.store import Store, usable
     from alhena.batch.worktree import forget_trees, remove_tree
 
     config = config_of(queue)
@@ -137,13 +160,12 @@ def clear_trees(queue: Queue) -> None:
     found = queue.rows(places, "$.repo", "$.cwd")
     if not config.worktree and all(repository is None for repository, _ in found):
         return
-    folder = queue.directory
-    if isinstance(queue, Mirror):
-        with usable(folder):
-            folder = node_folder(Store(folder))
+    with usable(queue.place):
+        mirrored = isinstance(queue, Mirror)
+        folder = node_folder(queue.store) if mirrored else queue.directory
     for note in folder.glob("tasks/*/tree.json"):
         remove_tree(note.parent, os.environ)
-    for repository, cwd in found if isinstance(queue, Mirror) else ():
+    for repository, cwd in found if mirrored else ():
         place = (repository or "").partition("#")[0] or cwd or config.cwd
         with suppress(InputError):  # it is no repository
             forget_trees(Path(place), folder.name, os.environ)
@@ -182,6 +204,7 @@ class Head:
 
         results = ResultsFile(Path(self._config.out), self._config.form)
         results.open(self._queue)
+        self._queue.note("limit", None)
         limiter = Limiter(self._queue, self._config.shared, Prices({}))
         try:
             self._engine.resume()
@@ -196,12 +219,12 @@ class Head:
 
     def _end(self, reached: str | None) -> Counts:
         found = counts(self._queue)
-        resume = f"Resume with: alhena batch resume {self._engine.directory}"
+        resume = f"Resume with: alhena batch resume {self._engine.place}"
         left = found.waiting + found.running
         if left and self._signals:
             raise InterruptedRunError(f"interrupted; {left} tasks have no result.", remedy=resume)
         if left:
-            why = self._limit or reached or "tasks were given back."
+            why = self._limit or self._queue.fact("limit") or reached or "tasks were given back."
             raise SharedLimitError(f"{why} {left} tasks have no result.", remedy=resume)
         clear_trees(self._queue)
         return found

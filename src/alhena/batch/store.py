@@ -3,17 +3,75 @@ changed."""
 
 import os
 import secrets
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any, Protocol
 
-from alhena.batch.errors import QueueError
+from alhena.batch.errors import QueueError, RunDirectoryError
+from alhena.config.errors import ConfigError
+
+Place = Path | str
+"""A run directory: a folder, or the URL of a place in an object store."""
+_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
+"""Object stores whose fsspec packages create an object only if there is none, by a condition that
+the service checks. Others look first, which two nodes may do at once."""
 
 
-class Store:
-    """The files below `directory`. Methods raise OSError."""
+class Store(Protocol):
+    """The files of a run directory. Methods raise OSError."""
+
+    place: Place
+
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
+        """Makes a file; False if there is one of this name. A `durable` one is on the disk."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, in order."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Removes a file, if it is there."""
+        ...
+
+
+def open_store(place: Place) -> Store:
+    """The store at a place. Raises ConfigError."""
+    return ObjectStore(place) if isinstance(place, str) else FolderStore(place)
+
+
+def place_of(text: str, cwd: Path) -> Place:
+    """The place that a person names: a path, or a URL. Raises ConfigError."""
+    protocol, separator, path = text.partition("://")
+    if not separator:
+        return cwd / text
+    if protocol == "file":
+        return Path("/", path)
+    if protocol not in _PACKAGES:
+        raise ConfigError(
+            f"a run directory cannot be at {protocol}://: two nodes could create the same file.",
+            remedy="Name a folder that all nodes see, or s3://, gs:// or az://.",
+        )
+    return text
+
+
+def newest(store: Store, folder: str) -> bytes | None:
+    """The content of the file with the last name. Raises OSError."""
+    names = store.names(folder)
+    return store.read(f"{folder}/{names[-1]}") if names else None
+
+
+class FolderStore:
+    """Files below a folder."""
 
     def __init__(self, directory: Path) -> None:
+        self.place: Place = directory
         self.directory = directory
 
     def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
@@ -54,14 +112,78 @@ class Store:
         except FileNotFoundError:
             return []
 
-    def newest(self, folder: str) -> bytes | None:
-        """The content of the file with the last name."""
-        names = self.names(folder)
-        return self.read(f"{folder}/{names[-1]}") if names else None
-
     def remove(self, name: str) -> None:
         """Removes a file, if it is there."""
         (self.directory / name).unlink(missing_ok=True)
+
+
+class ObjectStore:
+    """Objects below a URL. Raises ConfigError where its package is missing."""
+
+    def __init__(self, url: str) -> None:
+        self.place: Place = url
+        protocol = url.partition("://")[0]
+        try:
+            fsspec = import_module("fsspec")
+            self._files, top = fsspec.url_to_fs(url, use_listings_cache=False)
+        except ImportError as error:
+            raise ConfigError(
+                f"a run directory at {protocol}:// needs a package.",
+                remedy=f"Install it on all nodes: pip install {_PACKAGES[protocol]}.",
+            ) from error
+        self._top = top.rstrip("/")
+
+    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
+        """Makes an object; False if there is another one of this name."""
+        del durable
+        try:
+            self._do(self._files.pipe_file, name, data, mode="create")
+        except OSError:
+            found = self.read(name)
+            if found is None:
+                raise
+            return found == data  # a request that was sent twice
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """The content of an object; None if there is none."""
+        try:
+            return self._do(self._files.cat_file, name)
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, in order."""
+        try:
+            found = self._do(self._files.ls, folder, detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(each.rpartition("/")[2] for each in found)
+
+    def remove(self, name: str) -> None:
+        """Removes an object, if it is there."""
+        with suppress(FileNotFoundError):
+            self._do(self._files.rm_file, name)
+
+    def _do(self, method: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> Any:
+        """The result of a method. Raises OSError, also for what the package raises."""
+        try:
+            return method(f"{self._top}/{name}", *arguments, **options)
+        except OSError:
+            raise
+        except Exception as error:  # the packages have no common one
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+def require_creating(store: Store) -> None:
+    """Raises RunDirectoryError for a store that replaces objects it should only create."""
+    made = [store.create("probe", secrets.token_bytes(8)) for _ in range(2)]
+    store.remove("probe")
+    if all(made):
+        raise RunDirectoryError(
+            f"{store.place} cannot have a run: the store replaces objects instead of refusing to.",
+            remedy="Use one that knows conditional writes (If-None-Match).",
+        )
 
 
 class Epoch:
@@ -71,24 +193,25 @@ class Epoch:
         self._store = store
         self._role = role
         self.number = 1 + sum(each.startswith(f"{role}-") for each in store.names("epochs"))
-        while not store.create(self._name(self.number), b""):
+        token = secrets.token_bytes(8)
+        while not store.create(self._name(self.number), token):
             self.number += 1
 
     def is_latest(self) -> bool:
         """False once another has taken it."""
-        return not (self._store.directory / self._name(self.number + 1)).exists()
+        return self._store.read(self._name(self.number + 1)) is None
 
     def _name(self, number: int) -> str:
         return f"epochs/{self._role}-{number:06}"
 
 
 @contextmanager
-def usable(directory: Path) -> Generator[None]:
+def usable(place: Place) -> Generator[None]:
     """Raises QueueError for an OSError of a block."""
     try:
         yield
     except OSError as error:
         raise QueueError(
-            f"the run directory {directory} cannot be used: {error}.",
-            remedy=f"When that is mended: alhena batch resume {directory}.",
+            f"the run directory {place} cannot be used: {error}.",
+            remedy=f"When that is mended: alhena batch resume {place}.",
         ) from error

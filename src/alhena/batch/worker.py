@@ -93,7 +93,7 @@ class Lease:
 
 class Worker:
     """Runs tasks of `queue` under the name `holder`. `make` makes their agents; `usage` tells what
-    the task of a token has taken. It is `limited` once a shared limit was reached."""
+    the task of a token has taken."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Worker:
         self._make = make or partial(agent_of, config)
         self._limiter = limiter
         self._running: dict[asyncio.Task[None], Lease] = {}
-        self._stopping = self.limited = False
+        self._stopping = False
         self._renewed = time.monotonic()
 
     async def work(self, most: int) -> None:
@@ -190,10 +190,11 @@ class Worker:
     async def _carry(self, lease: Lease) -> None:
         """Runs a claimed task and writes its result. Raises CredentialsError, QueueError."""
         queue, token = self._queue, lease.claim.token
+        limit: str | None = None
         try:
             result, calls = await self._attempt(lease)
-        except SharedLimitError:
-            self.limited = self._stopping = True
+        except SharedLimitError as error:
+            limit, self._stopping = error.message, True
         except (CredentialsError, QueueError):
             queue.release(token)
             raise
@@ -214,7 +215,7 @@ class Worker:
                     ):  # the result stands; git forgets it with its next prune
                         await asyncio.to_thread(remove_tree, folder, os.environ)
                 return
-        queue.release(token)
+        queue.release(token, limit)
 
     async def _attempt(self, lease: Lease) -> tuple[TaskResult, int]:
         """The result of one attempt, and its number of tool calls. Raises what ends it without
@@ -329,7 +330,8 @@ class Worker:
         if lease.tree is None:
             return result
         try:
-            patch = await asyncio.to_thread(lease.tree.patch, os.environ)
+            folder = task_folder(self._queue.directory, lease.claim.task)
+            patch = await asyncio.to_thread(lease.tree.patch, folder, os.environ)
         except InputError as error:
             if result.status != "done":
                 return result

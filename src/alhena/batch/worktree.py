@@ -21,6 +21,7 @@ from alhena.errors import InputError
 
 _NOTE = "tree.json"
 _PLACE = "tree"
+_LOCK = "tree.lock"
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,24 +35,32 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repository: str | None = None
     store: str = ""
 
-    def patch(self, environ: Mapping[str, str]) -> str | None:
-        """The changes as a patch. Raises InputError."""
+    def patch(self, folder: Path, environ: Mapping[str, str]) -> str | None:
+        """The changes as a patch, for the task with this folder. Raises InputError."""
         if not self.base:
             return None
+        environ = self._environ(environ)
+        with alone(folder / _LOCK) as held:
+            # Left by a git that was killed; one that lives has the lock.
+            name = run_git(Path(self.top), environ, "rev-parse", "--git-path", "index.lock")
+            Path(self.top, os.fsdecode(name.removesuffix(b"\n"))).unlink(missing_ok=True)
+            return patch_since(self.base, Path(self.top), environ, held)
+
+    def _environ(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         own = {} if self.repository else {"GIT_DIR": self.store, "GIT_WORK_TREE": self.top}
-        return patch_since(self.base, Path(self.top), {**environ, **own})
+        return {**environ, **own}
 
 
 def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> tuple[Tree, bool]:
     """The files of a task whose folder in the run directory this is; True if they were made now.
     Raises InputError."""
-    with alone(folder / "tree.lock"):  # an attempt that lost its lease may still be at it
+    with alone(folder / _LOCK) as held:  # an earlier attempt, or its git, may still be at it
         found = noted_tree(folder)
         if found is not None:
             return found, False
         _remove(folder, environ)
         try:
-            made = _made(folder / _PLACE, task, cwd, environ)
+            made = _made(folder / _PLACE, task, cwd, environ, held)
         except OSError as error:
             raise InputError(f"{cwd} cannot be copied: {error}") from error
         part = folder / f"{_NOTE}.part"
@@ -62,7 +71,7 @@ def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -
 
 def remove_tree(folder: Path, environ: Mapping[str, str]) -> None:
     """Removes what `open_tree` made, if anything. Raises InputError."""
-    with alone(folder / "tree.lock"):
+    with alone(folder / _LOCK):
         _remove(folder, environ)
 
 
@@ -100,7 +109,9 @@ def _remove(folder: Path, environ: Mapping[str, str]) -> None:
     (folder / _NOTE).unlink(missing_ok=True)
 
 
-def _made(place: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> Tree:
+def _made(
+    place: Path, task: Task, cwd: Path, environ: Mapping[str, str], held: tuple[int, ...]
+) -> Tree:
     place.mkdir(parents=True)
     place = Path(os.path.realpath(place))
     repository, _, commit = (task.repo or "").partition("#")
@@ -111,7 +122,7 @@ def _made(place: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> Tre
         if task.repo:
             raise
         return _copied(cwd, place, environ)
-    tree = make_worktree(start, environ, place, commit or "HEAD", lock=True)
+    tree = make_worktree(start, environ, place, commit or "HEAD", lock=True, held=held)
     return Tree(
         top=str(tree.top),
         cwd=str(_inner(tree, cwd) if task.cwd else tree.cwd),

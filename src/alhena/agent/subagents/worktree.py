@@ -78,21 +78,27 @@ def _make(cwd: Path, environ: Mapping[str, str]) -> Worktree:
 
 
 def make_worktree(
-    cwd: Path, environ: Mapping[str, str], place: Path, commit: str = "HEAD", *, lock: bool = False
+    cwd: Path,
+    environ: Mapping[str, str],
+    place: Path,
+    commit: str = "HEAD",
+    *,
+    lock: bool = False,
+    held: tuple[int, ...] = (),
 ) -> Worktree:
     """A worktree in the directory `place` of the repository around `cwd`, at a commit. With `lock`
-    git forgets it only when it is unlocked: other machines do not see the place. Raises
-    InputError."""
+    git forgets it only when it is unlocked: other machines do not see the place. `held` are locks
+    that git keeps, also past the end of this process. Raises InputError."""
     top = run_git(cwd, environ, "rev-parse", "--show-toplevel").removesuffix(b"\n")
     repository = Path(os.path.realpath(os.fsdecode(top)))
     base = run_git(cwd, environ, "rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
     tree = place / repository.name
     inner = os.path.normpath(tree / os.path.relpath(os.path.realpath(cwd), repository))
-    with alone(_lock(repository, environ)):
+    with alone(_lock(repository, environ)) as own:
         # Forced twice: git, killed at this before, may know the place as a locked worktree.
         add = ("worktree", "add", "--force", "--force", "--quiet", "--detach")
         locked = ("--lock",) if lock else ()
-        run_git(repository, environ, *add, *locked, str(tree), base)
+        run_git(repository, environ, *add, *locked, str(tree), base, held=(*held, *own))
     return Worktree(repository, tree, Path(inner), base, environ)
 
 
@@ -103,11 +109,12 @@ def prune_worktrees(repository: Path, environ: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def alone(path: Path) -> Generator[None]:
-    """Holds a lock file for a block, after those who hold it now. Raises InputError."""
+def alone(path: Path) -> Generator[tuple[int, ...]]:
+    """Holds a lock file for a block, after those who hold it now. The block gets the descriptor of
+    the lock, if there is one. Raises InputError."""
     try:
-        with exclusive(path, patience_s=LIMIT_S):
-            yield
+        with exclusive(path, patience_s=LIMIT_S) as held:
+            yield () if held is None else (held,)
     except FileError as error:
         raise InputError(str(error)) from error
 
@@ -119,9 +126,12 @@ def _lock(repository: Path, environ: Mapping[str, str]) -> Path:
     return Path(os.fsdecode(found), "alhena-worktrees.lock")
 
 
-def patch_since(base: str, top: Path, environ: Mapping[str, str]) -> str:
-    """The changes of the files below `top` since the commit or tree `base`. Raises InputError."""
-    run_git(top, environ, "add", "-A")
+def patch_since(
+    base: str, top: Path, environ: Mapping[str, str], held: tuple[int, ...] = ()
+) -> str:
+    """The changes of the files below `top` since the commit or tree `base`. `held` are locks that
+    git keeps. Raises InputError."""
+    run_git(top, environ, "add", "-A", held=held)
     data = run_git(top, environ, "diff", "--cached", *_DIFF, base)
     try:
         return data.decode("utf-8")
@@ -156,8 +166,11 @@ def _binary_patch(base: str, top: Path, environ: Mapping[str, str]) -> str:
         return run_git(Path(made), where, "diff", *_DIFF, base, tree).decode("utf-8", "replace")
 
 
-def run_git(folder: Path, environ: Mapping[str, str], *arguments: str) -> bytes:
-    """The output of a git command. Raises InputError."""
+def run_git(
+    folder: Path, environ: Mapping[str, str], *arguments: str, held: tuple[int, ...] = ()
+) -> bytes:
+    """The output of a git command, which keeps the locks of the descriptors `held`. Raises
+    InputError."""
     argv = ["git", *(word for option in _SAFE for word in ("-c", option)), *arguments]
     shield_memory()
     try:
@@ -169,6 +182,7 @@ def run_git(folder: Path, environ: Mapping[str, str], *arguments: str) -> bytes:
             capture_output=True,
             timeout=LIMIT_S,
             check=False,
+            pass_fds=held,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"git {arguments[0]} failed: {error}") from error

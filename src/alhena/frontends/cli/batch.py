@@ -20,6 +20,7 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from alhena.batch.engine import Engine, RunConfig
     from alhena.batch.queue import Queue
+    from alhena.batch.store import Place
     from alhena.batch.tasks import Task
 
 USAGE = """\
@@ -108,6 +109,7 @@ def _new(argv: list[str]) -> int:
     from alhena.batch.engine import RunConfig
     from alhena.batch.errors import TaskFileError
     from alhena.batch.run import new_run
+    from alhena.batch.store import place_of
 
     found = _options().parse_words(argv)
     if found.out is None:
@@ -121,7 +123,9 @@ def _new(argv: list[str]) -> int:
         raise
     out = cwd / found.out
     config = _configured(RunConfig(out=str(out), cwd=str(cwd)), found)
-    directory = cwd / (found.run_dir or f"{found.out}.run")
+    directory = place_of(found.run_dir or f"{found.out}.run", cwd)
+    if isinstance(directory, str) and config.engine != "ray":
+        raise UsageError("a --run-dir in an object store is for --engine ray.", remedy="Add it.")
     with new_run(directory, tasks, config) as queue:
         return _carry_out(queue, config)
 
@@ -264,13 +268,15 @@ def _engine(queue: "Queue", config: "RunConfig") -> "Engine":
     return LocalEngine(queue, config)
 
 
-def _directory(words: list[str]) -> Path:
+def _directory(words: list[str]) -> "Place":
+    from alhena.batch.store import place_of
+
     if len(words) != 1:
         raise UsageError("name the run directory.", remedy="See alhena batch --help.")
-    return current_directory() / words[0]
+    return place_of(words[0], current_directory())
 
 
-def _opened(directory: Path, use: "Callable[[Queue], int]") -> int:
+def _opened(directory: "Place", use: "Callable[[Queue], int]") -> int:
     """Reads a run, which another process may be at work on."""
     from alhena.batch.run import open_queue
 
@@ -281,7 +287,7 @@ def _opened(directory: Path, use: "Callable[[Queue], int]") -> int:
         queue.close()
 
 
-def _status(directory: Path) -> int:
+def _status(directory: "Place") -> int:
     from alhena.batch.overview import counts
 
     def show(queue: "Queue") -> int:
@@ -315,7 +321,7 @@ def _show(words: list[str]) -> int:
         )
         return 0
 
-    return _opened(current_directory() / words[0], show)
+    return _opened(_directory(words[:1]), show)
 
 
 def _report(words: list[str]) -> int:
@@ -334,7 +340,7 @@ def _report(words: list[str]) -> int:
             try:
                 place = place_here(told=False)
                 prices = Prices(place.settings.model.prices)
-                write_page(found, directory, Path(page), prices, Redaction(place.environ))
+                write_page(found, Path(directory), Path(page), prices, Redaction(place.environ))
             except OSError as error:
                 raise InputError(
                     f"cannot write {page}: {error.strerror}.", remedy="Name another file."
@@ -344,7 +350,7 @@ def _report(words: list[str]) -> int:
     return _opened(directory, show)
 
 
-def _cancel(directory: Path) -> int:
+def _cancel(directory: "Place") -> int:
     from alhena.batch.mirror import publish
     from alhena.batch.overview import cancel_rest
     from alhena.batch.results import ResultsFile, TaskResult
