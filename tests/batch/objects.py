@@ -43,7 +43,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     store: ObjectServer
 
-    def log_message(self, *_args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         pass
 
     def do_PUT(self) -> None:

@@ -51,8 +51,8 @@ class Order(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Report(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The end of the attempt known by `token`: its `result`, or its worker is `lost`, or it gave
-    the task back, at a `limit` if there is one; an error that ends the run, as exit code, message and
-    remedy; or the money that is `spent`."""
+    the task back, at a `limit` if there is one; an error that ends the run, as exit code, message
+    and remedy; or the money that is `spent`."""
 
     token: int = 0
     result: TaskResult | None = None

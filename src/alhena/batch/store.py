@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from alhena.batch.errors import QueueError, RunDirectoryError
-from alhena.config.errors import ConfigError
+from alhena.errors import ConfigError
 
 Place = Path | str
 """A run directory: a folder, or the URL of a place in an object store."""

@@ -323,19 +323,21 @@ _STEP_S = 0.01
 @contextmanager
 def exclusive(
     path: Path, *, cancellation: threading.Event | None = None, patience_s: float = 10.0
-) -> Generator[None]:
-    """Holds the lock file at `path`, in an existing directory, for a block.
+) -> Generator[int | None]:
+    """Holds the lock file at `path`, in an existing directory, for a block, which gets the
+    descriptor of the lock.
 
-    The system releases the lock of a process that dies. On a file system without locks the block
-    runs unlocked. Blocks its thread. Raises FileError: LockHeldError when the lock is not available
-    within `patience_s` seconds, WriteFailureError when `cancellation` is set before that.
+    The system releases the lock when this process and the children that got the descriptor have
+    ended. On a file system without locks the block runs unlocked. Blocks its thread. Raises
+    FileError: LockHeldError when the lock is not available within `patience_s` seconds,
+    WriteFailureError when `cancellation` is set before that.
     """
     try:
         held = _acquired(path, cancellation or threading.Event(), patience_s)
     except OSError as error:
         raise from_os_error(error, path, writing=True) from error
     try:
-        yield
+        yield held
     finally:
         if held is not None:
             # Before the lock ends: a waiting process finds its file gone and creates a new one.
