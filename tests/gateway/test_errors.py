@@ -38,8 +38,6 @@ BAD = [
     (ANTHROPIC, b"{", "not valid JSON"),
     (ANTHROPIC, b"\xff\xfe", "not valid JSON"),
     (ANTHROPIC, b"[" * 100_000, "nested too deeply"),
-    (ANTHROPIC, rb'{"model":"a\ud800b"}', r"\ud800 at byte 11 is one half of a surrogate pair"),
-    (OPENAI, rb'["\\\ud83d\ude00\u00e9\n\\\udfFF"]', r"\udfFF at byte 26 is one half"),
     (GOOGLE, rb'{"a":"\ud83d\ude00\\ud800"', "truncated"),
     (ANTHROPIC, b"[]", "must be an object"),
     (ANTHROPIC, b"", "not valid JSON"),

@@ -91,12 +91,6 @@ most clients read nothing before they have sent everything."""
 _COSTS = ((b"{", 150), (b"[", 80), (b":", 60), (b",", 50))
 """Approximate bytes of memory for an object, an array, a member and a further value."""
 _OTHER = bytes(set(range(256)) - set(b'{[:,"'))
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u]|u(?![dD][89a-fA-F]))"
-    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})",
-    re.DOTALL,
-)
-"""Matches a character in a text, or (group 1) a lone surrogate."""
 _STRING = re.compile(rb'"[^"]*"')
 
 
@@ -191,19 +185,9 @@ def read_json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DialectError(f"the body is not valid JSON: {_half_pair(body) or error}.") from error
+        raise DialectError(f"the body is not valid JSON: {error}.") from error
     except RecursionError as error:
         raise DialectError("the body is nested too deeply.") from error
-
-
-def _half_pair(body: bytes) -> str:
-    """The error for a lone surrogate, which the decoder mistakes for the end of data; empty if
-    there is none in the first megabyte."""
-    for escape in _ESCAPE.finditer(body, 0, MB):
-        if escape[1]:
-            half = escape[1].decode("ascii")
-            return f"{half} at byte {escape.start()} is one half of a surrogate pair"
-    return ""
 
 
 def _declared(request: Request) -> int:

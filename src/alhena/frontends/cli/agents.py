@@ -64,9 +64,6 @@ timeout_mins = 10
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena agents ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     if options.command == "validate":
         return _validate(Path(options.name))

@@ -61,9 +61,6 @@ logout: deletes the login, and the API key saved at the first start, from this m
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena auth ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     place = place_here()
     files = PrivateFiles(config_home(os.environ))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alhena.batch.store import Place
     from alhena.batch.tasks import Task
 
-USAGE = """\
+_INTRODUCTION = """\
 usage: alhena batch TASKS --out RESULTS.jsonl [options]
        alhena batch --each-file GLOB --prompt TEMPLATE --out RESULTS.jsonl [options]
        alhena batch resume|retry-failed DIR [options]
@@ -41,7 +41,7 @@ continues it after an interruption, with the same options unless you give others
 def run(argv: list[str]) -> int:
     """Carries out `alhena batch ARGV`; returns the exit code."""
     if not argv or "-h" in argv or "--help" in argv:
-        write_stdout(USAGE + _options().format_help().partition("\n\n")[2])
+        write_stdout(_INTRODUCTION + _options().format_help().partition("\n\n")[2])
         return 0
     given = argv[1:]
     match argv[0]:

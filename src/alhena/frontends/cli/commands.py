@@ -19,9 +19,6 @@ trusted. A file that cannot be used is listed with the reason.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena commands ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     if argv[:1] != ["list"] or not {*argv[1:]} <= {"--json", "--skip-trust", "--debug", "-d"}:
         raise UsageError("`alhena commands` takes `list`.", remedy="See alhena commands --help.")
     place = place_here(skip_trust="--skip-trust" in argv)

@@ -7,11 +7,10 @@ from argparse import Action
 from collections.abc import Iterable
 from contextlib import redirect_stdout, suppress
 from functools import cache
-from importlib import import_module
 
 from alhena.errors import UsageError
 from alhena.frontends.arguments import EPILOG, run_parser
-from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.cli.main import COMMANDS, carry_out
 from alhena.frontends.streams import write_stdout
 from alhena.models.catalogue import ALIASES, MODELS
 
@@ -29,9 +28,6 @@ _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena completion ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     if len(argv) != 1 or argv[0] not in COMMANDS["completion"]:
         raise UsageError(
             "`alhena completion` takes bash, zsh or fish.", remedy="See alhena completion --help."
@@ -49,11 +45,9 @@ def summaries() -> dict[str, str]:
 @cache
 def help_of(command: str) -> str:
     """The text of `alhena COMMAND --help`."""
-    if command == "completion":
-        return USAGE
     written = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with redirect_stdout(written), suppress(SystemExit):  # argparse's own help
-        import_module(f"alhena.frontends.cli.{command}").run(["--help"])
+        carry_out(command, ["--help"])
     written.seek(0)
     return written.read()
 

@@ -65,9 +65,6 @@ options:
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena extensions ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     if options.command == "new":
         return _new(Path(options.name))

@@ -72,9 +72,6 @@ Command = Callable[["Namespace"], int]
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena hooks ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     commands: dict[str, Command] = {
         "list": _list,

@@ -37,8 +37,9 @@ COMMANDS = {
     "trust": (),
     "completion": ("bash", "zsh", "fish"),
 }
-"""The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out. A first
-word that several others follow begins a prompt: `alhena policy changes since May?`."""
+"""The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out, and its
+USAGE is its help. A first word that several others follow begins a prompt: `alhena policy changes
+since May?`."""
 
 
 def run(argv: list[str]) -> int:
@@ -73,13 +74,21 @@ def run(argv: list[str]) -> int:
 def _command(argv: list[str]) -> Callable[[list[str]], int]:
     name = argv[0] if argv else ""
     if len(argv) == 2 and name == "help" and argv[1] in COMMANDS:
-        helped = import_module(f"alhena.frontends.cli.{argv[1]}").run
-        return lambda _argv: helped(["--help"])
+        return lambda _argv: carry_out(argv[1], ["--help"])
     short = len(argv) <= 2 or argv[1].startswith("-") or argv[2].startswith("-")
     if name in COMMANDS and (short or argv[1] in COMMANDS[name]):
-        command = import_module(f"alhena.frontends.cli.{name}").run
-        return lambda rest: command(rest[1:])
+        return lambda rest: carry_out(name, rest[1:])
     return _prompt
+
+
+def carry_out(name: str, words: list[str]) -> int:
+    """Carries out one of COMMANDS, or shows its USAGE; returns the exit code."""
+    command = import_module(f"alhena.frontends.cli.{name}")
+    usage: str = getattr(command, "USAGE", "")
+    if usage and ("-h" in words or "--help" in words):
+        write_stdout(usage)
+        return 0
+    return command.run(words)
 
 
 def _prompt(argv: list[str]) -> int:

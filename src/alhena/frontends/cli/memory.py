@@ -48,9 +48,6 @@ _FILE = "Name a text file, or - for standard input."
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena memory ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     place = place_here(skip_trust=getattr(options, "skip_trust", False))
     settings = place.settings

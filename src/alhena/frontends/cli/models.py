@@ -16,9 +16,6 @@ name is sent to the service unchanged.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena models ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     if argv not in (["list"], ["list", "--json"]):
         raise UsageError("`alhena models` takes `list`.", remedy="See alhena models --help.")
     if "--json" in argv:

@@ -73,9 +73,6 @@ code 1 when a rule is wrong or contradicts its examples, 52 when a file cannot b
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena policy ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     match argv[:1]:
         case ["explain"]:
             return explain(argv[1:])

@@ -64,9 +64,6 @@ FOLDER to this one. Refused while FOLDER exists, or if this folder has sessions.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena sessions ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     store = project_store(os.environ, current_directory())
     commands: dict[str, Callable[[Namespace, SessionStore], int | None]] = {

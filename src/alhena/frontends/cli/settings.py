@@ -63,9 +63,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena settings ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     if options.command == "path":
         return _path(as_json=options.json)

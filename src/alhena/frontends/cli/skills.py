@@ -51,9 +51,6 @@ options:
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena skills ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     if options.command in ("install", "link", "uninstall"):
         return _change(options)

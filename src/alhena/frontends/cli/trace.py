@@ -39,9 +39,6 @@ class UnreadableError(AlhenaError):
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena trace ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     from alhena.config.effective_settings import open_place
     from alhena.frontends.arguments import Parser
 

@@ -52,9 +52,6 @@ again.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena trust ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     options = _options(argv)
     if options.json and not (options.list or options.status):
         raise UsageError("--json needs --list or --status.", remedy="See alhena trust --help.")

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from alhena.errors import InputError, UsageError
-from alhena.frontends.streams import read_input, write_json, write_stdout
+from alhena.frontends.streams import read_input, write_json
 from alhena.models.catalogue import model_info
 from alhena.wire.conformance.check import check_json
 from alhena.wire.content import CallIds
@@ -40,9 +40,6 @@ and signatures are kept; anything that cannot be converted is an error with its 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena wire ARGV`; returns the exit code."""
-    if "-h" in argv or "--help" in argv:
-        write_stdout(USAGE)
-        return 0
     if not argv or argv[0] not in COMMANDS:
         raise UsageError(
             "`alhena wire` takes `check FILE` or `convert --from A --to B FILE`.",

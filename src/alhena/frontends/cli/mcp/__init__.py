@@ -5,7 +5,7 @@ from importlib import import_module
 from alhena.errors import UsageError
 from alhena.frontends.streams import write_stdout
 
-USAGE = """\
+_USAGE = """\
 usage: alhena mcp add [OPTIONS] NAME COMMAND_OR_URL [ARGS…]
        alhena mcp remove NAME [-s user|project]
        alhena mcp list [--json] [--skip-trust]
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
     name, rest = (argv[0], argv[1:]) if argv else ("", [])
     asks = "-h" in rest or "--help" in rest
     if name in ("-h", "--help") or (name in _WHERE and name != "serve" and asks):
-        write_stdout(USAGE)
+        write_stdout(_USAGE)
         return 0
     if name not in _WHERE:
         said = f"there is no command {name!r}." if name else "a command is missing."
