@@ -7,7 +7,10 @@ import pytest
 from alhena.frontends.arguments import run_parser
 from alhena.frontends.cli.main import COMMANDS as SHELL_COMMANDS
 from alhena.frontends.terminal.commands import COMMANDS, INSTEAD, unknown_words
+from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.test_conversation import finished, sitting
 from tests.support.each import for_each
+from tests.support.scripted import ScriptedGenerator
 
 NAMES = [name for each in COMMANDS for name in (each.name, *each.aliases)]
 
@@ -41,3 +44,13 @@ def test_what_is_told_instead_is_there():
             assert first in options or first in SHELL_COMMANDS
         for name in re.findall(r"(?<!\w)/(\w+)", said):
             assert name in NAMES
+
+
+async def test_lines_of_one_sign_are_no_prompts():
+    screen = ListScreen()
+    generator = ScriptedGenerator()
+    async with sitting(generator, screen) as conversation:
+        shown = await finished(conversation, screen, "?", "!")
+    assert "Commands\n" in shown
+    assert "It is !COMMAND, such as !git status." in shown
+    assert generator.requests == []

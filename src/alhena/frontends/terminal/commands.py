@@ -496,8 +496,8 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
-LEAVING = frozenset({"exit", "quit", ":q", ":q!", ":wq"})
-"""Lines that leave, as /quit does."""
+PLAIN = {**dict.fromkeys(("exit", "quit", ":q", ":q!", ":wq"), "/quit"), "?": "/help"}
+"""Lines that are commands without a slash."""
 NAMES = frozenset(name for each in COMMANDS for name in (each.name, *each.aliases))
 
 

@@ -242,8 +242,7 @@ class Conversation(ShownSession):
         text = text.strip()
         if self._leaving:
             return
-        if text in commands.LEAVING:
-            text = "/quit"
+        text = commands.PLAIN.get(text, text)
         named = commands.named(text)
         if named is None:
             at_once = False
@@ -421,6 +420,8 @@ class Conversation(ShownSession):
                 await self._command(text, *named)
             elif text.startswith("!") and text.lstrip("! "):
                 await self._shell(text.removeprefix("!").strip())
+            elif text == "!":
+                self.print([line("It is !COMMAND, such as !git status.", "error")])
             else:
                 await self._prompt(text)
         except AlhenaError as error:
