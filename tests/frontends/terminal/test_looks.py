@@ -6,9 +6,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from alhena.frontends.terminal.drawing.call_result import diff_lines
-from alhena.frontends.terminal.drawing.lines import plain
+from alhena.frontends.terminal.drawing.lines import Line, plain
+from alhena.frontends.terminal.drawing.syntax import ROWS
 from alhena.frontends.terminal.looks.background import AnswerReader, is_light, said_light
 from alhena.frontends.terminal.looks.theme import ANSI_LIGHT, THEMES, theme_named, theme_of
 from tests.frontends.terminal.session import PLACEHOLDER, at, leave
@@ -137,6 +140,40 @@ def test_without_colours_nothing_is_coloured(server: ScriptedServer, home: Path,
         leave(terminal)
     colours = re.compile(r"\x1b\[(?:\d+;)*(?:[349][0-8])(?:;\d+)*m")
     assert colours.findall(terminal.raw[painted:]) == []
+
+
+def styles_of(lines: list[Line]) -> dict[str, str]:
+    return {text.strip(): style for row in lines for style, text in row}
+
+
+def test_a_diff_has_the_syntax_of_its_file():
+    rows = ["def f():", '    return "text"  # why', '    """more', "    than def", '    """']
+    diff = "@@ -1,1 +1,6 @@\n-class Gone: pass\n" + "".join(f"+{each}\n" for each in rows)
+    lines = diff_lines(f"{diff} return 12\n", "a.py")
+    styles = styles_of(lines)
+    assert plain(lines) == plain(diff_lines(f"{diff} return 12\n"))
+    assert styles["def"] == styles["return"] == "keyword"
+    assert styles["# why"] == "comment"
+    assert styles["than def"] == "string"
+    assert styles["12"] == "number"
+    assert styles["f"] == styles["+"] == "added"
+    assert styles["- class Gone: pass"] == "removed"
+    assert set(styles_of(diff_lines(diff, "no.such-kind")).values()) == {"dim", "added", "removed"}
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n\r")), max_size=6))
+def test_syntax_changes_no_character(rows: list[str]):
+    diff = f"@@ -0,0 +1,{len(rows)} @@\n" + "".join(f"+{each}\n" for each in rows)
+    for name in ("a.py", "a.html", "Makefile"):
+        assert plain(diff_lines(diff, name)) == plain(diff_lines(diff))
+
+
+def test_only_the_beginning_of_a_very_long_diff_is_coloured():
+    diff = "@@ -0,0 +1,10000 @@\n" + "+x = 1\n" * 10_000
+    lines = diff_lines(diff, "a.py")
+    assert len(lines) == 10_000
+    assert len(lines[ROWS - 1]) > 2 == len(lines[ROWS])
 
 
 def test_changed_words_of_a_row_are_marked():

@@ -78,7 +78,7 @@ def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -
         case EditConfirmation() as details:
             what = "New file" if details.is_new_file else "Change"
             lines.append(_title(f"{what} {_from_here(details.file_path)}"))
-            lines += _difference(details.file_diff, rows)
+            lines += _difference(details.file_diff, rows, details.file_name)
             lines += _warnings(details.warnings)
         case ExecConfirmation() as details:
             lines.append(_title(_where(request)))
@@ -154,9 +154,9 @@ def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]
 _TEXTS = {outcome: text for outcome, _, text in ANSWERS}
 
 
-def _difference(diff: str, rows: int | None = DIFF_ROWS) -> Iterator[Line]:
+def _difference(diff: str, rows: int | None = DIFF_ROWS, name: str = "") -> Iterator[Line]:
     """The lines of a diff, and of a very long one that there are more."""
-    shown = diff_lines(diff)
+    shown = diff_lines(diff, name)
     yield from shown[:rows]
     if rows is not None and len(shown) > rows:
         yield (("warning", f"! {len(shown) - rows} more lines are not shown here; ? shows all."),)

@@ -30,9 +30,10 @@ ALIKE = 0.5
 """Least similarity of two rows whose changed words are marked."""
 
 
-def diff_lines(diff: str) -> list[Line]:
-    """The lines of a diff of one file: number in the new file, sign, text. File headers are left
-    out; what cannot be seen in a line is escaped, padding is counted."""
+def diff_lines(diff: str, name: str = "") -> list[Line]:
+    """The lines of a diff of one file, with the syntax of a file of this name: number in the new
+    file, sign, text. File headers are left out; what cannot be seen in a line is escaped, padding
+    is counted."""
     lines: list[Line] = []
     number: int | None = None
     for raw in diff.rstrip("\n").split("\n"):
@@ -49,7 +50,30 @@ def diff_lines(diff: str) -> list[Line]:
             number += sign not in "-\\"
         elif not raw.startswith(_FILE) and not raw.startswith(("--- ", "+++ ")):
             lines.append((("", exact(raw).expandtabs(TAB)),))
-    return _with_changed_words(lines)
+    return _with_syntax(_with_changed_words(lines), name)
+
+
+def _with_syntax(lines: list[Line], name: str) -> list[Line]:
+    """Colours the new text, each stretch of it by itself; rows with marked words keep their
+    marks."""
+    if not name:
+        return lines
+    from alhena.frontends.terminal.drawing.syntax import ROWS, coloured
+
+    found, stretch = list(lines), list[int]()
+    for at, each in enumerate([*lines[:ROWS], ()]):
+        if len(each) > 1 and each[-1][0] in ("", "added", "added-word"):
+            stretch.append(at)
+        elif stretch and not (len(each) > 1 and each[-1][0].startswith("removed")):
+            texts = ["".join(text for _, text in lines[row][1:]) for row in stretch]
+            shown = coloured([text[2:] for text in texts], name)
+            for row, text, spans in zip(stretch, texts, shown or (), strict=bool(shown)):
+                if len(lines[row]) == 2:
+                    style = lines[row][1][0]
+                    new = ((kind or style, part) for kind, part in spans)
+                    found[row] = (lines[row][0], (style, text[:2]), *new)
+            stretch = []
+    return found
 
 
 def _with_changed_words(lines: list[Line]) -> list[Line]:
@@ -192,7 +216,8 @@ def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
         case "file_diff":
             if seen:
                 return []
-            lines = diff_lines(str(display.get("fileDiff", "")))
+            name = str(display.get("fileName", ""))
+            lines = diff_lines(str(display.get("fileDiff", "")), name)
             more = len(lines) - DIFF_ROWS
             if more > 0:
                 lines = [*lines[:DIFF_ROWS], line(f"… {counted(more, 'more line')}", "dim")]
