@@ -26,7 +26,7 @@ from alhena.session.replay import NOT_STARTED, Replay
 from alhena.session.store import open_store
 from alhena.tools.contract import Kind
 from alhena.wire.conformance.check import check_request
-from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
+from alhena.wire.conformance.history import UNKNOWN_OUTCOME
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentRequest

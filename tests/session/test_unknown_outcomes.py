@@ -9,7 +9,7 @@ from alhena.config.home import claim_project_temp, project_temp
 from alhena.session.records import KnownRecord
 from alhena.session.replay import NOT_STARTED
 from alhena.session.store import open_store
-from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
+from alhena.wire.conformance.history import UNKNOWN_OUTCOME
 from alhena.wire.content import USER
 from tests.agent.kit import agent, conforming, events_of
 from tests.session.kit import answered, calls, contents, header_of, replayed, says, started, write

@@ -12,7 +12,6 @@ from alhena.agent.session import Session
 from alhena.agent.toolset.workbench import SessionLinks, Workbench
 from alhena.chat.chat import Chat, Outlets, traits_of
 from alhena.chat.history import History
-from alhena.chat.recovery import Substitute
 from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.models.catalogue import (
@@ -227,6 +226,8 @@ def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str
             remedy=f"Start `alhena -m {name}`, or save it for later sessions: /model set {name} "
             "--persist",
         )
+    from alhena.chat.recovery import Substitute
+
     known = resolved_name(name) if chosen.speaks_gemini else name
     chat.take_over(Substitute(traits=traits_of(known), config=models.config(known)))
 

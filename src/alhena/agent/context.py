@@ -37,7 +37,6 @@ from alhena.system.walk import MAX_ITEMS, SUMMARISED, folder_structure
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.registry import BUILT_IN, ToolRegistry, all_names, declared_name
-from alhena.tools.threads import run_blocking
 from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
@@ -353,6 +352,8 @@ async def tell_files(
     """Puts the text of the workspace's files behind the first content of a conversation of which
     nothing was sent yet, as far as ignore files, the policy and the model's window let it. What
     does not fit is a warning. Raises ConfigError where the policy denies it as a whole."""
+    from alhena.tools.threads import run_blocking
+
     call = PolicyCall(names=all_names(_READ_MANY), args={"paths": [EVERYTHING]})
     decision = await bench.check(call, bench.decide(call))
     if decision.outcome is PolicyOutcome.DENY:

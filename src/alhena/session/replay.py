@@ -41,7 +41,7 @@ from alhena.session.records import (
     now,
     record_of,
 )
-from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
+from alhena.wire.conformance.history import UNKNOWN_OUTCOME
 from alhena.wire.content import (
     MODEL,
     USER,

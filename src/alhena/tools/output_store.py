@@ -35,7 +35,6 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.response import content_text
 from alhena.wire.content import Part
 from alhena.wire.json_values import excerpt as shown
 
@@ -277,6 +276,8 @@ def bounded(result: ToolResult, store: OutputStore, tool: str, call_id: str) -> 
         text = excerpt(result.spilled, store.memory_characters)
         replaced = msgspec.structs.replace(result, llm_content=text, spilled=None)
         return BoundedResult(replaced, _truncation(result.spilled, text))
+    from alhena.tools.response import content_text
+
     whole = content_text(result.llm_content)
     if not 0 < store.threshold < len(whole):
         return BoundedResult(result, None)

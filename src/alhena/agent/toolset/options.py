@@ -10,7 +10,6 @@ from alhena.errors import InputError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.system.workspace import current_directory
-from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Program, Tool
 from alhena.values import Value
 from alhena.wire.content import Content
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Approver, Edit
     from alhena.session.journal import Disk
     from alhena.system.workspace import Console, EditorFiles, Terminal
+    from alhena.tools.builtin.ask_user import Ask
 
 T = TypeVar("T")
 PolicySource = str | PathLike[str] | PolicyRule
@@ -59,7 +59,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     agents: "tuple[AgentDefinition, ...]" = ()
     remote_agents: "tuple[RemoteAgent, ...]" = ()
     approve: "Approver | None" = None
-    ask: Ask | None = None
+    ask: "Ask | None" = None
     edit: "Edit | None" = None
     console: "Console | None" = None
     editor: "EditorFiles | None" = None

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from alhena.wire.conformance.history import SIGNATURE_STAND_INS, OpenCalls, has_calls, has_responses
+from alhena.wire.conformance.history import (
+    SIGNATURE_STAND_INS,
+    UNKNOWN_OUTCOME,
+    OpenCalls,
+    has_calls,
+    has_responses,
+)
 from alhena.wire.content import (
     DATA_FIELDS,
     MODEL,
@@ -166,12 +172,6 @@ def _take_stand_ins(parts: list[Part], index: int, note: Note) -> None:
             parts[position] = replace(part, thought_signature=None)
             note("S4", index, "a stand-in for a signature was removed after the first call.")
         first = False
-
-
-UNKNOWN_OUTCOME = (
-    "No result of this call was recorded: it was interrupted, and whether it took effect is "
-    "unknown. Check before you repeat it."
-)
 
 
 class Draft(msgspec.Struct):

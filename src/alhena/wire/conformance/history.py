@@ -577,3 +577,10 @@ def has_responses(entry: Content | EncodedContent) -> bool:
 
 def _content(entry: Content | EncodedContent) -> Content:
     return entry if isinstance(entry, Content) else entry.content
+
+
+UNKNOWN_OUTCOME = (
+    "No result of this call was recorded: it was interrupted, and whether it took effect is "
+    "unknown. Check before you repeat it."
+)
+"""Answer to a call of an interrupted session that may have run."""
