@@ -26,7 +26,7 @@ from alhena.wire.content import Content, EncodedContent, FunctionCall, Part
 from alhena.wire.dialects.conversation import ToolNames
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.gemini import write_request
-from alhena.wire.envelope import enveloped_body
+from alhena.wire.encode import enveloped_body
 from alhena.wire.request import FunctionCallingMode, GenerateContentRequest
 from alhena.wire.response import Candidate, GenerateContentResponse, UsageMetadata
 from tests.support import server as wire

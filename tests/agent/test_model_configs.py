@@ -13,8 +13,7 @@ from alhena.models.configs import unknown_keys
 from alhena.models.errors import DailyQuotaError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
-from alhena.wire.encode import encode_request
-from alhena.wire.envelope import enveloped_body
+from alhena.wire.encode import encode_request, enveloped_body
 from tests.agent.kit import events_of
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator

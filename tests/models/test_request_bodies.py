@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from alhena.models.errors import RequestRejectedError
 from alhena.models.providers.code_assist_setup import CodeAssistService, address_from
 from alhena.wire.content import Content, Part, text_content
-from alhena.wire.encode import PIECE, EncodedContent, decode_enveloped, encode_request, request_body
-from alhena.wire.envelope import enveloped_body
+from alhena.wire.encode import (
+    PIECE,
+    EncodedContent,
+    decode_enveloped,
+    encode_request,
+    enveloped_body,
+    request_body,
+)
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from tests.models.asking import api, chunks, listening, texts
 from tests.support.server import ScriptedServer, json_reply, sse, text

@@ -17,8 +17,7 @@ from alhena.scheduler.bus import (
     ToolConfirmationResponse,
     UpdatePolicy,
 )
-from alhena.scheduler.states import ConfirmationError
-from alhena.scheduler.tracked_call import TrackedCall, plain
+from alhena.scheduler.states import ConfirmationError, TrackedCall, plain
 from alhena.tools.contract import (
     AskUserConfirmation,
     ConfirmationDetails,

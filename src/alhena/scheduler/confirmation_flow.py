@@ -32,8 +32,7 @@ from alhena.scheduler.confirmation import (
 )
 from alhena.scheduler.executor import Executor, Leash
 from alhena.scheduler.gate import denial, deny
-from alhena.scheduler.states import ConfirmationError, WaitingToolCall
-from alhena.scheduler.tracked_call import TrackedCall
+from alhena.scheduler.states import ConfirmationError, TrackedCall, WaitingToolCall
 from alhena.tools.contract import (
     ApprovableInvocation,
     ConfirmationDetails,

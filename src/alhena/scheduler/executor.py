@@ -12,8 +12,15 @@ import msgspec
 
 from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
-from alhena.scheduler.states import CompletedToolCall, ExecutingToolCall, ScheduledToolCall, Status
-from alhena.scheduler.tracked_call import Clock, TrackedCall, plain
+from alhena.scheduler.states import (
+    Clock,
+    CompletedToolCall,
+    ExecutingToolCall,
+    ScheduledToolCall,
+    Status,
+    TrackedCall,
+    plain,
+)
 from alhena.tools.contract import (
     Discover,
     ExecutionContext,

@@ -13,8 +13,12 @@ import msgspec
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
-from alhena.scheduler.tracked_call import TrackedCall
+from alhena.scheduler.states import (
+    ScheduledToolCall,
+    TrackedCall,
+    ValidatingToolCall,
+    WaitingToolCall,
+)
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.registry import RegisteredTool, called_names
 from alhena.tools.threads import Boundary, one_line

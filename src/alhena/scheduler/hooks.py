@@ -11,7 +11,7 @@ from alhena.hooks.inputs import McpContext
 from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.planning import Hooks
 from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.scheduler.tracked_call import TrackedCall, plain
+from alhena.scheduler.states import TrackedCall, plain
 from alhena.tools.contract import (
     ConfirmationDetails,
     EditConfirmation,

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING
 from alhena.scheduler.executor import INTERRUPTED, Executor
 from alhena.scheduler.gate import Authority, Gate
 from alhena.scheduler.states import (
+    BatchView,
     CompletedToolCall,
     ConfirmationError,
+    Emit,
     SchedulerError,
     Status,
     ToolCall,
+    TrackedCall,
     ValidatingToolCall,
 )
-from alhena.scheduler.tracked_call import BatchView, Emit, TrackedCall
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
 from alhena.tools.threads import Boundary, one_line

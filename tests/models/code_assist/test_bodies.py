@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.encode import EncodedContent
-from alhena.wire.envelope import enveloped_body, enveloped_count_tokens
+from alhena.wire.encode import EncodedContent, enveloped_body, enveloped_count_tokens
 from alhena.wire.request import (
     FunctionCallingConfig,
     FunctionCallingMode,

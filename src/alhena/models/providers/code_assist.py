@@ -21,8 +21,13 @@ from alhena.models.providers.code_assist_setup import (
 )
 from alhena.models.quota import SHARED
 from alhena.models.service import Access
-from alhena.wire.encode import EncodedContent, decode_count_tokens, decode_enveloped
-from alhena.wire.envelope import enveloped_body, enveloped_count_tokens
+from alhena.wire.encode import (
+    EncodedContent,
+    decode_count_tokens,
+    decode_enveloped,
+    enveloped_body,
+    enveloped_count_tokens,
+)
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 

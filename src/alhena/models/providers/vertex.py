@@ -16,11 +16,13 @@ from alhena.wire.encode import (
     EncodedContent,
     decode_count_tokens,
     decode_embed,
+    decode_predictions,
     decode_response,
     encode_count_tokens,
+    encode_embed_contents,
+    encode_predict,
     request_body,
 )
-from alhena.wire.envelope import decode_predictions, encode_embed_contents, encode_predict
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 

@@ -1,11 +1,20 @@
-"""Writes a Messages request."""
+"""The side of a client: writes a Messages request, reads the events of the answer."""
 
 import base64
 import binascii
 from typing import Any
 
+import msgspec
+
 from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse, Part
-from alhena.wire.dialects.anthropic.response import blocks_of
+from alhena.wire.dialects.anthropic.response import (
+    Calls,
+    blocks_of,
+    end_of,
+    finish_reason,
+    hidden_thought,
+    usage_from,
+)
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
@@ -15,10 +24,21 @@ from alhena.wire.dialects.conversation import (
     system_texts,
     thinking_budget,
     with_ids,
+    words_without_reason,
+)
+from alhena.wire.dialects.fields import (
+    DialectError,
+    Fields,
+    inner,
+    number,
+    of_next_part,
+    own_signature,
+    word,
 )
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, GenerationConfig
+from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 from alhena.wire.schema.keywords import described, note
 
 DEFAULT_MAX_TOKENS = 8192
@@ -319,3 +339,192 @@ def _below(key: str, value: object, depth: int) -> Any:
 def _inner(value: object, depth: int) -> Any:
     fields = as_object(value)
     return value if fields is None else _node(fields, depth - 1)
+
+
+class _Block(msgspec.Struct):
+    """An open block: its start event, its arguments so far, the signature of its thought."""
+
+    start: Fields
+    arguments: list[str] = msgspec.field(default_factory=list[str])
+    own: str | None = None
+
+
+class EventReader:
+    """Converts events to chunks. Text is passed on as it arrives, a call when it is complete;
+    invalid arguments of a call end the answer as in `read_response`. Blocks may be interleaved and
+    need no end event."""
+
+    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+        self._calls = Calls(names, new_id)
+        self._blocks: dict[int, _Block] = {}
+        self._last = 0
+        self._signature: str | None = None
+        self._empty: Part | None = None
+        self._broken: str | None = None
+        self._last_broken = False
+        self._said = self._called = False
+        self._usage: UsageMetadata | None = None
+        self._finish: FinishReason | None = None
+        self._response_id: str | None = None
+        self._model: str | None = None
+
+    def feed(self, event: object) -> list[GenerateContentResponse]:
+        """Converts one event to chunks. Raises DialectError, also for an `error` event."""
+        fields = Fields(event, "event")
+        match word(fields, "type"):
+            case "message_start":
+                self._start(inner(fields, "message"))
+            case "content_block_start":
+                return self._chunks(self._begin(fields))
+            case "content_block_delta":
+                return self._chunks(self._delta(fields))
+            case "content_block_stop":
+                return self._chunks(self._stop(self._index(fields)))
+            case "message_delta":
+                self._end(fields)
+            case "error":
+                error = inner(fields, "error")
+                kind, text = word(error, "type") or "error", word(error, "message") or "no message"
+                raise DialectError(f"the stream ended with {kind}: {text}")
+            case _:
+                pass  # ping, message_stop, and unknown events
+        return []
+
+    def finish(self) -> list[GenerateContentResponse]:
+        """The last chunk: finish reason and token counts. Without a stop reason only text counts as
+        complete: calls may be missing, or the arguments of an unfinished block."""
+        is_open = bool(self._blocks)
+        parts = [part for index in sorted(self._blocks) for part in self._stop(index)]
+        end: Candidate | None = None
+        if self._empty is not None:
+            if self._finish == FinishReason.MAX_TOKENS and self._empty.function_call is not None:
+                # The limit may have cut off its arguments.
+                self._broken, self._last_broken = self._empty.function_call.name, True
+            elif self._finish is None and is_open:
+                end = Candidate()
+            else:
+                parts.append(self._empty)
+        if self._signature is not None:
+            parts.append(Part(text="", thought_signature=self._signature))
+        if self._broken is not None or self._finish is not None:
+            end = end_of(self._finish, self._broken, last=self._last_broken)
+        elif end is None and self._said and not self._called:
+            end = words_without_reason()
+        end = end or Candidate()
+        content = Content(role=MODEL, parts=tuple(parts))
+        return [self._chunk(msgspec.structs.replace(end, content=content))]
+
+    def _start(self, message: Fields) -> None:
+        self._usage = usage_from(message)
+        self._response_id = word(message, "id")
+        self._model = word(message, "model")
+
+    def _index(self, event: Fields) -> int:
+        """The block of an event; the latest one if it names none."""
+        index = number(event, "index")
+        return self._last if index is None else index
+
+    def _begin(self, event: Fields) -> list[Part]:
+        """Starts a block, with its initial content."""
+        index = number(event, "index")
+        self._last = max(self._blocks, default=self._last) + 1 if index is None else index
+        parts = [*self._stop(self._last), *([self._empty] if self._empty is not None else [])]
+        self._empty = None
+        self._last_broken = False
+        start = inner(event, "content_block")
+        block = self._blocks[self._last] = _Block(start)
+        match word(start, "type"):
+            case "text":
+                parts += self._text(word(start, "text") or "")
+            case "thinking":
+                parts += self._thought(word(start, "thinking") or "")
+                self._sign(block, word(start, "signature") or "")
+            case "redacted_thinking":
+                thought, self._signature = hidden_thought(start)
+                parts += [thought] if thought is not None else []
+            case _:
+                pass
+        return parts
+
+    def _delta(self, event: Fields) -> list[Part]:
+        delta = inner(event, "delta")
+        block = self._blocks.get(self._index(event))
+        match word(delta, "type"):
+            case "text_delta":
+                return self._text(word(delta, "text") or "")
+            case "thinking_delta":
+                return self._thought(word(delta, "thinking") or "")
+            case "signature_delta" if block is not None:
+                self._sign(block, word(delta, "signature") or "")
+            case "input_json_delta" if block is not None:
+                block.arguments.append(word(delta, "partial_json") or "")
+            case _:
+                pass
+        return []
+
+    def _text(self, text: str) -> list[Part]:
+        """The first piece of a text carries its signature."""
+        if not text:
+            return []
+        self._said = True
+        signature, self._signature = self._signature, None
+        return [Part(text=text, thought_signature=signature)]
+
+    def _thought(self, text: str) -> list[Part]:
+        return [Part(text=text, thought=True)] if text else []
+
+    def _sign(self, block: _Block, opaque: str) -> None:
+        if opaque:
+            self._signature = of_next_part(opaque)
+            block.own = own_signature(opaque)
+
+    def _stop(self, index: int) -> list[Part]:
+        """Ends a block: returns a call, or the signature of a thought."""
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return []
+        if block.own:
+            return [Part(text="", thought=True, thought_signature=block.own)]
+        if word(block.start, "type") != "tool_use":
+            return []
+        call = self._calls.call(block.start, "".join(block.arguments))
+        if call is None:
+            self._broken, self._last_broken = self._calls.name(block.start), True
+            return []
+        self._said = self._called = True
+        signature, self._signature = self._signature, None
+        part = Part(function_call=call, thought_signature=signature)
+        before, self._empty = self._empty, None if call.args else part
+        waited = [before] if before is not None else []
+        return waited if self._empty is not None else [*waited, part]
+
+    def _end(self, event: Fields) -> None:
+        self._finish = finish_reason(word(inner(event, "delta"), "stop_reason")) or self._finish
+        counted = usage_from(event)
+        if counted is None:
+            return
+        before = self._usage or UsageMetadata()
+        prompt = counted.prompt_token_count or before.prompt_token_count
+        self._usage = msgspec.structs.replace(
+            counted,
+            prompt_token_count=prompt,
+            cached_content_token_count=counted.cached_content_token_count
+            or before.cached_content_token_count,
+            total_token_count=prompt + counted.candidates_token_count,
+        )
+
+    def _chunks(self, parts: list[Part]) -> list[GenerateContentResponse]:
+        if not parts:
+            return []
+        return [self._chunk(Candidate(content=Content(role=MODEL, parts=tuple(parts))))]
+
+    def _chunk(self, candidate: Candidate) -> GenerateContentResponse:
+        extra: dict[str, Any] = {}
+        if candidate.finish_reason is not None:
+            extra["usage_metadata"] = self._usage
+        return GenerateContentResponse(
+            candidates=(candidate,),
+            model_version=self._model,
+            response_id=self._response_id,
+            **extra,
+        )
