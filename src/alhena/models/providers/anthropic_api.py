@@ -13,9 +13,11 @@ from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, forei
 from alhena.models.errors import RequestRejectedError
 from alhena.models.providers.foreign import (
     answer_chunks,
+    decode_event,
     decode_object,
     foreign_key,
     ids_for_calls,
+    tool_names,
     unreadable,
 )
 from alhena.models.service import FixedAccess, HttpService
@@ -27,7 +29,6 @@ from alhena.wire.dialects.conversation import (
     DialectRequest,
     ToolNames,
     answer_schema,
-    service_names,
     thinking_budget,
 )
 from alhena.wire.dialects.fields import DialectError, is_foreign
@@ -213,8 +214,6 @@ VERSION = "2023-06-01"
 KEY_PAGE = "https://console.anthropic.com/settings/keys"
 MESSAGES = "/v1/messages"
 
-_DONE = b"[DONE]"
-
 
 class AnthropicApi:
     """A ContentGenerator. Model names may have the prefix `anthropic:`.
@@ -249,7 +248,7 @@ class AnthropicApi:
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
-        names = _names(request)
+        names = tool_names(request)
         try:
             answer = await self._asked(request, names)
         except RequestRejectedError as error:
@@ -283,11 +282,11 @@ class AnthropicApi:
     async def _streamed(
         self, request: GenerateContentRequest, room: int | None
     ) -> AsyncGenerator[GenerateContentResponse, None]:
-        names = _names(request)
+        names = tool_names(request)
         # Before the stream starts: a DialectError of the request is not an error of the answer.
         body = encode_value(self._body(request, names, stream=True, room=room))
         model = foreign_name(request.model)
-        events = self._http.events(MESSAGES, model, lambda: body, _decode_event, request.pause)
+        events = self._http.events(MESSAGES, model, lambda: body, decode_event, request.pause)
         chunks = answer_chunks(
             events,
             anthropic.EventReader(names, self._new_id),
@@ -302,7 +301,7 @@ class AnthropicApi:
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Counts the tokens of the contents through the service."""
         request = GenerateContentRequest(model=model, contents=tuple(contents))
-        body = self._body(request, _names(request), stream=False)
+        body = self._body(request, tool_names(request), stream=False)
         told = encode_value({"model": body["model"], "messages": body["messages"]})
         path = f"{MESSAGES}/count_tokens"
         answer = await self._http.ask(path, foreign_name(model), told, decode_object)
@@ -370,11 +369,6 @@ def anthropic_from(environ: Mapping[str, str], base_url: str | None = None) -> A
     return AnthropicApi(endpoint, key, bearer=token, environ=environ)
 
 
-def _decode_event(payload: bytes) -> dict[str, Any] | None:
-    """Decodes an event; None for the end marker of other services."""
-    return None if payload.strip() == _DONE else decode_object(payload)
-
-
 def _is_last(event: dict[str, Any] | None) -> bool:
     return event is None or event.get("type") == "message_stop"
 
@@ -383,7 +377,3 @@ def _is_end(event: dict[str, Any] | None) -> bool:
     """True for the event that ends the answer; none of its content follows."""
     said = as_object((event or {}).get("delta")) or {}
     return (event or {}).get("type") == "message_delta" and bool(said.get("stop_reason"))
-
-
-def _names(request: GenerateContentRequest) -> ToolNames:
-    return service_names(request.config, (entry.content for entry in request.contents))

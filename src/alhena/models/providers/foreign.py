@@ -11,10 +11,12 @@ import msgspec
 from alhena.errors import StreamCutError
 from alhena.http.connect import Endpoint, is_loopback
 from alhena.models.errors import CredentialsError
+from alhena.wire.dialects.conversation import ToolNames, service_names
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.encode import decode_error
 from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import as_object, excerpt, is_token
+from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 
 E = TypeVar("E")
@@ -62,6 +64,16 @@ def decode_object(payload: bytes) -> dict[str, Any]:
     if value is None:
         raise DecodeError(f'the answer is no object: "{excerpt(payload)}".')
     return value
+
+
+def decode_event(payload: bytes) -> dict[str, Any] | None:
+    """Decodes an event of a stream; None for the end marker."""
+    return None if payload.strip() == b"[DONE]" else decode_object(payload)
+
+
+def tool_names(request: GenerateContentRequest) -> ToolNames:
+    """The names of tools as a service gets them."""
+    return service_names(request.config, (entry.content for entry in request.contents))
 
 
 async def answer_chunks(

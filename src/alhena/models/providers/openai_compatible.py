@@ -12,15 +12,17 @@ from alhena.models.catalogue import foreign_name
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.foreign import (
     answer_chunks,
+    decode_event,
     decode_object,
     foreign_key,
     ids_for_calls,
+    tool_names,
     unreadable,
 )
 from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.content import Content, encode_value
 from alhena.wire.dialects import openai
-from alhena.wire.dialects.conversation import DialectRequest, ToolNames, service_names
+from alhena.wire.dialects.conversation import DialectRequest, ToolNames
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
@@ -35,7 +37,6 @@ KEY_PAGE = "https://platform.openai.com/api-keys"
 _BYTES_PER_TOKEN = 4
 _OWN_HOSTS = ("openai.com", "openai.azure.com")
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
-_DONE = b"[DONE]"
 
 
 class OpenAiCompatible:
@@ -68,7 +69,7 @@ class OpenAiCompatible:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         model = foreign_name(request.model)
-        names = _names(request)
+        names = tool_names(request)
         body = self._body(request, names, stream=False)
         path = "/chat/completions"
         answer = await self._http.ask(path, model, body, decode_object, request.pause)
@@ -82,10 +83,10 @@ class OpenAiCompatible:
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks, with calls in the last one. Raises StreamCutError when the
         stream ends before the answer."""
-        names = _names(request)
+        names = tool_names(request)
         body = self._body(request, names, stream=True)  # its errors are not an answer's
         model, path = foreign_name(request.model), "/chat/completions"
-        events = self._http.events(path, model, lambda: body, _decode_event, request.pause)
+        events = self._http.events(path, model, lambda: body, decode_event, request.pause)
         chunks = answer_chunks(
             events,
             openai.EventReader(names, self._new_id),
@@ -167,18 +168,9 @@ def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
     return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
 
 
-def _names(request: GenerateContentRequest) -> ToolNames:
-    return service_names(request.config, (entry.content for entry in request.contents))
-
-
 def _without_thoughts(content: Content) -> Content:
     parts = tuple(part for part in content.parts if not part.thought)
     return content if len(parts) == len(content.parts) else Content(role=content.role, parts=parts)
-
-
-def _decode_event(payload: bytes) -> dict[str, Any] | None:
-    """Decodes an event; None for the end marker."""
-    return None if payload.strip() == _DONE else decode_object(payload)
 
 
 def _is_end(event: dict[str, Any] | None) -> bool:
