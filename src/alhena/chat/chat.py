@@ -228,7 +228,12 @@ class Chat:
         self.history.add_user(parts)
         complete = False
         try:
-            turn = await self._fitting((prompt_id, session_id), answers_tools=answers_tools)
+            try:
+                turn = await self._answer(prompt_id, session_id, answers_tools=answers_tools)
+            except AlhenaError as error:
+                if self.refit is None or not await self.refit(error):
+                    raise
+                turn = await self._answer(prompt_id, session_id, answers_tools=answers_tools)
             turn.announce_calls()
             complete = True
         finally:
@@ -263,20 +268,9 @@ class Chat:
         )
         self.config = self.config.with_settings(substitute.config)
 
-    async def _fitting(self, ids: tuple[str, str], *, answers_tools: bool) -> Turn:
-        """Gets an answer; if the service refuses the request as too large, makes it fit and tries
-        again."""
-        try:
-            return await self._answer(ids, answers_tools=answers_tools)
-        except AlhenaError as error:
-            if self.refit is None or not await self.refit(error):
-                raise
-        return await self._answer(ids, answers_tools=answers_tools)
-
-    async def _answer(self, ids: tuple[str, str], *, answers_tools: bool) -> Turn:
+    async def _answer(self, prompt_id: str, session_id: str, *, answers_tools: bool) -> Turn:
         """Gets a usable turn. Retries repeat no effects, because the calls of a failed turn were
         not announced."""
-        prompt_id, session_id = ids
         recovery: Recovery | None = None
         while True:
             contents, config = self.history.contents, self.adapt(self.config)
