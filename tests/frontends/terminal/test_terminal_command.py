@@ -412,7 +412,8 @@ def test_a_dumb_terminal_gets_lines_and_nothing_else(server: ScriptedServer, pro
         terminal.send("1\n")
         terminal.until("**Done.**")
         terminal.until("s\n>", times=2)
-        assert terminal.screen.text.count("\n>") == 3  # at the beginning, what was said, at the end
+        assert terminal.screen.text.count("\n>") == 2  # with what was typed, and at the end
+        assert terminal.screen.text.count("write it\n") == 1
         terminal.send("/help\n")
         told = terminal.until("next prompt\n>")
         assert "Esc" not in told

@@ -48,6 +48,7 @@ class LineScreen:
         self._reading = False
         self._left = False
         self._prompted = False
+        self._echoed = ""
 
     @property
     def keys(self) -> bool:
@@ -94,6 +95,8 @@ class LineScreen:
         if not shown and not self._part and view.busy_since is not None:
             self._head("Working.")
         for block in shown:
+            if self._is_echoed(block):
+                continue
             if not isinstance(block, Lines):
                 self._head("Answer:")
             elif any(block.lines):
@@ -102,6 +105,13 @@ class LineScreen:
             self._prompted = False
         if not shown and view.busy_since is None and not view.calls:
             self._prompt()
+
+    def _is_echoed(self, block: Block) -> bool:
+        """True for the line that was typed behind the prompt: the terminal shows it already."""
+        if not self._echoed or " ".join(self._text(block).split()) != PROMPT + self._echoed:
+            return False
+        self._echoed = ""
+        return True
 
     def _head(self, part: str) -> None:
         """Writes a heading where another part of the output begins."""
@@ -240,6 +250,7 @@ class LineScreen:
             self.leave()
 
     def _take(self, line: str) -> None:
+        self._echoed = " ".join(line.split()) if self._prompted else ""
         self._prompted = False
         if self._answers is not None:
             self._answers.put_nowait(line.strip())
