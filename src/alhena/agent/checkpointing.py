@@ -88,7 +88,8 @@ class Checkpoints:
         self._be_in(project_temp(environ, cwd))
         self._emit = emit
         self._limits = limits
-        self.roots: Sequence[Path] = ()
+        self.roots: Callable[[], Sequence[Path]] = tuple
+        self._known: Sequence[Path] = ()
         self.patience_s = PATIENCE_S
         self._chat: Chat | None = None
         self._recording: Recording | None = None
@@ -106,9 +107,11 @@ class Checkpoints:
         self._history = project_history(self._environ, temp)
         self.files = CheckpointFiles(project_checkpoints(temp))
 
-    def attach(self, chat: Chat, recording: Recording | None, roots: Sequence[Path]) -> None:
-        """Sets the conversation that checkpoints belong to, and the session's directories besides
-        the project."""
+    def attach(
+        self, chat: Chat, recording: Recording | None, roots: Callable[[], Sequence[Path]]
+    ) -> None:
+        """Sets the conversation that checkpoints belong to, and what gives the session's
+        directories besides the project."""
         self._chat = chat
         self._recording = recording
         self.roots = roots
@@ -312,10 +315,13 @@ class Checkpoints:
         if temp != self._temp:
             self._be_in(temp)
             self.__dict__.pop("_roots", None)
+        if self._known != self.roots():
+            self.__dict__.pop("_roots", None)
 
     @cached_property
     def _roots(self) -> Roots:
-        found = Roots(self.project, self._history, self._environ, self.roots, self._limits)
+        self._known = self.roots()
+        found = Roots(self.project, self._history, self._environ, self._known, self._limits)
         found.patience_s, found.waits = self.patience_s, self._waits
         return found
 

@@ -293,7 +293,7 @@ class _Checkpoints:
             cwd, environ, _ = self._place
             chat, bench = self._joined()
             made = Checkpoints(cwd, environ, self._begun.session_id, self._channel.emit)
-            made.attach(chat, self._begun.recording, bench.workspace.roots[1:])
+            made.attach(chat, self._begun.recording, lambda: bench.workspace.roots[1:])
             bench.when_closed.append(made.close)
             self._opened = made
         return self._opened

@@ -3,6 +3,7 @@
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,29 +113,38 @@ async def test_settings_name_their_layer_and_can_be_reset(home: Path):
 
 
 @pytest.mark.requirement("TERM-01")
-def test_a_directory_is_added_to_the_workspace_of_this_session_or_the_next(
-    server: ScriptedServer, tmp_path: Path
+def test_a_directory_is_added_before_the_first_prompt_and_after_it(
+    server: ScriptedServer, home: Path, tmp_path: Path
 ):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
         (folder / "b.txt").write_text(f"in {folder.name}\n", encoding="utf-8")
-    reading = chunk(call("read_file", {"file_path": str(first / "b.txt")}), finish="STOP")
-    server.reply(sse(reading), sse(text("one")))
-    with at(server, columns=200) as terminal:
+
+    def writing(folder: Path) -> Any:
+        args = {"file_path": str(folder / "b.txt"), "content": "changed"}
+        return sse(chunk(call("write_file", args), finish="STOP"))
+
+    server.reply(writing(first), sse(text("one")), writing(second), sse(text("two")))
+    with at(server, "--yolo", "--checkpointing", columns=200) as terminal:
         terminal.until("/help lists")
         terminal.send(f"/directory add {first}" + ENTER)
-        terminal.until("to the workspace.")
-        terminal.send("read it" + ENTER)
+        terminal.until(f"Added {first} to the workspace.")
+        terminal.send("write" + ENTER)
         terminal.until("2 turns")
         terminal.send(f"/directory add {second}" + ENTER)
-        terminal.until("The next session takes it into account")
-        terminal.send("/clear" + ENTER)
-        terminal.until("Started a new conversation.")
+        terminal.until(f"Added {second} to the workspace.")
+        terminal.send("again" + ENTER)
+        terminal.until("2 turns", times=2)
+        assert (second / "b.txt").read_text(encoding="utf-8") == "changed"
         terminal.send("/directory" + ENTER)
-        assert str(first) in terminal.until(f"\n{second}")
+        assert str(first) in terminal.until(f"\n{second}\n")
+        terminal.send("/undo" + ENTER)
+        terminal.until("The edits of the last turn are undone.")
         leave(terminal)
-    assert "in first" in server.requests[-1].body.decode()
+    assert (first / "b.txt").read_text(encoding="utf-8") == "changed"
+    assert (second / "b.txt").read_text(encoding="utf-8") == "in second\n"
+    assert f"{second} belongs to the workspace" in server.requests[2].body.decode()
 
 
 async def test_a_directory_that_is_missing_is_named(tmp_path: Path):

@@ -15,7 +15,7 @@ from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext
-from alhena.policy.surroundings import Surroundings
+from alhena.policy.surroundings import DirectorySurroundings, Surroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.subagents import RunAgent
 from alhena.tools.contract import Tool
@@ -418,3 +418,13 @@ def window_of(bench: Workbench, model: str) -> int:
     from alhena.models.catalogue import model_info
 
     return bench.settings.model.context_window or model_info(model).input_limit
+
+
+def add_root(bench: Workbench, root: Path) -> None:
+    """Adds a directory, a real path, to the workspace of a session. A sandbox keeps its own."""
+    workspace = bench.workspace
+    workspace.roots = (*workspace.roots, root)
+    bench.surroundings = DirectorySurroundings(
+        workspace.cwd, workspace.roots, trusted=bench.surroundings.trusted
+    )
+    bench.policy_changed()

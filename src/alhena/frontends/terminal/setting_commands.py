@@ -11,7 +11,7 @@ import msgspec
 
 import alhena
 from alhena.agent.runner import SessionRunner, Upcoming, upcoming
-from alhena.agent.toolset.workbench import window_of
+from alhena.agent.toolset.workbench import add_root, window_of
 from alhena.chat.estimates import content_tokens, part_tokens, text_tokens, value_tokens
 from alhena.config.documents import value_at
 from alhena.config.effective_settings import Place
@@ -185,10 +185,16 @@ async def directory(context: "CommandContext", rest: str) -> list[Line]:
     if path in workspace.roots:
         return [line("It belongs to the workspace already.")]
     context.folder.added.append(str(path))
-    if context.totals.requests:
-        return [line("The next session takes it into account: /clear begins one.")]
-    await context.clear()
-    return [line(f"Added {escaped(str(path))} to the workspace.", "dim")]
+    added = [line(f"Added {escaped(str(path))} to the workspace.", "dim")]
+    if not context.totals.requests:
+        await context.clear()
+        return added
+    add_root(context.workbench, path)
+    context.tell(f"The directory {path} belongs to the workspace from now on.")
+    if context.workbench.sandbox:
+        told = "! Commands in the sandbox reach it from the next session on: /clear begins one."
+        added.append(line(told, "warning"))
+    return added
 
 
 def _directory(cwd: Path, given: str) -> Path:
