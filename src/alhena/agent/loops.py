@@ -1,8 +1,7 @@
 """Detects loops in a conversation, asks a model to judge, and warns the model first."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -17,8 +16,6 @@ from alhena.chat.loops import (
     LoopKind,
     loop_note,
     loop_question,
-    own_words,
-    without_own,
 )
 from alhena.chat.turn import ChantingError
 from alhena.errors import AlhenaError
@@ -116,8 +113,7 @@ def _called(call: CompletedToolCall) -> CalledTool:
     refused = call.status is Status.CANCELLED or (
         response.error_type is ToolErrorType.POLICY_VIOLATION
     )
-    likeness = _likeness(args, parts) if name == _SHELL and not failed else None
-    return CalledTool(name, args, parts, failed, refused, likeness)
+    return CalledTool(name, args, parts, failed, refused)
 
 
 def _bare(command: str) -> str:
@@ -125,25 +121,6 @@ def _bare(command: str) -> str:
     from alhena.policy.bash.layout import without_comments
 
     return without_comments(command).strip()
-
-
-def _likeness(args: Mapping[str, Any], parts: Sequence[Part]) -> str | None:
-    """Of a command that has written something, its line without numbers and what it came to; of one
-    that ended with an error only that, but for what it repeats of its line. None where it was
-    silent: nobody can tell whether it has changed something, each time something else."""
-    from alhena.tools.shell_output import NO_OUTPUT, OUTPUT
-
-    responses = [part.function_response.response for part in parts if part.function_response]
-    texts = [str(value) for response in responses for value in response.values()]
-    silent = (NO_OUTPUT, f"{OUTPUT}{NO_OUTPUT}")
-    if any(line in silent for text in texts for line in text.split("\n")):
-        return None
-    command = str(args.get("command"))
-    codes = [code for text in texts for code in re.findall(r"\nExit Code: (\S+)\n", text)[-1:]]
-    if all(code == "0" for code in codes):
-        return repr(({**args, "command": re.sub(r"\d+", "0", command)}, texts))
-    words = re.findall(r"[^\s'\"`;&|<>()]+", command)
-    return repr(without_own(texts, own_words({"words": words})))
 
 
 def _without(part: Part, own: Sequence[str], *, shell: bool) -> Part:
