@@ -15,7 +15,6 @@ from alhena.chat.masking import (
     OPEN,
     Gauge,
     Keep,
-    KeptAhead,
     MaskingLimits,
     maskable_tokens,
     masked,
@@ -185,27 +184,6 @@ def test_each_mask_names_the_file_of_its_own_result():
         text = str(content)
         assert f"/kept/c{n}" in text
         assert f"{n}" * 200 in text
-
-
-def test_results_are_kept_a_few_with_each_turn_and_not_once_more_when_they_are_masked(
-    tmp_path: Path,
-):
-    contents = [result(f"{n}" * 9_000, call_id=f"c{n}") for n in range(10)]
-    entries = [EncodedContent(content) for content in contents]
-    shelf = Shelf(tmp_path)
-    ahead = KeptAhead(shelf)
-    for kept, end in ((4, 8), (8, 8), (8, 8), (9, 9)):
-        work = ahead.prepare(entries, end)
-        if work is not None:
-            work()
-        assert len(shelf.texts) == kept
-    texts = [("read_file", f"c{n}", f"{n}" * 9_000) for n in range(10)]
-    (tmp_path / "c2").unlink()
-    assert ahead(texts) == [str(tmp_path / f"c{n}") for n in range(10)]
-    assert shelf.texts[9:] == [texts[2][2], texts[9][2]]
-    assert (tmp_path / "c2").exists()
-    ahead.forget()
-    assert ahead.prepare(entries, 1) is not None
 
 
 def test_what_is_masked_in_the_middle_leaves_the_sums_of_the_rest_as_they_were():

@@ -75,7 +75,6 @@ def open_room(
         emit=emit,
         before=_before(bench.hooks),
         after=after,
-        aside=in_a_thread,
     )
     return ContextRoom(chat, opening, options, services)
 
@@ -115,16 +114,6 @@ def kept(outputs: OutputStore, texts: Sequence[tuple[str, str, str]]) -> list[st
         for tool, call_id, text in texts
     ]
     return [None if path is None else str(path) for path in paths]
-
-
-def in_a_thread(work: Callable[[], None]) -> None:
-    """Does it without keeping anybody waiting, the end of the program included."""
-    from _thread import start_new_thread
-
-    try:
-        start_new_thread(work, ())
-    except RuntimeError:  # there are as many threads as there may be
-        work()
 
 
 def in_words(contents: Sequence[EncodedContent]) -> tuple[EncodedContent, ...]:

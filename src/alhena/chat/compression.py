@@ -14,7 +14,7 @@ from alhena.chat import summary as asking
 from alhena.chat.chat import Chat
 from alhena.chat.estimates import content_tokens, media_tokens
 from alhena.chat.history import History
-from alhena.chat.masking import Gauge, Keep, KeptAhead, MaskingLimits, masked, prefix_sums, to_mask
+from alhena.chat.masking import Gauge, Keep, MaskingLimits, masked, prefix_sums, to_mask
 from alhena.chat.summary import (
     Ask,
     Cut,
@@ -62,8 +62,7 @@ class CompressionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
     """Services that compression uses. `limit` gives a model's context window in tokens. `before` is
-    awaited before a summary is requested, `after` is called when contents were removed. `aside`
-    runs work in the background."""
+    awaited before a summary is requested, `after` is called when contents were removed."""
 
     ask: Ask
     keep: Keep
@@ -72,7 +71,6 @@ class CompressionServices(msgspec.Struct, frozen=True, kw_only=True):
     count: Count | None = None
     before: Callable[[Trigger], Awaitable[None]] | None = None
     after: Callable[[], None] = lambda: None
-    aside: Callable[[Callable[[], None]], object] = lambda work: work()
 
 
 _FORMS = (
@@ -147,7 +145,6 @@ class ContextRoom:
         self._not_before = 0
         self._learned: dict[str, int] = {}
         self._history = chat.history
-        self._kept = KeptAhead(services.keep)
 
     @property
     def window(self) -> int:
@@ -162,15 +159,8 @@ class ContextRoom:
         gauge.follow()
         if self._chat.history is not self._history:  # somebody else has put another in its place
             self._history, self._not_before = self._chat.history, 0
-            self._kept.forget()
         if limits is not None and gauge.outputs >= limits.protected + limits.least:
             self._mask(limits)
-        elif limits is not None and gauge.outputs > limits.protected:
-            entries = self._history.contents
-            old = gauge.outputs_older(limits.protected, len(entries) - limits.latest)
-            work = self._kept.prepare(entries, old)
-            if work is not None:
-                self._services.aside(work)
         total = await self._total(parts)
         if not any(part.function_response for part in parts):  # results can be made shorter
             self._require_room(total - gauge.history_tokens)
@@ -276,7 +266,7 @@ class ContextRoom:
         entries = history.contents
         places = to_mask(entries, limits)
         old = {index: entries[index].content for index in places}
-        changed = masked(old, places, self._kept, always=always)
+        changed = masked(old, places, self._services.keep, always=always)
         self._amend(changed, gauge.history_tokens, min(gauge.scale, PLAUSIBLE))
 
     def _without_last_media(
@@ -384,7 +374,6 @@ class ContextRoom:
     def _replace(self, fresh: tuple[EncodedContent, ...], tokens: int) -> None:
         """Puts another conversation, which needs so many tokens, in the place of this one."""
         self._chat.history = self._history = History(fresh)
-        self._kept.forget()
         self._gauge.replaced(tokens)
         self._services.after()
 
@@ -395,7 +384,7 @@ class ContextRoom:
         gauge, full = self._gauge, int(self.window * FULL)
         content = EncodedContent(Content(role=USER, parts=parts)).content
         counted, most = max(0, total - gauge.history_tokens), int(self.window * RESULTS_SHARE)
-        content, pending = shortened(content, counted, most, self._kept)
+        content, pending = shortened(content, counted, most, self._services.keep)
         self._require_room(pending)
         self._mask(MaskingLimits(protected=0, least=1, latest=bool(parts)), always=True)
         for start in (len(self._chat.history) - 1, self._opening):
@@ -406,7 +395,7 @@ class ContextRoom:
             # What has to stay takes that much: no result is spared.
             self._mask(MaskingLimits(protected=0, least=1, latest=False), always=True)
             room = max(0, full - gauge.history_tokens)
-            content, pending = shortened(content, pending, room, self._kept)
+            content, pending = shortened(content, pending, room, self._services.keep)
         left = gauge.history_tokens + pending
         if left < total:
             self._tell_truncated(total, left)

@@ -1,9 +1,6 @@
 """The fill of a model's window, and old results of tools masked to make room in it."""
 
-import os
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import accumulate
 
 import msgspec
@@ -33,8 +30,6 @@ MASK_LENGTH = 8_000
 """Characters that no mask exceeds."""
 
 _SHELL = frozenset({"run_shell_command", "read_background_output"})
-AHEAD = 4
-"""Results that are kept with one turn before they are masked; those of one content go together."""
 _LINES = 10
 _END = 250
 _LINE_END = 1_500
@@ -47,49 +42,6 @@ class MaskingLimits(msgspec.Struct, frozen=True, kw_only=True):
     protected: int = 50_000
     least: int = 30_000
     latest: bool = True
-
-
-class KeptAhead:
-    """A `Keep` over another, which has texts on the disk before they are asked for: a few with each
-    turn, so that none has to wait for many."""
-
-    def __init__(self, keep: Keep) -> None:
-        self._keep = keep
-        self._paths: dict[tuple[str, str, str], str] = {}
-        self._next = 0
-
-    def __call__(self, texts: Sequence[tuple[str, str, str]]) -> list[str | None]:
-        """A `Keep`."""
-        found = [self._paths.pop(text, None) for text in texts]
-        there = [path if path and os.path.exists(path) else None for path in found]
-        fresh = iter(
-            self._keep([text for text, path in zip(texts, there, strict=True) if path is None])
-        )
-        return [next(fresh) if path is None else path for path in there]
-
-    def prepare(self, entries: Sequence[EncodedContent], end: int) -> Callable[[], None] | None:
-        """Work that saves some results in `entries` before `end`, after those saved already; it may
-        run in another thread. None if there are none."""
-        texts: list[tuple[str, str, str]] = []
-        while self._next < end and len(texts) < AHEAD:
-            responses = (part.function_response for part in entries[self._next].content.parts)
-            texts += (
-                (response.name, response.id or "", said(response)[1])
-                for response in responses
-                if response is not None and _is_maskable(response) and _is_worth_it(response)
-            )
-            self._next += 1
-        return partial(self._put_by, texts) if texts else None
-
-    def _put_by(self, texts: Sequence[tuple[str, str, str]]) -> None:
-        for text, path in zip(texts, self._keep(texts), strict=True):
-            if path is not None:
-                self._paths[text] = path
-
-    def forget(self) -> None:
-        """Begins anew, with another conversation."""
-        self._paths.clear()
-        self._next = 0
 
 
 def maskable_tokens(content: Content) -> int:
@@ -253,11 +205,6 @@ class Gauge:
     def outputs(self) -> int:
         """Tokens of results that could be masked."""
         return self._outputs[-1]
-
-    def outputs_older(self, tokens: int, end: int) -> int:
-        """The position before which results are that come before the last so many tokens of them,
-        in the first `end` contents."""
-        return bisect_left(self._outputs, self._outputs[end] - tokens, 0, end)
 
     @property
     def overhead(self) -> int:
