@@ -166,7 +166,7 @@ def test_other_calls_are_shown_in_their_own_words():
     )
     assert text_of(request_blocks(request(plan))) == snapshot("""\
 
-? Plan (/p/plan.md)
+? Plan (plan.md)
   # Do
   \\x1b[2Jit
   why: no rule matches\

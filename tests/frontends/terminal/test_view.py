@@ -19,11 +19,13 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from alhena.frontends.terminal.drawing.call_result import described
 from alhena.frontends.terminal.drawing.lines import Lines, width
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.view import View, advance
 from alhena.frontends.terminal.looks.theme import ANSI
 from tests.frontends.terminal.kit import ended, played, shown_live
+from tests.support.each import for_each
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")
 TITLES = View(titles={"run_shell_command": "Shell", "replace": "Edit"})
@@ -350,3 +352,17 @@ def test_the_terminals_own_lines_are_broken_at_blanks():
         _, blocks = advance(View(), event, 0.0)
         assert isinstance(blocks[-1], Lines)
         assert blocks[-1].fold
+
+
+@for_each(
+    ("title", "description", "shown"),
+    [
+        ("WriteFile", "Writing to a.txt", "to a.txt"),
+        ("Ask User", "Ask user: Which one?", "Which one?"),
+        ("Shell", "shell scripts", "shell scripts"),
+        ("Edit", "Edit", "Edit"),
+        ("Edit", "", ""),
+    ],
+)
+def test_a_description_does_not_repeat_the_title(title: str, description: str, shown: str):
+    assert described(title, description) == shown

@@ -95,7 +95,7 @@ def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -
             lines += (line(f"  {_inline(url)}", "accent") for url in details.urls)
             lines += _warnings(details.warnings)
         case ExitPlanModeConfirmation() as details:
-            lines.append(_title(f"Plan ({details.plan_path})"))
+            lines.append(_title(f"Plan ({Path(details.plan_path).name})"))
             plan = (Lines(tuple(_plan(details.plan)), fold=True),)
         case AskUserConfirmation() as details:
             lines.append(_title(details.title))
@@ -144,6 +144,8 @@ def details_blocks(request: ConfirmationRequest, mode: str) -> tuple[Block, ...]
         ("rule", f"{request.decision.rule_source}{priority}" if rule else "none matches"),
         ("reason", request.reason),
     ]
+    if isinstance(request.details, ExitPlanModeConfirmation):
+        facts.append(("file", request.details.plan_path))
     facts += ((_TEXTS[Outcome(each.outcome)], each.words) for each in request.lasting)
     if not isinstance(request.details, ExecConfirmation | EditConfirmation):
         facts.append(("arguments", _arguments(request.args)))

@@ -299,6 +299,8 @@ async def _agents(context: CommandContext, _rest: str) -> list[Line]:
 
 async def _extensions(context: CommandContext, _rest: str) -> list[Line]:
     used = context.workbench.options.extensions
+    if not used:
+        return [line("There are no extensions. To add one: alhena extensions install SOURCE")]
     lines = [line(counted(len(used), "extension"), "bold")]
     rows = ((each.name, f"{each.manifest.version}  {each.manifest.description}") for each in used)
     return [*lines, *(_row(name, text) for name, text in rows)]

@@ -141,6 +141,8 @@ def described(title: str, description: str) -> str:
     """A description without the words at its beginning that the title has already: of `WriteFile`,
     `Writing to a.txt` is `to a.txt`."""
     words, said = description.split(" "), _WORDS.findall(title)
+    if not words[0][:1].isupper():
+        return description
     while len(words) > 1 and said and _is_word_of(words[0], said[0]):
         del words[0], said[0]
     return " ".join(words)
@@ -148,7 +150,7 @@ def described(title: str, description: str) -> str:
 
 def _is_word_of(word: str, said: str) -> bool:
     stem = said.casefold().removesuffix("e")
-    return word[:1].isupper() and word.rstrip(":").casefold() in (stem, f"{stem}e", f"{stem}ing")
+    return word.rstrip(":").casefold() in (stem, f"{stem}e", f"{stem}ing")
 
 
 def duration(milliseconds: float) -> str:
