@@ -1,8 +1,13 @@
-"""`alhena batch`: its own cost of a task beside a plain loop of the library, and a long queue."""
+"""`alhena batch`: its own cost of a task beside a plain loop of the library, a long queue, and
+tasks a second. Ray, which listens on every interface, is measured where there is only loopback:
+`unshare -rn sh -c 'ip link set lo up; .venv/bin/python -m bench batch'`."""
 
 import json
 import resource
 import shutil
+import socket
+import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from bench.measure import ALHENA, environment, measured, row, wall
@@ -12,6 +17,8 @@ FEW, MANY = 8, 208
 """The cost of a task is the difference of two runs, without their start."""
 ROUNDS = 3
 QUEUED = 50_000
+LATENCY_S = 0.2
+"""So long the server of the throughput takes to answer."""
 
 PLAIN = """
 import asyncio, json, sys, time
@@ -60,24 +67,62 @@ def run(home: Path, cwd: Path) -> None:
             shown = f"plain loop {plain:.1f} ms"
             ratio = min(times) / plain
             row(name, f"{added:.1f} ms", shown, ratio, f"<= {limit} ms", ok=added <= limit)
+        if find_spec("ray") and [name for _, name in socket.if_nameindex()] == ["lo"]:
+            _measure_ray(home, cwd, server.url)
+    with BenchServer(_late) as server:
+        for workers in (0, 1, 2):
+            for concurrency in (1, 8, 32):
+                options = ("--workers", str(workers), "--concurrency", str(concurrency))
+                many = FEW + min(200, 24 * concurrency)
+                rate = 1 / _seconds(home, cwd, server.url, options, (FEW, many))[0]
+                name = f"batch, {' '.join(options)}: tasks a second"
+                bound = concurrency / LATENCY_S
+                row(name, f"{rate:.1f}", f"at most {bound:.0f}", rate / bound, "-", ok=True)
+
+
+def _measure_ray(home: Path, cwd: Path, url: str) -> None:
+    counts = (40, 240)  # the first tasks start processes
+    times = [
+        min(_seconds(home, cwd, url, options, counts)[0] for _ in range(ROUNDS)) * 1000
+        for options in (("--workers", "2"), ("--engine", "ray"))
+    ]
+    added, shown = times[1] - times[0], f"--workers 2 {times[0]:.1f} ms"
+    ok = added <= 20
+    row("batch on Ray: added to a task", f"{added:.1f} ms", shown, None, "<= 20 ms", ok=ok)
+
+
+def _late(_index: int) -> bytes:
+    time.sleep(LATENCY_S)
+    return event(candidate({"text": "hi"}))
 
 
 def _each(home: Path, cwd: Path, url: str, workers: int) -> float:
     """Milliseconds of CPU time a task, in all processes."""
+    options = ("--workers", str(workers))
+    return _seconds(home, cwd, url, options, (FEW, MANY))[1] * 1000
+
+
+def _seconds(
+    home: Path, cwd: Path, url: str, options: tuple[str, ...], counts: tuple[int, int]
+) -> tuple[float, float]:
+    """Seconds a task, as the clock says and of CPU time in all processes: the difference of two
+    runs of so many tasks."""
     env = environment(home, GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=url)
-    times: list[float] = []
-    for count in (FEW, MANY):
+    times: list[tuple[float, float]] = []
+    for count in counts:
         _write(cwd / "tasks.jsonl", count)
         shutil.rmtree(cwd / "r.jsonl.run", ignore_errors=True)
-        options = ("--workers", str(workers), "-m", "gemini-2.5-flash")
+        command = ("batch", "tasks.jsonl", "--out", "r.jsonl", "-m", "gemini-2.5-flash", *options)
         before = _spent()
-        wall([*ALHENA, "batch", "tasks.jsonl", "--out", "r.jsonl", *options], cwd, env)
-        times.append(_spent() - before)
+        taken = wall([*ALHENA, *command], cwd, env)
+        times.append((taken, _spent() - before))
         found = len((cwd / "r.jsonl").read_bytes().splitlines())
         if found != count:
             raise SystemExit(f"{found} of {count} tasks have a result")
         (cwd / "r.jsonl").unlink()
-    return (times[1] - times[0]) * 1000 / (MANY - FEW)
+    (few_wall, few_cpu), (many_wall, many_cpu) = times
+    more = counts[1] - counts[0]
+    return (many_wall - few_wall) / more, (many_cpu - few_cpu) / more
 
 
 def _spent() -> float:

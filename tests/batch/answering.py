@@ -18,20 +18,37 @@ USAGE = {"promptTokenCount": 1000, "candidatesTokenCount": 100, "totalTokenCount
 
 class AnsweringServer(ScriptedServer):
     """`answer` gives the parts of the answer to the contents of a request, or a reply. `asked` are
-    the prompts of all requests, as they came."""
+    the prompts of all requests, as they came. The request of number `held_from`, and those after
+    it, are answered when `go_on` is set."""
 
-    def __init__(self, answer: Callable[[list[dict[str, Any]]], Any]) -> None:
+    def __init__(
+        self, answer: Callable[[list[dict[str, Any]]], Any], *, held_from: float = float("inf")
+    ) -> None:
         super().__init__()
-        self._answer = answer
-        self._lock = threading.Lock()
+        self.answer = answer
+        self._held_from = held_from
+        self._lock = threading.Condition()
+        self.go_on = threading.Event()
         self.asked: list[str] = []
+
+    def reached(self, count: int, process: "subprocess.Popen[str] | None" = None) -> bool:
+        """Waits for so many requests in all; False if the process ends before."""
+        with self._lock:
+            while not self._lock.wait_for(lambda: len(self.asked) >= count, 0.1):
+                if process is not None and process.poll() is not None:
+                    return False
+            return True
 
     def take(self, received: Received) -> Reply:
         contents = received.json["contents"]
         with self._lock:
             self.requests.append(received)
             self.asked.append(prompt_of(contents))
-        found = self._answer(contents)
+            self._lock.notify_all()
+            held = len(self.asked) >= self._held_from
+        if held:
+            self.go_on.wait()
+        found = self.answer(contents)
         if isinstance(found, Reply):
             return found
         return sse(chunk(*found, finish="STOP", usage=USAGE))

@@ -55,38 +55,21 @@ def answer(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Run:
-    """A project and a server; `reached(n)` waits for n requests."""
+    """A project and a server."""
 
     def __init__(self, project: Path, temporary: str) -> None:
         self.project = project
-        self.server = AnsweringServer(self._answer)
-        self.answer = answer
+        self.server = AnsweringServer(answer)
         os.environ["GOOGLE_GEMINI_BASE_URL"] = self.server.url
         self._temporary = temporary
-        self._counted = threading.Condition()
-        self._count = 0
 
     def start_cluster(self, cpus: int = 1) -> Any:
         node = {"num_cpus": cpus, "include_dashboard": False, "temp_dir": self._temporary}
         return Cluster(initialize_head=True, head_node_args=node)
 
-    def _answer(self, contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        with self._counted:
-            self._count += 1
-            self._counted.notify_all()
-        return self.answer(contents)
-
-    def reached(self, count: int) -> None:
-        with self._counted:
-            self._counted.wait_for(lambda: self._count >= count)
-
     def more(self, count: int, process: "subprocess.Popen[str]") -> None:
         """Waits for further requests, or the end of the command."""
-        with self._counted:
-            goal = self._count + count
-            while process.poll() is None:
-                if self._counted.wait_for(lambda: self._count >= goal, 0.1):
-                    return
+        self.server.reached(len(self.server.asked) + count, process)
 
     def folder(self, name: str) -> dict[str, str]:
         """The environment of a node with a folder of its own for temporary files."""
@@ -125,12 +108,12 @@ def lost_workers(run: Run) -> dict[str, Any]:
     head = run.start_cluster()
     node = head.add_node(num_cpus=1)
     process = run.batch(10, "--address", head.address)
-    run.reached(4)
+    run.server.reached(4, process)
     kill("ray::run_task")
-    run.reached(7)
+    run.server.reached(7, process)
     kill("ray::Writer")
     kill("ray::SharedLimiter")
-    run.reached(12)
+    run.server.reached(12, process)
     head.remove_node(node, allow_graceful=False)
     return run.ended(process)
 
@@ -139,11 +122,11 @@ def lost_cluster(run: Run) -> dict[str, Any]:
     """The command is killed; while a second one goes on with its tasks, the cluster ends."""
     head = run.start_cluster()
     process = run.batch(12, "--address", head.address)
-    run.reached(4)
+    run.server.reached(4, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     process = run.start("resume", "r.jsonl.run")
-    run.reached(9)
+    run.server.reached(9, process)
     head.remove_node(head.head_node, allow_graceful=False)
     return run.ended(process)
 
@@ -176,7 +159,7 @@ def lost_trees(run: Run) -> dict[str, Any]:
         command = f"echo {known} >> made.txt" + ("; kill -9 $PPID" if words == "task 1" else "")
         return [call("run_shell_command", {"command": command})]
 
-    run.answer = step
+    run.server.answer = step
     flags = ("--worktree", "--concurrency", "1", "--address", head.address)
     process = run.batch(2, *flags, cwd="code")
     reached.wait()
@@ -200,11 +183,11 @@ def object_store(run: Run) -> dict[str, Any]:
                 store.awaited("/runs/of/one/epochs/writer-000005")
             return answer(contents)
 
-        run.answer = held
+        run.server.answer = held
         os.environ |= store.environ
         head = run.start_cluster()
         process = run.batch(8, "--address", head.address, "--run-dir", place)
-        run.reached(5)
+        run.server.reached(5, process)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         process = run.start("resume", place)

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import sqlite3
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -172,26 +171,23 @@ def test_an_output_schema_gives_a_value(project: Path):
 def test_a_killed_run_continues_at_its_step(project: Path, workers: str):
     """The command and its workers are killed while the second request is under way: the call that
     was made is not repeated, and the prompt is not sent again."""
-    reached, go_on = threading.Event(), threading.Event()
 
     def answer(contents: list[dict[str, Any]]) -> Any:
         if "functionResponse" not in contents[-1]["parts"][0]:
             command = "echo once >> log.txt"
             return [call("run_shell_command", {"command": command}, id="c1")]
-        reached.set()
-        go_on.wait()
         return echo(contents)
 
     write_tasks(project / "tasks.jsonl", 1)
     options = ("--approval-mode", "yolo", "--workers", workers)
-    with AnsweringServer(answer) as server:
+    with AnsweringServer(answer, held_from=2) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
-        assert reached.wait(30)
+        assert server.reached(2, process)
         os.killpg(process.pid, signal.SIGKILL)
         ended(process)
         assert not (project / "r.jsonl").read_text()
         (project / "r.jsonl").write_text('{"id": "torn')
-        go_on.set()
+        server.go_on.set()
         ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
         assert ran.code == 0, ran.err
         (found,) = results(project / "r.jsonl")
@@ -244,7 +240,6 @@ def _workers(holder: str) -> list[int]:
 
 def test_a_stopped_worker_that_wakes_up_is_refused(project: Path):
     stopped: list[int] = []
-    done = threading.Event()
 
     def answer(contents: list[dict[str, Any]]) -> Any:
         if not stopped:
@@ -264,26 +259,18 @@ def test_a_stopped_worker_that_wakes_up_is_refused(project: Path):
         options = ("--workers", "2", "--lease", "1")
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
         code, err = ended(process)
-    done.set()
     assert code == 0, err
     (found,) = results(project / "r.jsonl")
     assert (found["status"], found["attempts"]) == ("done", 2)
 
 
 def test_one_directory_has_one_command(project: Path):
-    reached, go_on = threading.Event(), threading.Event()
-
-    def answer(contents: list[dict[str, Any]]) -> Any:
-        reached.set()
-        go_on.wait()
-        return echo(contents)
-
     write_tasks(project / "tasks.jsonl", 1)
-    with AnsweringServer(answer) as server:
+    with AnsweringServer(echo, held_from=1) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl")
-        assert reached.wait(30)
+        assert server.reached(1, process)
         second = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
-        go_on.set()
+        server.go_on.set()
         assert ended(process)[0] == 0
     assert second.code == 42
     assert "in use by another process" in second.err
@@ -291,25 +278,17 @@ def test_one_directory_has_one_command(project: Path):
 
 
 def test_interrupted_twice_a_run_leaves_no_line_and_goes_on(project: Path):
-    reached, go_on = threading.Event(), threading.Event()
-
-    def answer(contents: list[dict[str, Any]]) -> Any:
-        if prompt_of(contents) == "task 1":
-            reached.set()
-            go_on.wait()
-        return echo(contents)
-
     write_tasks(project / "tasks.jsonl", 4)
-    with AnsweringServer(answer) as server:
+    with AnsweringServer(echo, held_from=2) as server:
         options = ("--concurrency", "1")
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
-        assert reached.wait(30)
+        assert server.reached(2, process)
         process.send_signal(signal.SIGTERM)
         code, err = ended(process)
         assert code == 130, err
         assert "alhena batch resume" in err
         assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"]
-        go_on.set()
+        server.go_on.set()
         ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
     assert ran.code == 0
     found = results(project / "r.jsonl")
@@ -371,26 +350,23 @@ def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, 
     assert (f"\r\x1b[K{line}" if at_terminal else f"alhena: {line}\n") in text
 
 
-def test_interrupted_once_a_run_ends_what_runs_and_starts_no_more(project: Path):
-    reached, go_on = threading.Event(), threading.Event()
-
-    def answer(contents: list[dict[str, Any]]) -> Any:
-        reached.set()
-        go_on.wait()
-        return echo(contents)
-
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_starts_no_more_and_twice_ends_what_runs(project: Path, times: int):
     write_tasks(project / "tasks.jsonl", 3)
-    with AnsweringServer(answer) as server:
+    with AnsweringServer(echo, held_from=1) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", "--concurrency", "1")
-        assert reached.wait(30)
-        process.send_signal(signal.SIGINT)
+        assert server.reached(1, process)
         assert process.stderr is not None
-        while "starting no more tasks" not in process.stderr.readline():
-            pass
-        go_on.set()
+        for words in ("starting no more tasks", "ending the tasks that run")[:times]:
+            process.send_signal(signal.SIGINT)
+            while words not in process.stderr.readline():
+                pass
+        if times == 1:
+            server.go_on.set()
         code, err = ended(process)
+        server.go_on.set()
     assert code == 130, err
-    assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"]
+    assert [each["id"] for each in results(project / "r.jsonl")] == ["t0"][: 2 - times]
 
 
 def test_results_that_cannot_be_written_end_the_run(project: Path):

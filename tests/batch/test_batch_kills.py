@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import subprocess
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -38,26 +37,13 @@ def test_whatever_is_killed_each_task_ends_once(project: Path, tasks: int, kills
     seed = int(os.environ.get("SEED", random.randrange(10**6)))
     print(f"SEED={seed}")
     chance = random.Random(seed)
-    served = 0
-    reached = threading.Event()
-    goal = 0
-
-    def count(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        nonlocal served
-        served += 1
-        if served >= goal:
-            reached.set()
-        return answer(contents)
-
     write_tasks(project / "tasks.jsonl", tasks)
     flags = ("--workers", "2", "--concurrency", "8", "--approval-mode", "yolo", *LEASE)
-    with AnsweringServer(count) as server:
+    with AnsweringServer(answer) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *flags)
         for number in range(kills):
-            reached.clear()
-            goal = served + chance.randrange(1, max(2, 2 * tasks // (kills + 1)))
-            while not reached.wait(0.1) and process.poll() is None:
-                pass
+            more = chance.randrange(1, max(2, 2 * tasks // (kills + 1)))
+            server.reached(len(server.asked) + more, process)
             workers = _children(process)
             if number % 3 == 2 or not workers:
                 process.send_signal(signal.SIGKILL)

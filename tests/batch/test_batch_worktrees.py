@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -94,21 +93,13 @@ def test_each_task_has_files_of_its_own_and_leaves_a_patch(project: Path, kind: 
 
 def test_a_worktree_outlives_the_command_and_goes_on_with_its_task(project: Path):
     folder = repository(project / "code")
-    reached, go_on = threading.Event(), threading.Event()
-
-    def answer(contents: list[dict[str, Any]]) -> Any:
-        if "functionResponse" in contents[-1]["parts"][0]:
-            reached.set()
-            go_on.wait()
-        return changing(contents)
-
     write_tasks(project / "tasks.jsonl", 1, cwd="code")
-    with AnsweringServer(answer) as server:
+    with AnsweringServer(changing, held_from=2) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *YOLO)
-        assert reached.wait(30)
+        assert server.reached(2, process)
         os.killpg(process.pid, signal.SIGKILL)
         ended(process)
-        go_on.set()
+        server.go_on.set()
         ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
     assert ran.code == 0, ran.err
     (found,) = results(project / "r.jsonl")
@@ -145,20 +136,13 @@ def test_the_form_of_swebench_has_three_keys(project: Path):
 
 def test_cancel_leaves_no_worktree(project: Path):
     folder = repository(project / "code")
-    reached, go_on = threading.Event(), threading.Event()
-
-    def answer(contents: list[dict[str, Any]]) -> Any:
-        reached.set()
-        go_on.wait()
-        return echo(contents)
-
     write_tasks(project / "tasks.jsonl", 2, cwd="code")
-    with AnsweringServer(answer) as server:
+    with AnsweringServer(echo, held_from=1) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *YOLO)
-        assert reached.wait(30)
+        assert server.reached(1, process)
         process.send_signal(signal.SIGTERM)
         assert ended(process)[0] == 130
-        go_on.set()
+        server.go_on.set()
         assert alhena("batch", "cancel", "r.jsonl.run").code == 0
     assert [each["status"] for each in results(project / "r.jsonl")] == ["cancelled"] * 2
     assert len(git(folder, "worktree", "list").splitlines()) == 1
@@ -171,11 +155,8 @@ def test_tasks_of_a_real_repository_leave_their_patches_after_everything_was_kil
     """Everything is killed when half of the requests are answered."""
     git(project, "clone", "-q", "--depth", "1", Path(__file__).parents[2].as_uri(), "code")
     git(project, "clone", "-q", str(project / "code"), "fresh")
-    half = threading.Event()
 
     def answer(contents: list[dict[str, Any]]) -> Any:
-        if len(server.asked) >= TREES:
-            half.set()
         if "functionResponse" in contents[-1]["parts"][0]:
             return echo(contents)
         words = prompt_of(contents)
@@ -185,7 +166,7 @@ def test_tasks_of_a_real_repository_leave_their_patches_after_everything_was_kil
     write_tasks(project / "tasks.jsonl", TREES, cwd="code")
     with AnsweringServer(answer) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *YOLO, "--workers", "2")
-        assert half.wait(2 * TREES)
+        assert server.reached(TREES, process)
         os.killpg(process.pid, signal.SIGKILL)
         ended(process)
         ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))

@@ -37,6 +37,11 @@ continues it after an interruption, with the same options unless you give others
 
 """
 
+_INTERRUPTED = (
+    "starting no more tasks; Ctrl-C again ends those that run.",
+    "ending the tasks that run; a resume continues them.",
+)
+
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena batch ARGV`; returns the exit code."""
@@ -237,11 +242,12 @@ def _carry_out(queue: "Queue", config: "RunConfig") -> int:
 
     async def work() -> int:
         loop = asyncio.get_running_loop()
+        said = iter(_INTERRUPTED)
 
         def interrupt(*, at_once: bool) -> None:
             head.interrupt(at_once=at_once)
-            if not at_once:
-                write_stderr("\nalhena: starting no more tasks; again to cancel those that run.\n")
+            if not at_once and (line := next(said, None)) is not None:
+                write_stderr(f"\nalhena: {line}\n")
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
