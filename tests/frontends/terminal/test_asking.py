@@ -21,6 +21,7 @@ from alhena.frontends.terminal.approval_dialog import (
 )
 from alhena.frontends.terminal.drawing.lines import Block, plain, width
 from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
+from alhena.frontends.terminal.line_screen import picked_by
 from alhena.policy.engine import by_rule
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import LastingRule
@@ -432,6 +433,8 @@ def test_the_key_of_an_answer_outside_the_list_picks_it():
     menu = Menu(title="t", options=ABC.options, more=Option(label="details", key="?"))
     assert press(menu, "?") == Picked(frozenset({3}))
     assert press(menu, "4") is menu
+    assert picked_by(menu, "?") == frozenset({3})
+    assert picked_by(menu, "4") is None
     ticked = msgspec.structs.replace(menu, checked=frozenset({1}))
     assert press(ticked, "?") == Picked(frozenset({1, 3}))
 
