@@ -293,6 +293,8 @@ def test_counts_of_one_prompt_do_not_hold_those_of_earlier_ones():
         "  1 turn · 1 call (1 failed) · 900 ms · 100 tokens in (40 cached), 15 out"
     )
     assert (view.totals.input_tokens, view.totals.failed_calls) == (200, 1)
+    view, text = played(STARTED, ended("x", status="cancelled"), end, view=view)
+    assert text.splitlines()[-1] == "  1 turn · 1 call · 900 ms"
 
 
 def test_nothing_that_a_model_or_a_tool_says_acts_on_the_terminal():

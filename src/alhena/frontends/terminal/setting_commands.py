@@ -285,6 +285,8 @@ def _value(kind: Any, text: str) -> Any:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "not set"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
