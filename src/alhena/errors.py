@@ -20,16 +20,16 @@
     ├── system.errors.ProcessStartError  a command cannot be started
     │   └── SandboxError                 exit 44   the requested sandbox is unavailable
     ├── system.errors.SearchError        a search failed
-    ├── system.web.errors.FetchError     a web page cannot be read
+    ├── system.web.url.FetchError        a web page cannot be read
     ├── ModelError
     │   ├── CredentialsError             exit 41   none found, 401, 403
     │   │   ├── ValidationRequiredError  the account has to be verified first
-    │   │   ├── auth.grant.GrantRefusedError  a token endpoint gives no token
+    │   │   ├── auth.tokens.GrantRefusedError a token endpoint gives no token
     │   │   ├── auth.exchange.ExpiredLoginError  the login has ended
     │   │   ├── auth.authorization.StrayAnswerError  an answer to another login
     │   │   ├── auth.login.NoAnswerError  no person to paste a code
-    │   │   ├── code_assist.account.IneligibleAccountError  the account is rejected
-    │   │   └── code_assist.account.ProjectRequiredError  the account needs a project
+    │   │   ├── providers.code_assist_setup.IneligibleAccountError the account is rejected
+    │   │   └── providers.code_assist_setup.ProjectRequiredError the account needs a project
     │   ├── ModelNotFoundError           404
     │   ├── RequestRejectedError         any other 4xx
     │   ├── QuotaError                   429
@@ -47,29 +47,29 @@
     │   ├── TransitionError              an invalid change of state
     │   └── ConfirmationError            an answer without a waiting call
     ├── scheduler.bus.BusError           the request is already open
-    ├── mcp.errors.McpError               an MCP server or its transport failed
+    ├── mcp.connection.McpError           an MCP server or its transport failed
     │   ├── McpConnectError              unreachable, or violates the protocol
     │   │   ├── McpAuthError             requires authentication
-    │   │   └── oauth.errors.SignInError exit 41   sign-in failed
+    │   │   └── oauth.tokens.SignInError exit 41   sign-in failed
     │   │       └── RefusedError         permanently refused
-    │   ├── oauth.errors.TokenFileError  exit 41   the token file is unusable
+    │   ├── oauth.tokens.TokenFileError  exit 41   the token file is unusable
     │   ├── McpLostError                 the connection ended
     │   ├── McpTimeoutError              no answer in time
     │   └── McpRefusedError              answered with a JSON-RPC error
-    ├── hooks.errors.HookBlockedError    exit 0    a hook blocked something
-    ├── hooks.errors.HookStopError       exit 0    a hook ended the run
+    ├── hooks.model.HookBlockedError     exit 0    a hook blocked something
+    ├── hooks.model.HookStopError        exit 0    a hook ended the run
     ├── session.records.JournalError     the session cannot be recorded
     ├── session.checkpoints.records.CheckpointError  a snapshot or a restore failed
     │   ├── NoGitError                   git is missing
     │   ├── GitFailedError               a git command failed
     │   └── TooMuchError                 too much data for a snapshot
-    ├── chat.errors.InvalidResponseError an empty, blocked or malformed answer
-    ├── chat.errors.ContextOverflowError a request larger than the context window
-    ├── chat.errors.ChantingError        a repetitive answer
+    ├── chat.turn.InvalidResponseError   an empty, blocked or malformed answer
+    ├── chat.turn.ContextOverflowError   a request larger than the context window
+    ├── chat.turn.ChantingError          a repetitive answer
     ├── frontends.streams.OutputError    the result cannot be written
-    ├── agent.errors.BusyError           a second prompt during a run
-    ├── agent.errors.LoopError           the model repeats itself
-    └── agent.errors.LimitError          exit 53
+    ├── agent.limits.BusyError           a second prompt during a run
+    ├── agent.limits.LoopError           the model repeats itself
+    └── agent.limits.LimitError          exit 53
         ├── TurnLimitError               model turns of a prompt or a session
         ├── TokenLimitError              tokens of a session
         ├── TimeLimitError               the time of a run
