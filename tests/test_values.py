@@ -24,7 +24,14 @@ INSIDE = tuple(
     f"alhena.{room}."
     for room in (
         *("chat", "config", "frontends", "gateway", "mcp", "memory", "models", "session", "system"),
-        *("batch.ray_driver", "batch.ray_nodes", "policy.bash", "policy.programs", "tracing"),
+        *(
+            "agent.toolset.workbench",
+            "batch.ray_driver",
+            "batch.ray_nodes",
+            "policy.bash",
+            "policy.programs",
+            "tracing",
+        ),
         *("wire.conformance", "wire.schema"),
     )
 )
