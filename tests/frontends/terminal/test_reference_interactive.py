@@ -11,7 +11,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from tests.frontends.terminal.session import CTRL_C, at, calling, leave
+from tests.frontends.terminal.session import CTRL_C, PLACEHOLDER, at, calling, leave
 from tests.mcp.kit import odd, tool
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 from tests.support.terminal import Terminal
@@ -104,6 +104,8 @@ def test_what_is_typed_is_echoed_as_text_and_the_second_ctrl_c_leaves(
     with Run(server, home, project).start() as terminal:
         enter(terminal, "Say hello, please")
         expect(terminal, "Hello there.")
+        expect(terminal, "1 turn")
+        terminal.until(PLACEHOLDER)
         terminal.send(CTRL_C)
         expect(terminal, "Press Ctrl")
         terminal.send(CTRL_C)
@@ -147,6 +149,7 @@ def test_clear_ends_one_session_and_starts_another_for_hooks(
         for number in range(3):
             enter(terminal, f"Say {number}")
             expect(terminal, f"Answer {number}.")
+            expect(terminal, "1 turn", times=number + 1)
             enter(terminal, "/clear")
             expect(terminal, "Started a new conversation", times=number + 1)
         leave(terminal)
