@@ -180,7 +180,10 @@ def test_an_allow_that_does_not_stand_says_why_and_shows_the_part(
         ("ls; npm test", "not read-only: npm "),
         ("sort -uo a b", "may apply to this command, written in another way"),
         ("xargs -I{} sort {}", "may apply to this command, which is only known when it runs"),
-        ("python3 -c 'f(x)'; sort ${x", "meant for this command, which cannot be read to its end"),
+        (
+            "python3 -c 'f(x)'; sort ${x",
+            "may apply to this command, which cannot be read to its end",
+        ),
     ],
 )
 def test_a_question_says_what_keeps_a_command_from_a_read_only_or_deny_rule(

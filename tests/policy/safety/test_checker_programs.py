@@ -187,7 +187,7 @@ async def test_a_question_that_nobody_reads_harms_nobody(folder: Path) -> None:
     question = json.dumps({"x": "y" * (4 << 20)}).encode()
     assert await run(folder, "answer('allow')", question) == Verdict(ALLOW)
     assert await run(folder, "os.close(0)\nanswer('allow')", question) == Verdict(ALLOW)
-    assert "exit code 3" in await failure(folder, "os._exit(3)", question)
+    assert "exited with code 3" in await failure(folder, "os._exit(3)", question)
     whole = "answer('deny', reason=str(len(sys.stdin.read())))"
     assert (await run(folder, whole, question)).reason == str(len(question))
 
