@@ -107,6 +107,6 @@ def test_arguments_are_one_text_to_the_shell_wherever_they_stand(
     ],
 )
 def test_arguments_are_refused_where_no_escaping_is_safe(command: str) -> None:
-    with pytest.raises(InputError, match="given safely"):
+    with pytest.raises(InputError, match="is unsafe at this place"):
         with_arguments(command, "$(id)")
     assert "{{args}}" not in with_arguments(command, "")
