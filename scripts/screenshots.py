@@ -5,14 +5,17 @@
 
 import os
 import tempfile
+from contextlib import suppress
 from html import escape
 from itertools import groupby
 from pathlib import Path
 
+import pexpect
 from tests.frontends.terminal.session import ENTER, at, calling
 from tests.support.server import ScriptedServer, json_reply, sse, text
 from tests.support.terminal import Cell, Terminal
 
+STILL_S = 0.5
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 SIZE, WIDTH, HEIGHT, MARGIN = 14, 8.4, 19, 12
 BLANK = "\u00a0"
@@ -62,7 +65,10 @@ def sessions(server: ScriptedServer, **environ: str) -> None:
 
 
 def draw(terminal: Terminal, name: str, rows: int = 28) -> None:
-    """Writes the last rows in view as docs/images/NAME.svg."""
+    """Writes the last rows in view as docs/images/NAME.svg, once they stay as they are."""
+    with suppress(pexpect.TIMEOUT):
+        while True:
+            terminal.take(STILL_S)
     lines = terminal.screen.lines[-rows:]
     while not lines[-1]:
         lines.pop()

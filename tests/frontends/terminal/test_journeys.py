@@ -148,11 +148,11 @@ def test_confirmations(snapshots: Snapshots, work: Path, tmp_path: Path, server:
         terminal.until("+ by machine")
         answer(terminal, "e")
         terminal.until("+ by hand")
-        snapshots.take(terminal, "edited by hand", last=22)
+        snapshots.take(terminal, "edited by hand", last=12)
         answer(terminal, "y")
         terminal.until("All done.")
         terminal.until(PLACEHOLDER)
-        snapshots.take(terminal, "afterwards", last=13)
+        snapshots.take(terminal, "afterwards", last=8)
 
 
 def test_interrupts(snapshots: Snapshots, work: Path, server: ScriptedServer):
@@ -181,7 +181,7 @@ def test_interrupts(snapshots: Snapshots, work: Path, server: ScriptedServer):
         snapshots.take(terminal, "all four, and the first Ctrl-C")
         terminal.send(CTRL_C)
         assert terminal.ended() == 0
-        snapshots.take(terminal, "left", last=6)
+        snapshots.take(terminal, "left", last=2)
 
 
 def test_pager(snapshots: Snapshots, work: Path, server: ScriptedServer):
@@ -316,7 +316,7 @@ def test_colours(snapshots: Snapshots, work: Path, server: ScriptedServer, name:
         terminal.until("1 turn")
         terminal.send("write" + ENTER)
         terminal.until("Use arrow keys")
-        snapshots.take(terminal, name, styled=True)
+        snapshots.take(terminal, name, last=24, styled=True)
 
 
 @pytest.mark.parametrize("name", ["screen_reader", "dumb"])
