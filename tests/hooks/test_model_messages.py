@@ -150,7 +150,7 @@ def test_a_system_message_joins_the_instruction():
 def test_a_choice_of_tools_is_one_that_the_api_takes(
     choice: dict[str, object], mode: str, allowed: tuple[str, ...] | None, unused: tuple[str, ...]
 ):
-    from alhena.wire.conformance import check_request
+    from alhena.wire.conformance.check import check_request
 
     changed, left = with_tool_choice(REQUEST, choice)
     tools = changed.config.tool_config
