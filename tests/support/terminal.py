@@ -31,9 +31,10 @@ class Screen:
     """As much of a terminal as prompts need: cursor movement, erasing, wrapping, scrolling, styles.
 
     `lines` holds everything from the beginning, what has scrolled away too; `modes` the private
-    modes that are on."""
+    modes that are on. With `tmux`, erasing all rows saves them, as tmux does."""
 
-    def __init__(self, columns: int, rows: int) -> None:
+    def __init__(self, columns: int, rows: int, *, tmux: bool = False) -> None:
+        self._tmux = tmux
         self.columns = columns
         self.rows = rows
         self.lines: list[list[str]] = [[]]
@@ -168,19 +169,25 @@ class Screen:
             case "D":
                 self.column = max(min(self.column, self.columns - 1) - count, 0)
             case "J" if first == 0:
-                del self.lines[self.row][self.column :]
-                del self.lines[self.row + 1 :]
+                self._erase_below()
             case "J" if first == 2:
                 self.lines = [*self.lines[: self._top], *([] for _ in range(self.rows))]
             case "H":
                 self._go(self._top + min(count, self.rows) - 1)
                 self.column = int(parameters.partition(";")[2] or 1) - 1
-            case "K" if first == 0:
-                del self.lines[self.row][self.column :]
+            case "K":
+                del self.lines[self.row][0 if first == 2 else self.column :]
             case "m":
                 self._restyle(parameters)
             case _:
                 raise AssertionError(f"no such control: {private}{parameters}{final}")
+
+    def _erase_below(self) -> None:
+        if self._tmux and (self.row, self.column) == (self._top, 0) and any(self.lines[self.row :]):
+            self.lines += [[] for _ in range(self.rows)]
+            self.row = self._top
+        del self.lines[self.row][self.column :]
+        del self.lines[self.row + 1 :]
 
 
 class Terminal:
@@ -195,7 +202,7 @@ class Terminal:
         program: str = ALHENA,
         **environ: str,
     ) -> None:
-        self.screen = Screen(columns, rows)
+        self.screen = Screen(columns, rows, tmux="TMUX" in environ)
         self.raw = ""
         self.process = pexpect.spawn(
             program,

@@ -78,12 +78,20 @@ def test_a_resized_screen_keeps_its_text():
 def test_only_what_was_changed_is_restored():
     screen = ScreenText(ROWS, COLUMNS)
     screen.feed(b"text\x1b[?1049h\x1b[?25l\x1b[2;4r")
-    undone = screen.restoration
+    undone = screen.restore()
     assert {"\x1b[?1049l", "\x1b[?25h", "\x1b[r"} <= set(undone.replace("\x1b", " \x1b").split())
-    screen.feed(undone.encode("ascii"))
     assert not screen.at_margin
-    assert "[?" not in screen.restoration
-    assert "[r" not in screen.restoration
+    again = screen.restore()
+    assert "[?" not in again
+    assert "[r" not in again
+
+
+def test_restoring_loses_no_text():
+    screen = ScreenText(ROWS, COLUMNS)
+    lines = b"".join(b"%d\r\n" % number for number in range(3 * ROWS))
+    out = screen.feed(lines)
+    screen.restore()
+    assert out + screen.feed(b"", final=True) == lines.decode().replace("\r", "")
 
 
 PIECES = (

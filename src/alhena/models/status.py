@@ -206,7 +206,7 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
     if code in {401, 403} or (code == 400 and _names_key(api)):
         return _not_let_in(code, api, asked, said)
     if code == 404:
-        near = _near(asked.model)
+        near = near_model(asked.model)
         other = f"Did you mean {near}? Choose it" if near else "Choose another"
         return ModelNotFoundError(
             f"{asked.service} has no model {asked.clean(asked.model)!r} ({said}).",
@@ -226,7 +226,7 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
     return RequestRejectedError(f"{asked.service} rejected the request ({said}).", status=code)
 
 
-def _near(model: str) -> str | None:
+def near_model(model: str) -> str | None:
     """The known model of a similar name."""
     from difflib import get_close_matches
 

@@ -82,6 +82,7 @@ class ScreenText:
         self.modes = set(_INITIAL)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
+        self._left = ""
         self._text = ""
         self._drawing = _Drawing(self.rows, self.columns, self.modes)
         self._draws = False
@@ -106,9 +107,15 @@ class ScreenText:
             return self._drawing.column == 0
         return not self._text or self._text.endswith("\n")
 
+    def restore(self) -> str:
+        """Carries out, and returns, sequences that undo what the program has left changed at its
+        terminal. Text that leaves the screen by it is returned by the next `feed`."""
+        undone = self._restoration
+        self._left = self.feed(undone.encode("ascii"))
+        return undone
+
     @property
-    def restoration(self) -> str:
-        """Sequences that undo what the program has left changed at its terminal."""
+    def _restoration(self) -> str:
         left = [f"\x1b[?{mode}l" for mode in sorted(self.modes - _INITIAL)]
         missing = [f"\x1b[?{mode}h" for mode in sorted(_INITIAL - self.modes)]
         margins = ["\x1b7\x1b[r\x1b8"] if self._drawing.margins else []
@@ -120,7 +127,8 @@ class ScreenText:
         self._held = ""
         if unfinished := _unfinished(text):
             text, self._held = text[:-unfinished], "" if final else text[-unfinished:]
-        out: list[str] = []
+        out = [self._left]
+        self._left = ""
         if "\r" in text:
             text = text.replace("\r\n", "\n")
         if not self._draws:

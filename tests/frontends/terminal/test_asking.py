@@ -19,7 +19,7 @@ from alhena.frontends.terminal.approval_dialog import (
     request_blocks,
     rule_words,
 )
-from alhena.frontends.terminal.drawing.lines import Block, plain, width
+from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
 from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
 from alhena.frontends.terminal.line_screen import picked_by
 from alhena.policy.engine import by_rule
@@ -407,6 +407,16 @@ async def test_a_question_is_asked_again_behind_its_details():
     answer = await Consent(screen).answer(ASKED["mcp"], shown.extend, "default")
     assert answer.outcome is Outcome.PROCEED_ALWAYS_AND_SAVE
     assert text_of(shown).count("mode: default") == 1
+
+
+async def test_words_of_a_question_are_broken_between_words_and_a_command_is_not():
+    shown = list[Block]()
+    questions = (Question(question="Which " * 20, header="h", type="yesno"),)
+    await Consent(ListScreen("Yes")).ask(questions, shown.extend)
+    shown += request_blocks(ASKED["web"])
+    assert all(isinstance(each, Lines) and each.fold for each in shown)
+    folds = [isinstance(each, Lines) and each.fold for each in request_blocks(ASKED["shell"])]
+    assert False in folds
 
 
 @pytest.mark.parametrize(

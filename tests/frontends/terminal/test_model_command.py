@@ -83,11 +83,13 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
         terminal.until("3.\n")
         terminal.send("/model set openai:x" + ENTER)
         terminal.until("another service")
+        terminal.send("/model set gemini-2.5-por" + ENTER)
+        terminal.until("! No known model has this name. Did you mean gemini-2.5-pro?")
         if term == "dumb":
             terminal.send("\x04")
             assert terminal.ended() == 0
         else:
-            terminal.until("gemini-three")
+            terminal.until("Model: gemini-2.5-por.")
             leave(terminal)
     paths = [each.path.partition("?")[0] for each in server.requests]
     assert [path.rpartition("/")[2].partition(":")[0] for path in paths] == [

@@ -77,6 +77,20 @@ def test_a_command_has_the_terminal_and_the_model_gets_what_its_screen_shows(
 
 
 @pytest.mark.requirement("TERM-05")
+def test_the_model_gets_what_has_scrolled_away_too(server: ScriptedServer):
+    server.reply(sse(text("Fine.")))
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("!seq 1 100" + ENTER)
+        back(terminal, "seq 1 100")
+        terminal.send("and?" + ENTER)
+        terminal.until("Fine.")
+        leave(terminal)
+    told = "\n".join(part["text"] for part in server.requests[0].json["contents"][-1]["parts"])
+    assert "\n".join(map(str, range(1, 101))) in told
+
+
+@pytest.mark.requirement("TERM-05")
 def test_a_program_that_is_killed_leaves_the_terminal_as_it_was(server: ScriptedServer):
     begin = r"printf '\033[?1049h\033[?25l\033[?2004h\033[?1000h\033[31mgone'"
     with at(server) as terminal:

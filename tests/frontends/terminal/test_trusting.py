@@ -327,6 +327,8 @@ def test_after_not_now_commands_say_what_is_not_read_and_trust_changes_it(
         terminal.until("The session has begun again with it.")
         terminal.send("/memory" + ENTER)
         terminal.until("Prefer tabs.")
+        terminal.send("/hooks" + ENTER)
+        terminal.until("! hooks: 1 of this project is not trusted and will not run")
         terminal.send("/permissions trust" + ENTER)
         terminal.until("This folder is trusted")
         leave(terminal)

@@ -28,6 +28,7 @@ PATIENCE_S = 5.0
 """Seconds that a service may take to list its models."""
 LOCAL = "http://localhost:11434/v1"
 MAX_MODELS = 20
+DEMO_MODE = "  Demo mode: answers come from fixed rules, not a model. /auth adds a model."
 MENU = Menu(
     title="How should models be reached?",
     options=(
@@ -52,6 +53,7 @@ async def ask_access(
             if way == len(_WAYS):
                 if picked:
                     remember(place.environ, demo=True)
+                show([line(DEMO_MODE, "dim")])
                 return msgspec.structs.replace(arguments, model=DEMO)
             if await _WAYS[way](place, screen, show):
                 return arguments

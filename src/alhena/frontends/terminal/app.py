@@ -347,7 +347,7 @@ class TerminalScreen:
     def warn(self, message: str) -> None:
         """Prints a warning of the screen's own."""
         last = self._queue[-1][0] if self._queue else self._view
-        self.update(last, (Lines((line(f"! {one_line(message)}", "warning"),)),))
+        self.update(last, (Lines((line(f"! {one_line(message)}", "warning"),), fold=True),))
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """As `Screen.choose`, once all is written that it is about. A draft in the input line
@@ -463,19 +463,21 @@ class TerminalScreen:
         much for one drawing is left to the next, unless this is the last one."""
         self._app.erase_reflowed()
         if any(blocks for _, blocks in self._ready):
-            app.renderer.erase(leave_alternate_screen=False)
+            self._app.erase()
         room = MAX_ROWS
         while self._ready and (room > 0 or app.is_done):
             self._view, blocks = self._ready.popleft()
             for block in blocks:
                 room -= _rows(block)
                 self._printer.write(block)
+        self._app.before_drawing()
         if self._ready:
             self._loop.call_soon(app.invalidate)
         elif not self._queue:
             self._written_all.set()
 
     def _after_render(self, _app: Application[Any]) -> None:
+        self._app.after_drawing()
         self.painted.set()
         self._panel.drawn()
 

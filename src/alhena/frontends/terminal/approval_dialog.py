@@ -72,37 +72,43 @@ _ASKED_ABOUT: dict[type[ConfirmationDetails], str] = {
 
 def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -> tuple[Block, ...]:
     """The call, of a change at most so many rows, and why it is asked about."""
-    lines: list[Line] = [()]
-    plan: tuple[Block, ...] = ()
+    said: list[Line] = []
+    exactly: list[Line] = []
+    after: list[Line] = []
     match request.details:
         case EditConfirmation() as details:
             what = "New file" if details.is_new_file else "Change"
-            lines.append(_title(f"{what} {_from_here(details.file_path)}"))
-            lines += _difference(details.file_diff, rows, details.file_name)
-            lines += _warnings(details.warnings)
+            said.append(_title(f"{what} {_from_here(details.file_path)}"))
+            exactly += _difference(details.file_diff, rows, details.file_name)
+            after += _warnings(details.warnings)
         case ExecConfirmation() as details:
-            lines.append(_title(_where(request)))
-            lines += _whole(details.command, "  $ ")
-            lines += _warnings(details.warnings)
+            said.append(_title(_where(request)))
+            exactly += _whole(details.command, "  $ ")
+            after += _warnings(details.warnings)
         case McpConfirmation() as details:
-            lines.append(_title(f"{details.tool_display_name} of {details.server_name}"))
-            lines += _whole(_arguments(details.tool_args or request.args), "  ")
-            lines += _of_server(details)
-            lines += _warnings(details.warnings)
+            said.append(_title(f"{details.tool_display_name} of {details.server_name}"))
+            exactly += _whole(_arguments(details.tool_args or request.args), "  ")
+            after += _of_server(details)
+            after += _warnings(details.warnings)
         case InfoConfirmation() as details:
-            lines.append(_title(details.title))
-            lines += _whole(details.prompt, "  ")
-            lines += (line(f"  {_inline(url)}", "accent") for url in details.urls)
-            lines += _warnings(details.warnings)
+            said.append(_title(details.title))
+            said += _whole(details.prompt, "  ")
+            exactly += (line(f"  {_inline(url)}", "accent") for url in details.urls)
+            after += _warnings(details.warnings)
         case ExitPlanModeConfirmation() as details:
-            lines.append(_title(f"Plan ({Path(details.plan_path).name})"))
-            plan = (Lines(tuple(_plan(details.plan)), fold=True),)
+            said.append(_title(f"Plan ({Path(details.plan_path).name})"))
+            after += _plan(details.plan)
         case AskUserConfirmation() as details:
-            lines.append(_title(details.title))
-            lines += (line(f"  {_inline(each.question)}") for each in details.questions)
+            said.append(_title(details.title))
+            said += (line(f"  {_inline(each.question)}") for each in details.questions)
         case _:
             assert_never(request.details)
-    return (Lines(tuple(lines)), *plan, Lines(tuple(_why(request)), fold=True))
+    after += _why(request)
+    return tuple(
+        Lines(tuple(lines), fold=fold)
+        for lines, fold in (([(), *said], True), (exactly, False), (after, True))
+        if lines
+    )
 
 
 def _plan(plan: str) -> Iterator[Line]:
@@ -408,10 +414,11 @@ class Consent:
     ) -> Answers | None:
         answers: dict[int, str] = {}
         for index, question in enumerate(questions):
-            show((Lines(((), line(f"? {escaped(question.question)}", "bold"), *_told(question))),))
+            shown = ((), line(f"? {escaped(question.question)}", "bold"), *_told(question))
+            show((Lines(shown, fold=True),))
             found = await self._one(question)
             told = lines_of(found, "accent", "  ") if found else [line("  no answer", "dim")]
-            show((Lines(tuple(told)),))
+            show((Lines(tuple(told), fold=True),))
             if found is None:
                 return None
             if found:

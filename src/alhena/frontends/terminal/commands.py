@@ -179,9 +179,11 @@ async def _policies(context: CommandContext, _rest: str) -> list[Line]:
 
 async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
     hooks = context.workbench.hooks
-    unread = unread_lines(context.folder.place)
+    waiting = (each for each in context.workbench.warnings if each.startswith("hooks: "))
+    unread = [line(f"! {one_line(each)}", "warning") for each in waiting]
+    unread += unread_lines(context.folder.place)
     if hooks is None:
-        return [line("No hooks are configured."), *unread]
+        return [line("No hooks are configured." if not unread else "No hooks run."), *unread]
     lines = [line("Hooks", "bold")]
     for group in hooks.groups:
         for hook in group.hooks:

@@ -101,8 +101,7 @@ def forwarding(source: int, target: int) -> Generator[PseudoTerminal]:
     finally:
         passing = False
         loop.remove_reader(source)
-        undone = terminal.screen.restoration.encode("ascii")
-        terminal.screen.feed(undone)
+        undone = terminal.screen.restore().encode("ascii")
         write(undone if terminal.screen.at_margin else undone + b"\r\n")
         with suppress(termios.error):
             termios.tcsetattr(source, termios.TCSADRAIN, before)

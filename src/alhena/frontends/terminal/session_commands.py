@@ -442,6 +442,7 @@ async def model(context: ModelContext, rest: str) -> list[Line]:
     from alhena.agent.chat import drive_switch
     from alhena.config.home import user_settings_path
     from alhena.frontends.files import write_setting
+    from alhena.models.status import near_model
 
     words = rest.split()
     if words[:1] == ["set"]:
@@ -465,6 +466,9 @@ async def model(context: ModelContext, rest: str) -> list[Line]:
     async for _ in context.agent.aside(drive_switch(name)):
         pass
     context.show_status()
+    near = near_model(name) if words else None
+    if near is not None:
+        lines.append(line(f"! No known model has this name. Did you mean {near}?", "warning"))
     return [line(f"Model: {one_line(context.identity[1])}."), *lines]
 
 
