@@ -6,6 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.layout.screen import Screen
 
 _ERASURE = "\x1b[2K\x1b[C\x1b[J\r"
@@ -17,6 +18,8 @@ class ReflowingApplication(Application[None]):
     """An application that finds the beginning of its output after a resize: most terminals break
     rows that are too long for their new width, so that they take more rows than were drawn."""
 
+    _cursor = Point(0, 0)
+    """Position of the cursor in the last drawing: the focus may have moved since."""
     _reached: tuple[int, ...] = ()
     """Columns of each row that were written since the last erasure. tmux breaks erased ones too."""
 
@@ -31,7 +34,7 @@ class ReflowingApplication(Application[None]):
         screen = self.renderer.last_rendered_screen
         if screen is None:
             return
-        above = screen.get_cursor_position(self.layout.current_window).y + self._added_rows(screen)
+        above = self._cursor.y + self._added_rows(screen)
         self.output.write_raw("\r")
         self.output.cursor_up(above)
         self.output.write_raw(_ERASURE)
@@ -47,7 +50,10 @@ class ReflowingApplication(Application[None]):
     def after_drawing(self) -> None:
         """Called after each drawing."""
         screen = self.renderer.last_rendered_screen
-        if screen is not None and "TMUX" in os.environ:
+        if screen is None:
+            return
+        self._cursor = screen.get_cursor_position(self.layout.current_window)
+        if "TMUX" in os.environ:
             rows = (_drawn_columns(screen.data_buffer[row]) for row in range(screen.height))
             self._reached = tuple(map(max, zip_longest(rows, self._reached, fillvalue=0)))
 
@@ -60,7 +66,7 @@ class ReflowingApplication(Application[None]):
         if not reflows(os.environ):
             return 0
         columns = self.output.get_size().columns
-        cursor = screen.get_cursor_position(self.layout.current_window)
+        cursor = self._cursor
         drawn = (_drawn_columns(screen.data_buffer[row]) for row in range(cursor.y))
         reached = map(max, zip_longest(drawn, self._reached[: cursor.y], fillvalue=0))
         return sum(max(each - 1, 0) // columns for each in reached) + cursor.x // columns
