@@ -188,7 +188,7 @@ def own_prompt(
 
 def write_prompt(text: str, workspace: Workspace, environ: Mapping[str, str]) -> None:
     """Writes `text` where GEMINI_WRITE_SYSTEM_MD wants it, if anywhere: in one step, with the
-    folders that it takes, and not at all where it stands there already. Raises ConfigError."""
+    folders that it takes, and not at all where it is there already. Raises ConfigError."""
     value = environ.get(WRITE, "")
     path = _place(value, workspace, environ)
     if path is None:

@@ -389,7 +389,7 @@ class Delegation:
 
     @contextmanager
     def _clock_stopped(self) -> Generator[None]:
-        """The clock stands still while a person is asked, about one call or several."""
+        """The clock is stopped while a person is asked, about one call or several."""
         loop = asyncio.get_running_loop()
         timer = self._timer
         end = None if timer is None else timer.when()
@@ -471,7 +471,7 @@ class Subagents:
 
     @property
     def summaries(self) -> tuple[AgentSummary, ...]:
-        """The agents as the model is told of them."""
+        """The descriptions of the agents for the model."""
         return tuple(agent.summary for agent in self._agents.values())
 
     async def run(self, name: str, objective: str, context: ExecutionContext) -> ToolResult:

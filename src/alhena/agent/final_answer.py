@@ -41,7 +41,7 @@ class OutputError(AlhenaError):
 
 class FinalAnswer:
     """`read` makes the value of the JSON that the model gives for `schema`, or raises ValueError
-    with the reason, of which the model is told at most `corrections` times."""
+    with the reason, which the model gets at most `corrections` times."""
 
     def __init__(
         self, schema: dict[str, Any], read: Callable[[Any], Any], corrections: int

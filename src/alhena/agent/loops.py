@@ -29,7 +29,7 @@ from alhena.wire.content import MODEL, USER, Content, Part, text_content
 if TYPE_CHECKING:
     from alhena.wire.response import GenerateContentResponse
 
-GO_ON = "Please go on."
+GO_ON = "Please continue."
 """Message to the model if there is nothing else to say."""
 
 _QUOTED = 80
@@ -181,7 +181,7 @@ class LoopJudge:
         self._next = first
 
     def new_prompt(self) -> None:
-        """Begins anew for a prompt."""
+        """Resets for a prompt."""
         self._turns = 0
         self._next = self._first
 
@@ -229,7 +229,7 @@ class LoopJudge:
         end = slice_history(contents, -LOOKED_AT, lead=text_content(USER, _LEAD))
         shown = [for_another_model(content, sign_calls=False) for content in end]
         if shown and shown[-1].role == USER:
-            shown.append(text_content(MODEL, "[I am about to go on.]"))
+            shown.append(text_content(MODEL, "[I am about to continue.]"))
         return (*shown, text_content(USER, loop_question()))
 
 

@@ -117,8 +117,8 @@ def installation_number(environ: Mapping[str, str]) -> str:
 def open_session(
     options: SessionOptions, channel: EventChannel, source: Literal["startup", "clear"] = "startup"
 ) -> Session:
-    """A session ready for its first prompt; nothing is sent. `source` is what hooks are told of
-    its start. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
+    """A session ready for its first prompt; nothing is sent. `source` is its kind of start, for
+    hooks. Raises ConfigError, InputError (SessionError), CredentialsError, JournalError."""
     begun = begin(
         options.resume,
         (options.cwd, options.environ, options.settings),

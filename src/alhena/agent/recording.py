@@ -1,4 +1,4 @@
-"""The record of a session at work, and going on with one that another run began."""
+"""Records a running session, and continues the record of an earlier one."""
 
 import asyncio
 import warnings
@@ -40,11 +40,11 @@ Change = Event | tuple[int, "Sequence[EncodedContent]"]
 
 
 class Recording:
-    """Writes a session down while it goes on.
+    """Records a session while it runs.
 
     A new session has no file before the first answer to a prompt begins: until then nothing has
     happened that could be lost. With `at_once` it has one as soon as there is a prompt. Where none
-    can be made, `emit` hears a warning and the session goes on `unrecorded`, which says why. Once
+    can be made, `emit` gets a warning and the session continues `unrecorded`, which says why. Once
     there is one, what cannot be written ends the run: `settle` raises JournalError.
     """
 
@@ -313,7 +313,7 @@ class Beginning:
 
     def attach(self, chat: "Chat", channel: "EventChannel", opening: int) -> None:
         """Records the conversation from here on, the first `opening` contents of a new one being
-        its environment's. A model that is not the one that answered before is told it without what
+        its environment's. Another model than the one that answered before gets it without what
         it could not verify."""
         if not self.contents:
             self.opening = opening

@@ -107,7 +107,7 @@ class AgentCheckpoints:
 
     def propose(self) -> EventStream:
         """Makes the calls again before which the session went back to a checkpoint, each if a
-        person agrees; the model goes on from there. Event by event, as `Agent.run`."""
+        person agrees; the model continues from there. Event by event, as `Agent.run`."""
         return self._proposing
 
 
@@ -130,7 +130,7 @@ class Restored(Value, frozen=True, kw_only=True):
 
 class Proposal(Value, frozen=True, kw_only=True):
     """Calls that can be made again: those of the turn that ends the first `length` contents which
-    have no result that stands. `known` are those that do."""
+    have no valid result. `known` are those that do."""
 
     length: int
     calls: tuple[FunctionCall, ...]
@@ -165,7 +165,7 @@ async def restore_session(session: Session, name: str) -> Restored:
 
 async def undo_turn(session: Session) -> Restored | None:
     """Takes back what the last turn that was not undone has changed in the files; the conversation
-    goes on. None when there is no such turn. Raises CheckpointError."""
+    continues. None when there is no such turn. Raises CheckpointError."""
     checkpoints: Checkpoints = session.checkpoints()
     turn = checkpoints.last_turn(await _on_record(session))
     if turn is None:
@@ -232,7 +232,7 @@ def _stoppable(session: Session) -> Generator[threading.Event]:
 
 async def propose(session: Session, ids: tuple[str, str]) -> None:
     """Makes the calls again that the session went back to, each of them if a person agrees, and
-    lets the model go on with their results. Raises InputError when there are none."""
+    lets the model continue with their results. Raises InputError when there are none."""
     proposal, session.proposal = session.proposal, None
     chat = session.chat
     ids = (f"{ids[0]}-again", ids[1])  # no prompt's, for it is none on record
@@ -420,7 +420,7 @@ class SavedConversations:
 
 def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restored:
     """Makes the files what they were at a checkpoint, and the conversation of its session, when
-    that is recorded: whoever resumes it goes on from there. Raises NoCheckpointError,
+    that is recorded: resuming it continues from there. Raises NoCheckpointError,
     CheckpointError, HeldSessionError while a process is at work on the session, ForeignError for
     what is another project's, SessionError, JournalError."""
     checkpoints = Checkpoints(cwd, environ, "", _nobody)
@@ -474,4 +474,4 @@ def _record(
 
 
 def _nobody(_event: Event) -> None:
-    """Nobody listens: a command says at its end what has happened."""
+    """Without listeners: a command reports at its end."""

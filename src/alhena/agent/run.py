@@ -129,7 +129,7 @@ class EventStream(AsyncIterator[Event]):
             await ended(self._driver)
 
     def __del__(self) -> None:
-        """An iteration that nobody holds any more has been left."""
+        """An iteration without references has been abandoned."""
         driver = self._driver
         if driver is None or driver.done():
             return
@@ -159,8 +159,8 @@ async def outcome(driver: "asyncio.Task[None]") -> None:
 
 
 async def ended(driver: "asyncio.Task[None]") -> None:
-    """Cancels a driver and waits for its end. Its error is not raised: whoever iterates has been
-    given it, and an abandoned run has nobody to tell."""
+    """Cancels a driver and waits for its end. Its error is not raised: the reader of the
+    events got it, and an abandoned run has no reader."""
     driver.cancel()
     try:
         await settled(driver)

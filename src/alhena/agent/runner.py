@@ -223,7 +223,7 @@ async def _carry(session: Session, channel: EventChannel, prompt_id: str, prompt
 
 async def _proceed(session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt) -> None:
     """Continues a prompt at the step where its journal ends: what was sent last without an answer
-    is sent again; an answer that ends the prompt is told again."""
+    is sent again; an answer that ends the prompt is emitted again."""
     chat, course = session.chat, session.course
     if prompt.final is not None:
         prompt.final.by_tool = not session.chosen.speaks_gemini
@@ -379,7 +379,7 @@ class SessionRunner:
 
     def call(self, name: str, args: Mapping[str, Any]) -> ToolRun:
         """Calls a tool as a person would have it: through the same policy, confirmation and hooks
-        as the model's calls, event by event. The model is told nothing of it.
+        as the model's calls, event by event. The model does not learn of it.
 
         Raises BusyError, with the first event, while another run is at work.
         """
@@ -446,7 +446,7 @@ class SessionRunner:
     async def clear(self, resume: str | None = None) -> None:
         """Ends the conversation and begins another: a new session, with the same approval mode, or
         with `resume` (as in `__init__`) one that another run left. Raises SessionError, and then
-        the session goes on."""
+        the session continues."""
         session = await self._idle()
         options = msgspec.structs.replace(
             self._read_options(),

@@ -101,7 +101,7 @@ class Session(msgspec.Struct, kw_only=True):
 
     def prompt_id(self, number: int) -> str:
         """The id of a prompt, or what comes after it. No other run of the session has it: each
-        that goes on with one has a `mark` of its own, for a record may lack what had an id."""
+        that continues one has a `mark` of its own, for a record may lack what had an id."""
         return f"{self.session_id}#{self.mark}{number}"
 
     def take_notices(self) -> tuple[str, ...]:

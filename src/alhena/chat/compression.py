@@ -353,9 +353,9 @@ class ContextRoom:
         lead: EncodedContent | None,
         before: int,
     ) -> tuple[CompressionStatus, int]:
-        """Goes on from a summary, when the conversation is shorter so; the tokens there are then.
+        """Continues from a summary if that is shorter; returns the tokens then.
 
-        Estimates are told apart with estimates. Where they are far below what the service counted,
+        Estimates are compared with estimates. Where they are far below what the service counted,
         they say little, and a summary whose estimate is below half of that count is shorter, too.
         """
         if lead is None:

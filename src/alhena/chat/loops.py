@@ -1,7 +1,7 @@
 """Loop detection: the same calls with the same results, or the same words over and over.
 
 What is repeated is not a call but a call with its result: whoever reads a file after an edit, pages
-through a long one or polls a process that goes on learns something each time.
+through a long one or polls a running process learns something each time.
 """
 
 import os.path
@@ -45,7 +45,7 @@ _ENDS = 16
 _SHORT = 3
 """A piece of a path with fewer characters is no mark of it."""
 _CUT = 16
-"""An argument that is quoted no further than to an ellipsis is told by so many characters."""
+"""Characters of an argument that identify it when it is quoted up to an ellipsis."""
 _AROUND = frozenset(" \t\n\"'`<>()[]{}," + OWN)
 
 
@@ -65,7 +65,7 @@ def own_words(args: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def without_own(value: Any, own: Sequence[str]) -> Any:
-    """A JSON value in whose texts one mark stands for every one of these words; of a path that ends
+    """A JSON value in whose texts one mark replaces each of these words; of a path that ends
     with them, for all of it."""
     if isinstance(value, str):
         if len(value) <= 2 * READ:
@@ -162,7 +162,7 @@ def _end(text: str, at: int, form: str) -> int:
 
 
 def _runs_on(text: str, at: int) -> bool:
-    """True when a word goes on over a position."""
+    """True when a position is inside a word."""
     return 0 < at < len(text) and _is_of_word(text[at - 1]) and _is_of_word(text[at])
 
 
@@ -223,7 +223,7 @@ class CallLoops:
         self._turns: deque[dict[int, tuple[str, bool]]] = deque(maxlen=MAX_PERIOD)
 
     def reset(self) -> None:
-        """Begins anew: what came before counts no more."""
+        """Resets: earlier turns no longer count."""
         self._exact.clear()
         self._guesses.clear()
         self._unquoted.clear()
@@ -343,7 +343,7 @@ class Chanting:
     """Takes a text piece by piece; how it is cut into pieces changes nothing.
 
     Code, tables, lists, headings, quotations and rules may repeat themselves: nothing in a code
-    block counts, and any of the others begins the count anew, as does the end of a code block. A
+    block counts, and any of the others restarts the count, as does the end of a code block. A
     character costs the same however much came before it.
     """
 

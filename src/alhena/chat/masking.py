@@ -213,7 +213,7 @@ class Gauge:
 
     @property
     def history_tokens(self) -> int:
-        """Tokens of a request with the history as it stands: as the service counted them, as far
+        """Tokens of a request with the current history: as the service counted them, as far
         as it has."""
         if self._measure is None:
             return self._overhead + self._sums[-1]
@@ -240,7 +240,7 @@ class Gauge:
         return self._sums[-1] - self._sums[length] + content_tokens(pending), media
 
     def counted(self, parts: tuple[Part, ...], tokens: int) -> None:
-        """Takes note that what nobody had counted yet, `parts` being sent next, needs so many. They
+        """Records that the uncounted contents and the next `parts` need so many. They
         are taken to be spread over it as it was estimated to be; unless a text would have to be
         more than twice its estimate: then the media are what is more."""
         fresh, media = self.unmeasured_tokens(parts)
@@ -258,7 +258,7 @@ class Gauge:
         self._measure = (len(self._entries), tokens)
 
     def _take(self, contents: Sequence[EncodedContent], known: int) -> None:
-        """Goes on from the first `known` contents; those that were looked at where they are now
+        """Continues from the first `known` contents; those that were looked at where they are now
         are not looked at again."""
         old = self._entries[known:]
         sums = (self._sums, self._outputs, self._media)

@@ -27,7 +27,7 @@ SECTIONS = {
 """The variables that take sections of the system prompt away, and the sections."""
 
 LISTED_ROOM = 2_800
-"""Bytes for tools with what they do; of those that do not fit the names are told."""
+"""Bytes for tools with what they do; those that do not fit are only named."""
 NAMED_ROOM = 800
 MAX_SENTENCE = 160
 _MOST_OF_DESCRIPTION = 2_000
@@ -58,7 +58,7 @@ class PromptFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def composed_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFacts) -> str:
     """The system prompt, of the texts in `prompts/` that concern this session. It lists the tools
-    that are there, and a line that speaks of a tool stands only where that is one of them; the same
+    that are there, and a line about a tool is included only if that is one of them; the same
     facts always give the same text (CHAT-04)."""
     names = frozenset(item.name for item in declarations)
     values = {"tools": _listing(declarations), "sandbox": facts.sandbox or facts.contained}
@@ -241,7 +241,7 @@ def _listing(declarations: Sequence[FunctionDeclaration]) -> str:
             named += 1
         more = f", and {len(others) - named} more" if named < len(others) else ""
         lines.append(f"- also, as declared: {', '.join(others[:named])}{more}")
-    return "\n".join(lines) or "There are none: answer from what you are told."
+    return "\n".join(lines) or "There are none: answer from what you know."
 
 
 def _size(text: str) -> int:

@@ -224,7 +224,7 @@ def find_cut(entries: Sequence[EncodedContent], opening: int, sums: Sequence[int
 
 def whole_cut(entries: Sequence[EncodedContent], opening: int) -> Cut | None:
     """The cut behind everything. None when the conversation has nothing but its opening and what
-    stands for others, or ends in calls, whose results come after it."""
+    replaces others, or ends in calls, whose results come after it."""
     said = entries[opening:]
     if all(map(_stands_for_others, said)) or has_calls(said[-1]):
         return None

@@ -106,7 +106,7 @@ answers are not."""
 
 CALL_CUT_OFF = "call_cut_off"
 """Reason of an answer that reached its output limit in the middle of a call. A retry may help only
-if the model is told."""
+if the model knows."""
 
 
 NO_NAME = "generic_tool"

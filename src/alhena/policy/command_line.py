@@ -111,7 +111,7 @@ class _CommandLine:
                 yield restriction
 
     def _needs_no_rule(self, part: Part) -> bool:
-        """Does the part neither run nor change anything, whatever stands around it?"""
+        """Does the part neither run nor change anything, in any context?"""
         words = part.words
         if not words or words[0].text not in _NEED_NO_RULE or self.analysis.doubts:
             return False

@@ -227,7 +227,7 @@ class Conditions:
         return (not allow) if found is None else found
 
     def _pattern_allows(self, rule: PolicyRule, part: "Part") -> bool:
-        """The pattern has to hold for what runs, too, not only for what is said beside it, and for
+        """The pattern has to hold for what runs, too, not only for what is beside it, and for
         each part of the command by itself."""
         pattern = rule.args_pattern
         if pattern is None:
@@ -449,7 +449,7 @@ def _prefixes(call: PolicyCall) -> tuple[str, ...]:
 
 
 def _spellings(server: str) -> set[str]:
-    """A server's name as configured, and as it stands inside tool names."""
+    """A server's name as configured, and as part of tool names."""
     return {
         server,
         "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in server),

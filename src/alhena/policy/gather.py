@@ -67,12 +67,12 @@ def load_filter(
 
 
 def load_path(path: Path, tier: Tier) -> LoadedPolicies:
-    """A file, or all `*.toml` of a directory, that somebody named: it has to be there."""
+    """A file, or all `*.toml` of a directory, that was named: it has to exist."""
     return load_directory(path, tier) if path.is_dir() else load_file(path, tier)
 
 
 def _administrators(directory: Path, owner: int) -> LoadedPolicies:
-    """The administrator's rules. A place that others can write to speaks for nobody."""
+    """The administrator's rules. A place that others can write to is not used."""
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".toml"))
     except FileNotFoundError:
@@ -149,7 +149,7 @@ class GatheredPolicy(Value, frozen=True, kw_only=True):
 
     @property
     def fatal(self) -> tuple[PolicyProblem, ...]:
-        """The problems for which no run may go on: errors in what was named, and those that may
+        """The problems that end a run: errors in what was named, and those that may
         have dropped a restriction."""
         weaker = (each for each in self.problems if each.is_error and each.weakens)
         return tuple(dict.fromkeys((*self.named_errors, *weaker)))

@@ -196,7 +196,7 @@ class RuleConditions(TypedDict, total=False):
     """The conditions of a rule in code, and what it says.
 
     `command_prefix`: a text, or several. `paths`: gitignore patterns. `when`: a function of the
-    arguments. `message`: what the model is told of a denial. `priority`: 0 to 999, by default 500.
+    arguments. `message`: the reason of a denial for the model. `priority`: 0 to 999, default 500.
     The others are fields of PolicyRule.
     """
 

@@ -226,7 +226,7 @@ def _may_hold_secrets(name: str) -> bool:
 
 
 def _listing(parts: Sequence[Part]) -> bool:
-    """True when all that stands in substitutions lists names of files of the workspace."""
+    """True when all substitutions list names of files of the workspace."""
     return all(_lists_names(each) for each in parts if each.nested)
 
 
@@ -491,7 +491,7 @@ def _may_write(part: Part, *, moved: bool) -> bool:
 def _named_program(
     facts: "Surroundings", directories: set[str], words: tuple[Word, ...]
 ) -> str | None:
-    """The reason why git may run a program that nobody vouched for: the repository it would use in
+    """The reason why git may run an unapproved program: the repository it would use in
     one of the directories names it. The workspace's own counts as the folder does."""
     own = facts.repository(facts.cwd) if facts.trusted else None
     for directory in sorted(directories):

@@ -2,7 +2,7 @@
 
 An external checker is a program found by name and run within 5 s, its answer checked. It runs in a
 session of its own, away from the workspace, without secrets in its environment. The question is a
-file on its standard input, so that a program which does not read it harms nobody. Whatever it
+file on its standard input, so that a program which does not read it blocks nothing. Whatever it
 starts ends with it.
 """
 
@@ -178,7 +178,7 @@ class CheckerRegistry:
                 field="checker.name",
                 message=f"{checker.name!r} cannot be run: {error}; what it is for is denied",
                 weakens=False,
-                remedy="Put an executable file of yours there that nobody else can write to.",
+                remedy="Put an executable file of yours there that no other user can write to.",
             )
             for checker, error in self._missing(checkers)
         )
@@ -195,7 +195,7 @@ class CheckerRegistry:
                 yield checker, error
 
     def _trusted(self, path: Path, owners: set[int]) -> Path:
-        """The real file of a program that nobody but its owner can change or exchange."""
+        """The real file of a program that only its owner can change or replace."""
         try:
             real = Path(os.path.realpath(path, strict=True))
             places = dict.fromkeys((path.parent.resolve(), real.parent, real))

@@ -92,7 +92,7 @@ def _save(rule: PolicyRule, place: Path) -> bool:
 
 
 def _make_file(place: Path) -> bool:
-    """An empty file that nobody else can read, for the rules to take the place of."""
+    """An empty file that no other user can read, to be replaced by the rules."""
     from alhena.system.errors import from_os_error
 
     try:
@@ -360,7 +360,7 @@ def _runs_others(name: str) -> bool:
 
 
 def _unknown_length(words: tuple[Word, ...]) -> int | None:
-    """Of a program nobody here knows: with its first word when that looks like a subcommand, else
+    """Of an unknown program: with its first word when that looks like a subcommand, else
     all of its words. Of its name alone only when that is a path: a program of the project."""
     if len(words) == 1:
         return 1 if "/" in words[0].text else None

@@ -1,6 +1,6 @@
 """Rules from settings.json and the command line; names of tools that look misspelt.
 
-| source | says | stands |
+| source | says | place |
 |---|---|---|
 | `mcp.excluded` | deny | above all of the user's rules |
 | `tools.exclude` | deny | above all of the user's rules |

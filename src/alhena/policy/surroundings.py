@@ -238,8 +238,8 @@ def _submodules(git_dir: str) -> list[str]:
 
 
 def _paths(index: bytes, start: int) -> Iterator[str]:
-    """The path of the index entry at `start`, for each form in which one can be read there. Before
-    it, or before two bytes more, stands its length."""
+    """The path of the index entry at `start`, for each form in which one can be read there. Its
+    length is before it, or before two bytes more."""
     for offset in _NAMES_AT:
         begin = start + offset
         end = index.find(b"\0", begin)

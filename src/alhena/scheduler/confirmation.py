@@ -83,7 +83,7 @@ class Answer(Value, frozen=True):
 
     @classmethod
     def no(cls, why: str = "", *, stop: bool = False) -> "Answer":
-        """Refuses this call; the model is told why. `stop` ends the other calls of the turn too."""
+        """Refuses this call; the model gets the reason. `stop` ends the turn's other calls too."""
         if not isinstance(cast("object", why), str):
             raise TypeError(f"Answer.no takes the reason as text, not {why!r:.60}")
         return cls(Outcome.CANCEL, Payload(reason=why or None, scope="all" if stop else "call"))

@@ -253,7 +253,7 @@ ALL_CANCELLED = "User cancelled operation"
 
 class Asker:
     """Asks about the calls of one scheduler. `decide` asks the policy, `cancel_all` carries out
-    answers for all calls, `notify` is told of each question."""
+    answers for all calls, `notify` is called for each question."""
 
     def __init__(
         self,

@@ -220,8 +220,8 @@ class Scheduler:
             )
 
     def _refuse(self, call: TrackedCall) -> None:
-        """Fails a call to a tool that is not declared. The model is told the same for a missing and
-        a hidden tool; the reason for hiding it goes to people only."""
+        """Fails a call to a tool that is not declared. The model gets the same text for a missing
+        and a hidden tool; the reason for hiding it goes to people only."""
         name = call.current.name
         message = self._registry.suggestions(name)
         hidden = self._registry.find(name, excluded=True)

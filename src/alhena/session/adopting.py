@@ -97,7 +97,7 @@ def _adopt(environ: Mapping[str, str], project: Path, former: str) -> None:
 
 def _put_aside(environ: Mapping[str, str], own: Path, old: Path) -> None:
     """Calls a project's directory, and its shadow history, by names that no project is given: what
-    is left in them is of no other. What was typed goes along, and whoever is at work there goes on
+    is left in them is of no other. What was typed goes along, and a running session there continues
     in the one that takes its place. Raises OSError, FileError."""
     _take_prompts(own, old)
     history = project_history(environ, own)

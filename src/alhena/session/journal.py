@@ -210,8 +210,8 @@ class Journal:
     def reopen(
         cls, path: Path, read: Callable[[Path], Extent], disk: Disk | None = None
     ) -> "tuple[Journal, Extent, Path | None]":
-        """Goes on with a journal. `read` is called once nobody else can write it, and says how far
-        it can be trusted; what follows is moved to a file beside it, whose path is returned.
+        """Continues a journal. `read` is called once no other process can write it, and says how
+        far it can be trusted; what follows is moved to a file beside it, whose path is returned.
         Raises JournalError, HeldSessionError and what `read` raises."""
         with ExitStack() as hold:
             try:
@@ -276,7 +276,7 @@ class Journal:
 
     def synchronise(self) -> None:
         """Brings what is written to the disk. Raises JournalError; then it will be written again,
-        for nobody knows what has become of it."""
+        since its outcome is unknown."""
         with self._syncing:
             mark = self._end
             if mark == self._synced:

@@ -98,8 +98,8 @@ class Undone(Record, frozen=True, kw_only=True, tag="undone"):
 
 
 class Continued(Record, frozen=True, kw_only=True, tag="continued"):
-    """Another process goes on. `dropped` bytes of a damaged end were moved to `moved_to`; `torn` as
-    in a `Damage`."""
+    """Another process continues. `dropped` bytes of a damaged end were moved to `moved_to`;
+    `torn` as in a `Damage`."""
 
     writer: str = ""
     dropped: int = 0
@@ -209,8 +209,8 @@ def is_session_id(name: str) -> bool:
 
 
 def is_made_id(name: str) -> bool:
-    """True when the id is one that sessions are given when they begin: a UUID, which nobody takes
-    for a directory of another kind."""
+    """True when the id is one that sessions are given when they begin: a UUID, which no person
+    chooses for a directory of another kind."""
     return _MADE.fullmatch(name) is not None
 
 

@@ -80,7 +80,7 @@ class Replay:
     `prompts` counts what people have said, `first` is the first of that, `model` is who was last to
     answer; `times` says when each content came. `counted` is how many contents the service counted
     last, and as how many tokens; None where these are gone. `superseded` are those that are part of
-    it no more, with their times, when somebody wants them (`whole`). `incomplete`: records behind
+    it no more, with their times, on demand (`whole`). `incomplete`: records behind
     `contents` are gone, which may have said more of the last calls. `damage` are the damaged ends
     that were moved since a person was last at work, `moved` the files of all of them. `feed` raises
     msgspec.DecodeError for a line that contradicts those before it.

@@ -78,7 +78,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that goes on. `extent` is what its record was before that."""
+    """A resumed session. `extent`: its record before that."""
 
     journal: Journal
     replay: Replay
@@ -202,7 +202,7 @@ class SessionStore:
             )
 
     def resume(self, name: str, writer: str, disk: Disk | None = None) -> Resumed:
-        """Opens the session that `name` means to go on with it. Raises SessionError, ForeignError
+        """Opens the session `name` to resume it. Raises SessionError, ForeignError
         for one of another project, HeldSessionError, JournalError."""
         item = self.find(name)
         path = Path(item.path)
@@ -401,7 +401,7 @@ _UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "m": 30 * 86_400, "y": 365 *
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions at which nobody was for `max_age_s` go, and the oldest of more than `max_count`
+    """Sessions unused for `max_age_s` go, and the oldest of more than `max_count`
     (None: no such limit); never one that was used within `min_s`."""
 
     max_age_s: float | None

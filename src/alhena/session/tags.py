@@ -85,7 +85,7 @@ class Tags:
             ) from error
 
     def save(self, name: str, journal: Path, *, replace: bool = False) -> Tag:
-        """Keeps the conversation that a journal leads to, on the disk when it returns. Nobody
+        """Keeps the conversation that a journal leads to, on the disk when it returns. No one
         writes the journal meanwhile. Raises TakenTagError where there is one of that name and it is
         not to be replaced; SessionError, and then what was there still is."""
         path = self._path(name)
@@ -153,7 +153,7 @@ class Tags:
             raise SessionError(str(from_os_error(error, path, writing=True))) from error
 
     def _path(self, name: str) -> Path:
-        """Any name makes a file's name: what it is stands inside."""
+        """Any name becomes a file name: the real one is inside the file."""
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
         return self.directory / f"{digest[:32]}{SUFFIX}"
 

@@ -53,7 +53,7 @@ def fenced(text: str, language: str = "") -> list[str]:
 
 def prose(text: str) -> list[str]:
     """The lines of words that are Markdown themselves. Code, lists, quotations, tables and emphasis
-    stay; headings, rules, links, images and HTML are told as they were written."""
+    stay; headings, rules, links, images and HTML are kept as written."""
     lines: list[str] = []
     found = shown(text).split("\n")
     at, listed = 0, False
@@ -140,7 +140,7 @@ def _end_of_code(text: str, start: int, length: int) -> int | None:
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was said or done. `heading` says by whom, or which tool; `body` is prose, or
+    """A message or a call. `heading` names its author or tool; `body` is prose, or
     with `code` text as it is (`language` for its form). `call_id` is that of a call or a result."""
 
     at: str
@@ -171,12 +171,12 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The beginning of the first prompt, or of what stands first where none is known."""
+        """The beginning of the first prompt, or of the first content if none is known."""
         said = self.first or next((piece.body for piece in self.pieces()), "")
         return title_of(said)
 
     def pieces(self) -> Iterator[Piece]:
-        """The conversation as it stands."""
+        """The current conversation."""
         for at, entry in self.contents:
             yield from _pieces(at, entry)
 

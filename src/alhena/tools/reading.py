@@ -141,7 +141,7 @@ def read_content(
     *,
     media: bool = True,
 ) -> FileContent:
-    """Reads the regular file at the start of which `descriptor` stands.
+    """Reads the regular file of `descriptor` from its start.
 
     The first bytes decide its type; `name` only distinguishes audio from video in shared
     containers. Raises FileTooLargeError for a file over FILE_LIMIT, whatever its type, and OSError.

@@ -82,7 +82,7 @@ def schema_of(kind: Any) -> Schema:
 
 
 def value_from_json(kind: Any, data: Any, path: str = "") -> Any:
-    """The value of a type that decoded JSON stands for. Raises ValueError, which says where it does
+    """The value of a type from decoded JSON. Raises ValueError, which says where it does
     not fit."""
     return form_of(kind).read(data, path)
 

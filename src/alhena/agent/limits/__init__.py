@@ -21,7 +21,7 @@ REASONS = frozenset(
 
 
 class LimitError(AlhenaError):
-    """A run has used up what it may use; what was done until then stands."""
+    """A run has reached a limit; what it did until then is kept."""
 
     exit_code = 53
     kind = "limit"
@@ -64,9 +64,8 @@ class BusyError(AlhenaError):
 
 
 class TurnLimits:
-    """Counts model turns against a limit per prompt and one per session (-1: none). Where there is
-    somebody to `ask`, a limit that is reached is a question: who wants to go on gets as many turns
-    again."""
+    """Counts model turns against a limit per prompt and one per session (-1: none). With `ask`,
+    a reached limit is a question: a yes allows as many turns again."""
 
     def __init__(self, per_prompt: int, per_session: int, ask: "Ask | None" = None) -> None:
         self.session_turns = 0

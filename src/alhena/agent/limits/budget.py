@@ -77,9 +77,8 @@ class Ledger:
 
     `admit` is asked before each request, `charge` told of what it took; so the request that goes
     over a limit of tokens or money is the last. `admit_wait` is asked before each wait, and
-    `overrun` ends what still runs when the time is up. Where there is somebody to `ask`, a limit
-    that is reached is a question, put once: who wants to go on may use as much again. `clock`
-    gives seconds; `spent` counts for the session and its first run.
+    `overrun` ends what still runs when the time is up. With `ask`, a reached limit is a question,
+    put once: a yes allows as much again. `clock` gives seconds; `spent` counts for the session and its first run.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class Ledger:
         await self._resolve(lambda: self._no_room(seconds, reason))
 
     async def overrun(self) -> LimitError:
-        """Returns when the run's time is up and nobody wants it to go on."""
+        """Returns when the run's time is up and is not extended."""
         while True:
             await self._ticking.wait()
             left = (self._limits["max_seconds"] or float("inf")) - self.seconds
@@ -157,7 +156,7 @@ class Ledger:
                 return error
 
     async def _resolve(self, find: Callable[[], Breach | None]) -> None:
-        """Returns when `find` finds nothing, or somebody wants to go on past what it finds."""
+        """Returns when `find` finds nothing, or a person chose to continue."""
         if find() is None:
             return
         async with self._turn:
@@ -219,7 +218,7 @@ class Ledger:
         return asked
 
     def _set_clock(self) -> None:
-        """Lets the clock run while a run does, and waits for nobody."""
+        """Starts the clock with the run and stops it at its end."""
         runs = self._running and not self._waiting and not self._asking
         if runs and self._since is None:
             self._since = self._clock()

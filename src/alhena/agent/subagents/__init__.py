@@ -20,7 +20,7 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     `tools` are names, `*` for all, or `server__*` for those of an MCP server. `result_schema` is
     the JSON Schema of what it hands over; `own_tools` are its alone. `max_turns` counts model
     turns, `time_limit_s` seconds without those a person took to answer. `model` None is the
-    session's. In `query`, the first message, `${query}` stands for the task.
+    session's. In `query`, the first message, `${query}` is replaced by the task.
     `in_worktree`: it works in a git worktree of its own, whose patch belongs to its result.
     `mcp_servers` are entries as in the settings, started for its tasks alone; `why_held` is asked
     right before a start for the reason against it, "" for none.
@@ -44,7 +44,7 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> AgentSummary:
-        """The agent as other models are told of it."""
+        """The description of the agent for other models."""
         return AgentSummary(self.name, self.description)
 
 

@@ -52,7 +52,7 @@ MAX_ANSWER = 16 * 1024 * 1024
 """Maximum bytes of one HTTP answer, a stream included."""
 
 POLL_S = (0.5, 1.0, 2.0, 5.0)
-"""Seconds between questions about a task that goes on without a stream; then the last."""
+"""Seconds between polls of a task without a stream; the last value repeats."""
 
 MAX_SAID = 500
 _BINDINGS = (TransportProtocol.JSONRPC.value, TransportProtocol.HTTP_JSON.value)
@@ -310,8 +310,8 @@ def _text(part: Part) -> str:
 
 
 async def _listen(client: Client, message: Message, reply: _Reply) -> None:
-    """Sends the message and takes events until the task ends or waits. A task that goes on without
-    a stream is asked about."""
+    """Sends the message and takes events until the task ends or waits. A task without
+    a stream is polled."""
     sent = client.send_message(SendMessageRequest(message=message))
     try:
         async with aclosing(cast("AsyncGenerator[StreamResponse]", sent)) as events:

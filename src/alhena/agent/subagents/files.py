@@ -63,7 +63,7 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_held(self) -> bool:
-        """True if nobody has accepted it as it is now."""
+        """True if its current content is not accepted."""
         return self.unused == HELD
 
 

@@ -28,7 +28,7 @@ def token_file(environ: Mapping[str, str]) -> TokenFile:
 
 async def stored_token(agent: RemoteAgent, environ: Mapping[str, str], *, fresh: bool) -> str:
     """The access token of an agent, renewed if it ends soon or another is wanted. Raises
-    CredentialsError when nobody has signed in or the sign-in has ended, and other AlhenaErrors."""
+    CredentialsError when not signed in or the sign-in has ended, and other AlhenaErrors."""
     tokens = token_file(environ)
     remedy = f"Sign in: alhena agents auth {agent.name}."
     async with tokens.alone(agent.name):

@@ -112,7 +112,7 @@ class RemoteAgent(Value, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> AgentSummary:
-        """The agent as models, and people who are asked about it, are told of it."""
+        """The description of the agent for models, and for people who approve it."""
         told = self.description or f"A remote agent called {self.name}."
         place = self.card_url.partition("?")[0]  # a query may hold a secret
         return AgentSummary(self.name, told, place or "a remote agent")

@@ -134,8 +134,8 @@ FOR_GOOD = "approved permanently"
 
 
 class LastingApprovals:
-    """The rules that approvals add to the policy of a workbench. Those that are to hold for good
-    are saved, too; when that cannot be, `emit` hears a warning."""
+    """The rules that approvals add to the policy of a workbench. Permanent ones are
+    saved, too; when that fails, `emit` gets a warning."""
 
     def __init__(self, bench: "Workbench", emit: Callable[[Event], None]) -> None:
         self._bench = bench
@@ -167,7 +167,7 @@ class LastingApprovals:
         )
 
     async def update(self, message: UpdatePolicy) -> None:
-        """Makes an offer hold: for the session at once, for good when that is what was chosen."""
+        """Applies an offer: to the session at once, permanently if chosen."""
         if message.mode is not None:
             self._bench.modes.switch(ApprovalMode(message.mode))
         if message.rule is None:

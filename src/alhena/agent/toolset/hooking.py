@@ -55,7 +55,7 @@ class PromptHooks:
     async def carry(
         self, prompt: str, chat: Chat, send: SendPrompt, announce: Callable[[str], None]
     ) -> None:
-        """Takes a prompt to its end, and what hooks send after it. `announce` is told of a prompt
+        """Takes a prompt to its end, and what hooks send after it. `announce` gets a prompt
         that a hook has made. Raises HookBlockedError, HookStopError, TurnLimitError and what `send`
         raises."""
         parts = await self._begin(prompt, chat)
@@ -143,7 +143,7 @@ class PromptHooks:
 
 
 class ModelHooks:
-    """The hooks around requests to a model, as what stands between a chat and its model."""
+    """The hooks around requests to a model, as the interposer of a chat."""
 
     def __init__(self, hooks: Hooks, emit: Callable[[Event], None]) -> None:
         self._hooks = hooks

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
 
 def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Auth:
-    """Authentication with stored tokens; never opens a browser. `warn` is told of tokens that
-    cannot be read or saved."""
+    """Authentication with stored tokens; never opens a browser. `warn` gets messages about tokens
+    that cannot be read or saved."""
     tokens = token_file(environ)
 
     def access(name: str, server: McpServer) -> "httpx2.Auth | None":
@@ -130,7 +130,7 @@ Configured = Callable[[Enablement], ConfiguredServers]
 
 
 class ServerControl:
-    """Turns servers on and off, connects to them anew, and has the person sign in to them. `held`
+    """Turns servers on and off, reconnects to them, and signs the person in. `held`
     are those that are held back, each with why."""
 
     def __init__(
@@ -158,7 +158,7 @@ class ServerControl:
         return self._servers.tool(name)
 
     async def refresh(self) -> None:
-        """Connects to all anew, and reads what they have."""
+        """Reconnects to all and lists their tools."""
         await self._patiently(self._servers.restart())
 
     async def settled(self) -> None:
@@ -327,7 +327,7 @@ def reviewed(
 ) -> Decision:
     """The decision on a call of a server's tool. One that is not what was approved once is asked
     about again, unless everything is to run; so is one that a rule of the file `saved` allows, and
-    of which nobody knows what it was then."""
+    whose state at that time is unknown."""
     if decision.outcome is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
         return decision
     approved = decision.rule is not None and _is_answer(decision.rule, saved)

@@ -82,7 +82,7 @@ def google_access(name: str, server: McpServer, environ: Mapping[str, str]) -> T
         account, audience = server.target_service_account, server.target_audience
         if not account or not audience:
             raise McpConnectError(
-                f"{IMPERSONATION} does not say who asks, and whom",
+                f"{IMPERSONATION} does not name the client and the server",
                 remedy=f"Set {where}.targetServiceAccount and {where}.targetAudience.",
             )
         _require_encrypted(address)
@@ -124,7 +124,7 @@ async def signed_in(
     """Signs a person in to a server, and keeps what comes of it.
 
     Raises SignInError, CredentialsError when the person refuses or does not answer within five
-    minutes, ConfigError when their browser cannot come back here; what was kept before then stands.
+    minutes, ConfigError when their browser cannot come back here; what was saved before stays.
     """
     ways = ways_from(environ)
     try:

@@ -109,11 +109,11 @@ class SessionMemory:
         return load_memory(self.request).text() != self.memory.text()
 
     def watch(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` whenever the files have been read anew."""
+        """Calls `listener` after the files were read again."""
         self._watchers.append(listener)
 
     def refresh(self) -> Memory:
-        """Reads all files anew, for requests from now on. Blocks, and may not be called while a
+        """Reads all files again, for the following requests. Blocks, and may not be called while a
         run is at work."""
         self.memory = load_memory(self.request)
         for listener in self._watchers:

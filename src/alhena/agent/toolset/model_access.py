@@ -207,7 +207,7 @@ class Consent:
 
 
 class SessionFallback:
-    """A `chat.recovery.Fallback`. In mode "ask" it is a person who decides; where nobody can be
+    """A `chat.recovery.Fallback`. In mode "ask" a person decides; if no person can be
     asked, no other model answers. `config` gives a model's settings."""
 
     def __init__(
@@ -225,7 +225,7 @@ class SessionFallback:
         return SessionFallback(self._mode, self._consent, config)
 
     def offers(self, model: str, error: "ModelError") -> bool:
-        """True when another model could answer, and somebody may say so."""
+        """True when another model could answer and may be chosen."""
         from alhena.models.catalogue import fallback_model
 
         if self._mode == "never" or (self._mode == "ask" and not self._consent.possible):
@@ -233,7 +233,7 @@ class SessionFallback:
         return fallback_model(model, error) is not None
 
     async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
-        """The model to go on with, after a person agreed where one is to be asked."""
+        """The model to continue with, after a person agreed if one is to be asked."""
         from alhena.chat.chat import traits_of
         from alhena.chat.recovery import Substitute
         from alhena.models.catalogue import fallback_model

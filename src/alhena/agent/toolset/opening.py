@@ -59,8 +59,8 @@ _ANSWERED = PolicyRule(
     source="the program answers questions",
     layer="program",
 )
-"""Weaker than all of the user's rules, stronger than the default that nobody is there to ask:
-somebody is, only not for approvals."""
+"""Weaker than all of the user's rules, stronger than the denial of unattended runs:
+a person is there, only not for approvals."""
 
 
 def register_session_tools(

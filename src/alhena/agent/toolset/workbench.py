@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from alhena.tools.output_store import OutputStore
 
 ToolSource = Callable[[], Awaitable[None]]
-"""Registers its tools; what goes wrong is told, not raised."""
+"""Registers its tools; reports failures instead of raising them."""
 
 
 class ToolSources:
     """Sources are asked once, all at the same time, before the first prompt; one that was cancelled
-    is asked again. Those who watch are told when tools have come or gone."""
+    is asked again. Watchers are called when tools were added or removed."""
 
     def __init__(self) -> None:
         self._waiting: list[ToolSource] = []
@@ -99,7 +99,7 @@ class ToolSources:
 
 
 async def at_once() -> None:
-    """Paces nobody."""
+    """Does not wait."""
 
 
 Delegate = Callable[["SessionLinks", "Workbench", "RemoteAgents | None"], RunAgent]
@@ -206,7 +206,7 @@ class Workbench(msgspec.Struct, kw_only=True, eq=False):
     """A workspace with the tools for it and the policy over them, for the session of `links`.
 
     `warnings` are for people, `notes` for those who look closer. `filters` and, where there are
-    any, safety `checks` make decisions of the `engine` stricter. Approvals that hold for good go to
+    any, safety `checks` make decisions of the `engine` stricter. Permanent approvals go to
     the file `saved`. `spending` is what the session's requests took. `sandbox` says what commands
     run in, "" for nothing. `agents` are those that can be delegated to; `ask_model` answers tools
     of the program. The last of `tracers` gives the trace context of a call. `own_servers` are those
@@ -348,7 +348,7 @@ class Workbench(msgspec.Struct, kw_only=True, eq=False):
     ) -> "Scheduler":
         """A scheduler over these tools, or over those of another registry for a subagent, the
         `caller`; policy and hooks are the same. People are asked over `bus`, or else `approver` is;
-        without either nobody is."""
+        without either no person is asked."""
         from alhena.scheduler.executor import Executor
         from alhena.scheduler.gate import Authority
         from alhena.scheduler.scheduler import Scheduler

@@ -3,7 +3,7 @@
 Nothing in such a line means anything else to bash; a property test holds what is read here against
 what the tree gives, where the tree is certain (it is not of `a | b | c && d`).
 
-The tree gives the structure and says where substitutions end; words, redirections and what stands
+The tree gives the structure and says where substitutions end; words, redirections and what is
 between tokens are read from the text by bash's own rules, and where the two disagree nothing is
 certain.
 """

@@ -119,7 +119,7 @@ def _cut(word: Word, start: int) -> Word:
 
 
 def _awk(words: tuple[Word, ...], found: _CodeSearch) -> Iterator[Runs]:
-    """The program is the first operand, unless it stands in a file."""
+    """The program is the first operand, unless it is in a file."""
     from_file = any(w.text.startswith(("-f", "--file", "-E")) for w in words[1:])
     if from_file or found.script is None:
         return

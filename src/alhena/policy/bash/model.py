@@ -16,7 +16,7 @@ class WordKind(StrEnum):
 class Word(msgspec.Struct, frozen=True, gc=False):
     """One word, its quotes removed. Of one that is not LITERAL, `text` is its certain beginning,
     before the first character that bash replaces; `source` is the word as written.
-    `split` is false when the word surely stays one word (every expansion stands in double quotes).
+    `split` is false when the word surely stays one word (every expansion is in double quotes).
     """
 
     text: str
@@ -65,7 +65,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     of each `cd` that ran, or may have run, before it in the same shell, in order; a `cd` without an
     operand is the word `~`. `loops` are the variables of the `for` loops around it with the words
     that they go through, the innermost last. `stdin_piped`: it reads what another command writes.
-    `nested`: it stands inside a substitution.
+    `nested`: it is inside a substitution.
     """
 
     text: str

@@ -118,7 +118,7 @@ class HereDocument(msgspec.Struct, frozen=True):
 
 class Source(msgspec.Struct, frozen=True):
     """`raw` holds one character per UTF-8 byte, so offsets are those of the parser. `text` is the
-    same with here documents blanked out (and, in long commands, what stands between quotes): it is
+    same with here documents blanked out (and, in long commands, what is between quotes): it is
     what is parsed and scanned. Not `certain`: bash may see the quotes or documents otherwise.
     """
 

@@ -79,8 +79,8 @@ def refuse_search(given: Given) -> str | None:
 
 
 def refuse_rust(words: Sequence[Word]) -> str | None:
-    """rustup stands in for rustc and cargo, and runs the toolchain that a file in the folder names
-    (even by its path), unless a toolchain is given."""
+    """rustup runs in place of rustc and cargo, and runs the toolchain that a file in the folder
+    names (even by its path), unless a toolchain is given."""
     texts = [word.text for word in words if word.literal]
     if len(texts) == len(words) == 2 and texts[1] in {"--version", "-V", "-vV"}:
         name, _, rest = texts[0].removeprefix("+").partition("-")

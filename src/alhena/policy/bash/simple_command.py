@@ -202,7 +202,7 @@ def _printf(operands: Sequence[Word]) -> str | None:
 
 def _test(operands: Sequence[Word]) -> str | None:
     """A subscript behind `-v` or `-R` is evaluated, and a word that is not known may be either:
-    one that may become several words, or one that stands where an operator can."""
+    one that may become several words, or one that is where an operator can be."""
     reason = "a test with -v or -R can run code hidden in data"
     if any(w.text in {"-v", "-R"} or (w.split and not w.literal) for w in operands):
         return reason

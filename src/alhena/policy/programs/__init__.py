@@ -2,7 +2,7 @@
 
 The tables are the `*.toml` files of this folder; `scripts/compile_programs.py` compiles them to
 `programs.json`, of which a program is decoded when it is first asked for. docs/policy.md ("Adding a
-program") says what stands in them.
+program") describes them.
 """
 
 from enum import IntEnum, StrEnum
@@ -227,7 +227,7 @@ def narrow(path: str) -> frozenset[str] | None:
 
 
 def matches(pattern: str, text: str, *, known: bool = True) -> bool:
-    """Does the pattern match the whole text? A NUL stands for what is not `known` at its end."""
+    """Does the pattern match the whole text? A NUL replaces what is not `known` at its end."""
     return _compiled(pattern).fullmatch(text if known else f"{text}\0") is not None
 
 

@@ -296,7 +296,7 @@ def _require_same(path: Path, now: Entry | None) -> None:
 
 
 def _set_executable(path: Path, *, executable: bool) -> None:
-    """Makes a file executable for its readers, or for nobody."""
+    """Makes a file executable for its readers, or for none."""
     descriptor = open_real(path)
     try:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)

@@ -35,8 +35,8 @@ DISMISSED = "User dismissed ask_user dialog without answering."
 async def agrees(
     ask: Ask | None, question: str, header: str, yes: QuestionOption, no: QuestionOption
 ) -> bool:
-    """Asks a person a question with two answers; True for `yes`. Dismissing it is a no, and so it
-    is where there is nobody to `ask`."""
+    """Asks a person a question with two answers; True for `yes`. Dismissing it is a no, and so is
+    a missing `ask`."""
     if ask is None:
         return False
     choice = Question(question=question, header=header, type="choice", options=(yes, no))

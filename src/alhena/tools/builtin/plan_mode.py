@@ -248,7 +248,7 @@ def _problem_with(plan: str) -> ToolFailure | None:
 
 def _not_planning() -> ToolFailure:
     return ToolFailure(
-        "Plan mode is not on, so there is nothing to leave: go on with the work, or turn it on "
+        "Plan mode is not on, so there is nothing to leave: continue the work, or turn it on "
         "with enter_plan_mode.",
         ToolErrorType.EXECUTION_FAILED,
     )

@@ -70,7 +70,7 @@ class Proposal(Value, frozen=True, kw_only=True):
 
     `file` is the file as read, None for a new or binary file. `proposed` is the model's content
     when a person changed it. `place` is the one range of `original` that changes, None when several
-    ranges or the whole text change. `placeholder` is a new line that stands for omitted code;
+    ranges or the whole text change. `placeholder` is a new line in place of omitted code;
     writing it needs a person's approval.
     """
 
