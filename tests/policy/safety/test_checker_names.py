@@ -121,7 +121,7 @@ def test_what_cannot_be_run_is_a_problem_with_its_place_and_stays_a_checker(
     assert str(problem) == (
         f"p.toml:11: safety_checker 3, checker.name 'bad-one' cannot be run: there is no "
         f"{folder}/bad-one or {admin}/bad-one; what it is for is denied. Put an executable file "
-        "of yours there that nobody else can write to."
+        "of yours there that no other user can write to."
     )
 
 

@@ -78,7 +78,8 @@ class Ledger:
     `admit` is asked before each request, `charge` told of what it took; so the request that goes
     over a limit of tokens or money is the last. `admit_wait` is asked before each wait, and
     `overrun` ends what still runs when the time is up. With `ask`, a reached limit is a question,
-    put once: a yes allows as much again. `clock` gives seconds; `spent` counts for the session and its first run.
+    put once: a yes allows as much again. `clock` gives seconds; `spent` counts for the session
+    and its first run.
     """
 
     def __init__(
