@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from alhena.agent.delegation import open_agents
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallUpdateEvent
 from alhena.models.providers.demo import DemoGenerator
@@ -50,13 +50,13 @@ async def change(name: str) -> str:
 
 
 def run(home: Path, cwd: Path) -> None:
-    bench = _workbench(home, cwd)
+    bench = _toolset(home, cwd)
     asyncio.run(_overhead(bench))
     asyncio.run(_queue(bench))
 
 
-def _workbench(home: Path, cwd: Path) -> Workbench:
-    return open_workbench(
+def _toolset(home: Path, cwd: Path) -> Toolset:
+    return open_toolset(
         SessionOptions(
             cwd=cwd,
             environ={"HOME": str(home)},
@@ -77,7 +77,7 @@ def _requests(count: int, name: str) -> list[ToolCallRequestInfo]:
     ]
 
 
-async def _overhead(bench: Workbench) -> None:
+async def _overhead(bench: Toolset) -> None:
     scheduler = bench.scheduler(lambda _event: None)
     ours: list[float] = []
     bare: list[float] = []
@@ -111,7 +111,7 @@ async def _bare(args: dict[str, Any], cwd: Path) -> ToolResult:
     return await built.execute(ExecutionContext(cwd))
 
 
-async def _queue(bench: Workbench) -> None:
+async def _queue(bench: Toolset) -> None:
     """Queues batches of ten at once; some calls are cancelled individually, in any state."""
     taken: list[float] = []
     for seed in range(ROUNDS):

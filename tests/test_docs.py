@@ -13,17 +13,17 @@ import msgspec
 import pytest
 
 from alhena.agent.delegation import open_agents
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks
+from alhena.agent.toolset.toolset import SessionLinks
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
 from alhena.frontends.arguments import parse_run, run_parser
 from alhena.frontends.mentions import MAX_SHELL_OUTPUT
 from alhena.frontends.terminal import entry as prompt_history
-from alhena.frontends.terminal.approval_dialog import ANSWERS
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
+from alhena.frontends.terminal.dialogs.approval import ANSWERS
 from alhena.http.client import proxy_for
 from alhena.http.connect import parse_endpoint
 from alhena.memory.saved import SECTION
@@ -117,7 +117,7 @@ def registry(project: Path) -> ToolRegistry:
     options = SessionOptions(
         cwd=project, environ={"HOME": str(project.parent / "home")}, settings=Settings()
     )
-    bench = open_workbench(
+    bench = open_toolset(
         options, SessionLinks(session_id="s", answering=no_model, delegate=open_agents)
     )
     bench.registry.register(AskUser(None))

@@ -25,7 +25,7 @@ INSIDE = tuple(
     for room in (
         *("chat", "config", "frontends", "gateway", "mcp", "memory", "models", "session", "system"),
         *(
-            "agent.toolset.workbench",
+            "agent.toolset.toolset",
             "batch.ray_driver",
             "batch.ray_nodes",
             "policy.bash",

@@ -1,4 +1,4 @@
-"""A session of a workbench, with subagents, over scripted models."""
+"""A session of a toolset, with subagents, over scripted models."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +8,9 @@ import msgspec
 
 from alhena.agent.delegation import SubagentModel, Subagents, open_agents
 from alhena.agent.subagents import AgentDefinition
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks
+from alhena.agent.toolset.toolset import SessionLinks
 from alhena.chat.chat import ModelTraits, Outlets
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
@@ -61,7 +61,7 @@ class Office:
     ) -> None:
         self.generator = generator
         self.events: list[Event] = []
-        self.bench = open_workbench(
+        self.bench = open_toolset(
             SessionOptions(
                 cwd=Path.cwd(),
                 environ={"HOME": str(Path.home())},

@@ -64,7 +64,7 @@ async def test_money_is_counted_by_the_table_with_thoughts_as_output(project: Pa
     generator = ScriptedGenerator(*turns)
     async with agent(generator, model=PRO, max_cost=0.05) as running:
         _, error = await events_of(running, "go")
-        spending = running.workbench.spending
+        spending = running.toolset.spending
     assert isinstance(error, CostLimitError)
     assert "$0.05" in error.message
     each = (10_000 * 1.25 + 1_000 * 10) / 1e6
@@ -316,5 +316,5 @@ async def test_without_limits_nothing_stands_between_a_session_and_its_model():
 
     async with agent(generator, tools=[nothing]) as running:
         assert await running.ask("go") == "hi"
-        spending = running.workbench.spending
+        spending = running.toolset.spending
     assert spending.cost() == pytest.approx((900 * 1.25 + 100 * 10) / 1e6)

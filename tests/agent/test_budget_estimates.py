@@ -168,7 +168,7 @@ async def test_limits_hold_where_nothing_is_counted_and_no_cost_is_told(
     generator = ScriptedGenerator(*look)
     async with agent(generator, model=PRO, **limit) as running:
         _, problem = await events_of(running, "go")
-        spending = running.workbench.spending
+        spending = running.toolset.spending
         assert spending.cost() is None
     assert isinstance(problem, error)
     assert 1 <= len(generator.requests) < 20

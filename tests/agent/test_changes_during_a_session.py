@@ -60,7 +60,7 @@ def served(generator: ScriptedGenerator, folder: Path, **options: Any) -> Sessio
 
 
 def control_of(running: SessionRunner) -> ServerControl:
-    control = running.workbench.server_control
+    control = running.toolset.server_control
     assert control is not None
     return control
 
@@ -143,7 +143,7 @@ async def test_a_call_does_not_bring_back_a_server_that_is_another(folder: Path)
         assert "pay" in declared(generator)
         server(folder, "other")
         events, _ = await events_of(running, "on")
-        said = running.workbench.warnings
+        said = running.toolset.warnings
     fallen, refused = answers(events)
     assert fallen.status == refused.status == "error"
     assert "held back: it has changed since it was accepted" in str(refused.parts)

@@ -80,7 +80,7 @@ async def test_what_memory_files_say_is_told_again_when_it_was_in_what_is_gone(p
         await running.ask("read it again")
         assert "Only snake_case here." in str(generator.seen(-1)[-1])
         put(project, "GEMINI.md", "second rule")
-        memory = running.workbench.memory
+        memory = running.toolset.memory
         assert memory is not None
         memory.refresh()
         await running.ask("go on")

@@ -28,7 +28,7 @@ async def test_whoever_compresses_hears_of_the_requests_and_they_are_paid_for():
     async with agent(generator, model="gemini-2.5-flash") as running:
         await running.ask("first " + LONG)
         await running.ask("second")
-        spending = running.workbench.spending
+        spending = running.toolset.spending
         before = spending.cost()
         event = await compress(running, heard.append)
         after = spending.cost()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from alhena.agent.delegation import open_agents
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.engine import PolicyFilter
@@ -29,7 +29,7 @@ TOOL, SERVER, NO = Outcome.PROCEED_ALWAYS_TOOL, Outcome.PROCEED_ALWAYS_SERVER, O
 
 
 class Desk:
-    """A workbench, and a person who answers each question with the next of `answers`."""
+    """A toolset, and a person who answers each question with the next of `answers`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Desk:
         self.asked: list[ConfirmationRequest] = []
         self.events: list[Event] = []
         self.answers = list(answers)
-        self.bench: Workbench = open_workbench(
+        self.bench: Toolset = open_toolset(
             SessionOptions(
                 cwd=Path.cwd(),
                 environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},

@@ -58,7 +58,7 @@ async def test_what_is_approved_of_one_tool_holds_for_no_other_that_is_called_al
         assert run.completed is not None
         assert run.completed.status == "success"
         events, _ = await events_of(running, "go")
-        notices = running.workbench.warnings
+        notices = running.toolset.warnings
     assert [each.status for each in answers(events)] == ["cancelled", "cancelled"]
     assert [each.tool_name for each in person.details] == ["a/b", "a:b", "a_b"]
     assert any("the tool 'a:b' is called s__a_b_" in each for each in notices)
@@ -129,7 +129,7 @@ async def test_a_tool_that_is_new_since_the_server_was_approved_is_asked_about(
     )
     async with running:
         await events_of(running, "go")
-        registry = running.workbench.registry
+        registry = running.toolset.registry
         while registry.find("late") is None:
             await asyncio.sleep(0.01)
         run = running.call("late", {})

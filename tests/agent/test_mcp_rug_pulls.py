@@ -27,7 +27,7 @@ async def approved_while_it_changes(project: Path, answer: Outcome) -> list[McpC
         asked.append(request.details)
         if len(asked) > 1:
             return Outcome.CANCEL
-        servers = running.workbench.servers
+        servers = running.toolset.servers
         assert servers is not None
         await servers.servers["s"].call_tool("become", {})
         while (now := servers.tool("pay")) is None or "ssh" not in now.listed.description:

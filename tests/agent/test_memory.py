@@ -70,7 +70,7 @@ async def test_a_folder_nobody_trusts_tells_nothing_and_a_note_says_so(home: Pat
     async with agent(generator) as running:
         await running.ask("read")
         assert any(
-            "is not read: the folder is not trusted" in note for note in running.workbench.notes
+            "is not read: the folder is not trusted" in note for note in running.toolset.notes
         )
     assert "mine" in instruction(generator, -1)
     assert "INJECTED" not in str(generator.seen(1)) + instruction(generator, -1)
@@ -169,7 +169,7 @@ async def test_reading_anew_changes_the_instruction_and_tells_the_project_with_t
         await running.ask("one")
         put(home, ".gemini/GEMINI.md", "second wish")
         path = put(project, "GEMINI.md", "second rule")
-        memory = running.workbench.memory
+        memory = running.toolset.memory
         assert memory is not None
         assert "second rule" in memory.refresh().text()
         await running.ask("two")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.workbench import SessionMode
+from alhena.agent.toolset.toolset import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest
 from alhena.tools.contract import ExitPlanModeConfirmation

@@ -205,7 +205,7 @@ async def test_a_tool_that_comes_while_the_run_is_at_work_is_declared_with_the_n
     )
     async with running:
         await events_of(running, "go")
-        while running.workbench.registry.find("late") is None:
+        while running.toolset.registry.find("late") is None:
             await asyncio.sleep(0.01)
         await events_of(running, "again")
     assert "late" not in declared(generator, 0)
@@ -243,7 +243,7 @@ async def test_an_interactive_session_does_not_wait_for_servers(project: Path) -
     async with running:
         events, error = await events_of(running, "go")
         assert error is None
-        servers = running.workbench.servers
+        servers = running.toolset.servers
         assert servers is not None
         assert servers.reports()[0].state == "connecting"
     (started,) = [event for event in events if isinstance(event, RunStartedEvent)]

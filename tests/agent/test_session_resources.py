@@ -96,4 +96,4 @@ async def test_a_server_that_is_denied_has_no_prompts(
     running = agent(turns(), cwd=project, settings=settings({"evil": evil(project)}), policy=policy)
     async with running:
         await events_of(running, "go")
-        assert ("praise" in server_prompts(running.workbench)) is there
+        assert ("praise" in server_prompts(running.toolset)) is there

@@ -122,10 +122,10 @@ async def test_clearing_begins_another_session_in_the_same_mode():
     async with agent(generator) as running:
         await running.ask("remember this")
         first = running.session_id
-        running.workbench.modes.switch(ApprovalMode.PLAN)
+        running.toolset.modes.switch(ApprovalMode.PLAN)
         await running.clear()
         assert running.session_id != first
-        assert running.workbench.modes.mode is ApprovalMode.PLAN
+        assert running.toolset.modes.mode is ApprovalMode.PLAN
         events, error = await events_of(running, "again")
         assert error is None
         assert kinds(events)[-1] == "result"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.toolset.workbench import SessionMode
+from alhena.agent.toolset.toolset import SessionMode
 from alhena.config.settings import Settings, settings_of
 from alhena.errors import ConfigError
 from alhena.events import RunStartedEvent
@@ -56,7 +56,7 @@ async def test_a_server_of_a_workspace_that_nobody_accepted_is_not_started(
         events, _ = await events_of(agent, "hi")
         (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
         assert any("held back of this workspace" in line for line in started.notices)
-        servers = agent.workbench.servers
+        servers = agent.toolset.servers
         assert servers is not None
         (report,) = servers.reports()
         assert report.why.startswith("it is not accepted yet; alhena trust")
@@ -109,7 +109,7 @@ async def test_yolo_mode_is_off_where_the_settings_say_so() -> None:
             pass
     generator = ScriptedGenerator([text("hi")])
     async with scripted_agent(generator, settings=settings) as agent:
-        modes = agent.workbench.modes
+        modes = agent.toolset.modes
         for mode in (ApprovalMode.YOLO, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO):
             modes.switch(mode)
             assert modes.mode is not ApprovalMode.YOLO

@@ -85,7 +85,7 @@ async def beside(
         story = Story(
             answers=[event for event in events if isinstance(event, ToolCallResponseEvent)],
             at_start=next(each.notices for each in events if isinstance(each, RunStartedEvent)),
-            told=tuple(running.workbench.warnings),
+            told=tuple(running.toolset.warnings),
             generator=generator,
             report=_report(running),
         )
@@ -114,6 +114,6 @@ def assert_unharmed(story: Story) -> None:
 
 
 def _report(running: SessionRunner) -> ServerReport:
-    servers = running.workbench.servers
+    servers = running.toolset.servers
     assert servers is not None
     return next(each for each in servers.reports() if each.name == "bad")

@@ -218,11 +218,11 @@ async def test_a_trusted_workspaces_policy_holds_in_a_run(workspace: Path) -> No
     generator = ScriptedGenerator(turn(call("glob", {"pattern": "*"}, id="1")), [text("ok")])
     given = {"generator": generator, "skip_trust": True}
     async with scripted_agent(**given) as agent:
-        assert agent.workbench.notes == ()
+        assert agent.toolset.notes == ()
         await agent.ask("go")
     assert "glob" not in generator.requests[0].config.function_names()
     async with scripted_agent(generator=generator) as agent:
-        assert str(workspace.parent) in agent.workbench.notes[0]
+        assert str(workspace.parent) in agent.toolset.notes[0]
 
 
 def test_the_program_takes_allowed_tools_and_says_what_it_left_out(workspace: Path) -> None:

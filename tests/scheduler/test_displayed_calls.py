@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.agent.delegation import open_agents
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.bash.reading import MAX_BYTES
@@ -33,11 +33,11 @@ from tests.support.scripted import ScriptedGenerator
 QUESTION = {"question": "Which port?", "header": "Port", "type": "text"}
 
 
-def workbench(mode: ApprovalMode = ApprovalMode.DEFAULT) -> Workbench:
+def toolset(mode: ApprovalMode = ApprovalMode.DEFAULT) -> Toolset:
     async def ask(questions: Any) -> None:
         return None
 
-    bench = open_workbench(
+    bench = open_toolset(
         SessionOptions(
             cwd=Path.cwd(),
             environ={"HOME": str(Path.home()), "PATH": "/usr/bin:/bin"},
@@ -60,7 +60,7 @@ def workbench(mode: ApprovalMode = ApprovalMode.DEFAULT) -> Workbench:
     return bench
 
 
-async def asked_about(bench: Workbench, name: str, args: dict[str, Any]) -> ConfirmationRequest:
+async def asked_about(bench: Toolset, name: str, args: dict[str, Any]) -> ConfirmationRequest:
     seen: list[ConfirmationRequest] = []
     events: list[Event] = []
     scheduler = bench.scheduler(events.append, lambda each: bool(seen.append(each)))
@@ -115,7 +115,7 @@ async def asked_about(bench: Workbench, name: str, args: dict[str, Any]) -> Conf
 async def test_every_kind_of_question_says_why_and_what_always_would_write(
     project, name, args, kind, lasting
 ):
-    bench = workbench(ApprovalMode.PLAN if kind == "exit_plan_mode" else ApprovalMode.DEFAULT)
+    bench = toolset(ApprovalMode.PLAN if kind == "exit_plan_mode" else ApprovalMode.DEFAULT)
     found = await asked_about(bench, name, args)
     assert found.details.__struct_config__.tag == kind
     assert found.reason
@@ -149,7 +149,7 @@ async def test_every_kind_of_question_says_why_and_what_always_would_write(
     ],
 )
 async def test_all_programs_of_a_command_are_named(project, command, roots):
-    found = await asked_about(workbench(), "run_shell_command", {"command": command})
+    found = await asked_about(toolset(), "run_shell_command", {"command": command})
     assert isinstance(found.details, ExecConfirmation)
     assert found.details.root_commands == roots
     assert found.details.root_command == ", ".join(roots)
@@ -158,7 +158,7 @@ async def test_all_programs_of_a_command_are_named(project, command, roots):
 
 async def test_a_command_that_hides_something_is_warned_of_and_holds_alone(project):
     hostile = "git log\x1b[8m; rm -rf ~\u202e" + " " * 400 + "; \u0441url x"
-    found = await asked_about(workbench(), "run_shell_command", {"command": hostile})
+    found = await asked_about(toolset(), "run_shell_command", {"command": hostile})
     assert isinstance(found.details, ExecConfirmation)
     assert found.details.warnings == (
         "contains an escape character (\\x1b) at column 8",

@@ -66,7 +66,7 @@ async def test_another_model_is_told_the_session_without_signatures_it_cannot_ve
     assert "glob" in str(other.seen(0))
     async with agent(again, resume="latest", model="gemini-2.5-flash") as running:
         await running.ask("once more")
-        assert running.workbench.links.resumed
+        assert running.toolset.links.resumed
     assert raws(again, 0)[: len(raws(other, 0))] == raws(other, 0)
 
 
@@ -88,7 +88,7 @@ async def test_a_project_whose_name_is_no_text_has_sessions(tmp_path: Path):
         await running.ask("first")
     async with agent(ScriptedGenerator([text("two")]), cwd=odd, resume="latest") as running:
         assert await running.ask("second") == "two"
-        assert running.workbench.links.resumed
+        assert running.toolset.links.resumed
 
 
 @pytest.mark.requirement("CHAT-07")
@@ -117,7 +117,7 @@ async def test_a_session_may_go_unrecorded(project: Path):
 async def test_the_latest_of_no_sessions_is_a_new_one_and_is_said():
     async with agent(ScriptedGenerator([text("hello")]), resume="latest") as running:
         events, error = await events_of(running, "hi")
-        assert not running.workbench.links.resumed
+        assert not running.toolset.links.resumed
     assert error is None
     assert "No previous sessions found for this project." in str(events[0])
 

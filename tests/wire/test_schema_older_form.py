@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from alhena.agent.delegation import open_agents
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks
+from alhena.agent.toolset.toolset import SessionLinks
 from alhena.config.settings import Settings
 from alhena.wire.conformance import Findings
 from alhena.wire.conformance.check import check_schema
@@ -135,7 +135,7 @@ def test_the_schemas_of_the_built_in_tools_need_no_adapting_and_have_an_older_fo
     links = SessionLinks(
         session_id="s", answering=lambda: (ScriptedGenerator(), "m"), delegate=open_agents
     )
-    declarations = open_workbench(options, links).registry.function_declarations()
+    declarations = open_toolset(options, links).registry.function_declarations()
     assert len(declarations) > 10
     for declaration in declarations:
         assert is_plain(declaration.parameters_json_schema)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from alhena.agent.context import SessionPrompt
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session
-from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.chat.chat import Chat, Outlets, traits_of
 from alhena.chat.history import History
 from alhena.config.settings import ModelConfigSettings, Settings
@@ -108,7 +108,7 @@ SMALL = 100_000
 
 
 def open_chat(
-    bench: Workbench,
+    bench: Toolset,
     links: SessionLinks,
     answering: tuple[ChosenGenerator, SessionModels],
     opening: Sequence[Content | EncodedContent],
@@ -142,7 +142,7 @@ class ConversationRoom:
 
     def __init__(
         self,
-        bench: Workbench,
+        bench: Toolset,
         chat: Chat,
         generator: ContentGenerator,
         outlets: Outlets,
@@ -185,7 +185,7 @@ class ConversationRoom:
 
 
 def _open_room(
-    bench: Workbench, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
+    bench: Toolset, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
 ) -> "ContextRoom":
     from alhena.agent.compression import open_room
 
@@ -193,7 +193,7 @@ def _open_room(
 
 
 def request_config(
-    bench: Workbench, prompt: SessionPrompt, settings: GenerateContentConfig
+    bench: Toolset, prompt: SessionPrompt, settings: GenerateContentConfig
 ) -> GenerateContentConfig:
     """Everything of a request that stays the same while the approval mode does."""
     declarations = bench.registry.function_declarations()

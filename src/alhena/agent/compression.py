@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.agent.toolset.model_access import PLAIN, SessionModel
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
 from alhena.chat.masking import MaskingLimits, said
@@ -30,9 +30,9 @@ ALIAS = "chat-compression-"
 
 
 def open_room(
-    bench: Workbench, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
+    bench: Toolset, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
 ) -> ContextRoom:
-    """Room for a conversation over a workbench, which `generator` answers; its first `opening`
+    """Room for a conversation over a toolset, which `generator` answers; its first `opening`
     contents stay."""
     emit = outlets.emit
     inner = generator.inner if isinstance(generator, RetryingGenerator) else generator

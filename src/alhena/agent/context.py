@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from alhena.agent.recording import Place
-from alhena.agent.toolset.workbench import Workbench, window_of
+from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.chat.chat import Chat
 from alhena.chat.prompt import (
     FULL_CONTEXT,
@@ -40,7 +40,7 @@ from alhena.tools.registry import BUILT_IN, ToolRegistry, all_names, declared_na
 from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
-    from alhena.agent.toolset.hooking import PromptHooks
+    from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.policy.checker import ConversationHistory
 
 
@@ -85,7 +85,7 @@ class SessionPrompt:
         self.facts = facts
         self.own = own
 
-    def composed(self, bench: Workbench) -> str:
+    def composed(self, bench: Toolset) -> str:
         """The prompt that is composed for the tools and the mode of now."""
         facts = msgspec.structs.replace(
             self.facts,
@@ -94,7 +94,7 @@ class SessionPrompt:
         )
         return composed_prompt(bench.registry.function_declarations(), facts)
 
-    def instruction(self, bench: Workbench) -> Content:
+    def instruction(self, bench: Toolset) -> Content:
         """The system instruction of now, with what the user wants every session to know."""
         memory = "" if bench.memory is None else bench.memory.user_text
         servers = _of_servers(bench)
@@ -105,7 +105,7 @@ class SessionPrompt:
         return system_instruction(prompt, memory, servers)
 
 
-def _of_skills(bench: Workbench) -> str:
+def _of_skills(bench: Toolset) -> str:
     """The list of skills; "" where none can be activated."""
     if bench.skills is None or "activate_skill" not in bench.registry.names:
         return ""
@@ -114,7 +114,7 @@ def _of_skills(bench: Workbench) -> str:
     return listed(bench.skills)
 
 
-def _of_servers(bench: Workbench) -> str:
+def _of_servers(bench: Toolset) -> str:
     """Instructions of the MCP servers."""
     if bench.servers is None:
         return ""
@@ -124,7 +124,7 @@ def _of_servers(bench: Workbench) -> str:
 
 
 def open_prompt(
-    bench: Workbench,
+    bench: Toolset,
     environ: Mapping[str, str],
     trust: Callable[[Path], FolderTrust],
     given: str | None = None,
@@ -347,7 +347,7 @@ _END = "--- End of content ---"
 
 
 async def tell_files(
-    bench: Workbench, chat: Chat, hooks: "PromptHooks | None", emit: Callable[[Event], None]
+    bench: Toolset, chat: Chat, hooks: "PromptHooks | None", emit: Callable[[Event], None]
 ) -> None:
     """Puts the text of the workspace's files behind the first content of a conversation of which
     nothing was sent yet, as far as ignore files, the policy and the model's window let it. What
@@ -379,7 +379,7 @@ async def tell_files(
         )
 
 
-def _gathered(bench: Workbench, room: int, cancellation: threading.Event) -> tuple[str, int]:
+def _gathered(bench: Toolset, room: int, cancellation: threading.Event) -> tuple[str, int]:
     """The text, and how many files had no room in it. Blocks its thread."""
     from alhena.tools.selecting import Gathering, Selector, Wanted
 

@@ -15,7 +15,7 @@ from alhena.agent.loop import answers
 from alhena.agent.loops import LoopWatch, chanting
 from alhena.agent.subagents import AgentDefinition, prompt_text
 from alhena.agent.toolset.model_access import SessionFallback
-from alhena.agent.toolset.workbench import Caller, SessionLinks, Workbench
+from alhena.agent.toolset.toolset import Caller, SessionLinks, Toolset
 from alhena.chat.chat import Chat, ModelTraits, Outlets, traits_of
 from alhena.chat.history import History
 from alhena.chat.loops import Loop
@@ -188,7 +188,7 @@ class Delegation:
     def __init__(
         self,
         definition: AgentDefinition,
-        bench: Workbench,
+        bench: Toolset,
         model: tuple[ContentGenerator, ModelTraits],
         outlets: Outlets,
         approver: Approver | None,
@@ -229,7 +229,7 @@ class Delegation:
             CallIds(os.urandom(4).hex()),
         )
         if bench.hooks is not None:
-            from alhena.agent.toolset.hooking import model_hooks
+            from alhena.agent.toolset.prompt_hooks import model_hooks
 
             self._chat.interposer = model_hooks(bench.hooks, self._relay.emit)
         if tells_retries_apart(bench.settings.model_configs):
@@ -406,7 +406,7 @@ class Delegation:
 
 
 def _config(
-    definition: AgentDefinition, model: str, registry: ToolRegistry, bench: Workbench
+    definition: AgentDefinition, model: str, registry: ToolRegistry, bench: Toolset
 ) -> GenerateContentConfig:
     rules = prompt_text("subagent_rules").replace(
         "${directories}", ", ".join(str(root) for root in bench.workspace.roots)
@@ -420,7 +420,7 @@ def _config(
 
 
 def _settings(
-    definition: AgentDefinition, model: str, bench: Workbench, *, is_retry: bool = False
+    definition: AgentDefinition, model: str, bench: Toolset, *, is_retry: bool = False
 ) -> GenerateContentConfig:
     return config_for(
         model,
@@ -454,7 +454,7 @@ class Subagents:
 
     def __init__(
         self,
-        bench: Workbench,
+        bench: Toolset,
         model: Callable[[], SubagentModel],
         outlets: Outlets,
         approver: Approver | None = None,
@@ -493,7 +493,7 @@ class Subagents:
         definition: AgentDefinition,
         objective: str,
         context: ExecutionContext,
-        bench: Workbench,
+        bench: Toolset,
     ) -> ToolResult:
         servers = self.bench.agent_servers
         if servers is None or not definition.mcp_servers:
@@ -510,7 +510,7 @@ class Subagents:
         definition: AgentDefinition,
         objective: str,
         context: ExecutionContext,
-        bench: Workbench,
+        bench: Toolset,
     ) -> ToolResult:
         model = self._model()
         given = (model.generator, model.traits)
@@ -523,7 +523,7 @@ class Subagents:
     ) -> ToolResult:
         """The result of work in a worktree, with the patch."""
         from alhena.agent.subagents.worktree import open_worktree
-        from alhena.agent.toolset.opening import open_elsewhere
+        from alhena.agent.toolset.factory import open_elsewhere
 
         async with open_worktree(self.bench.workspace.cwd, os.environ) as tree:
             bench = open_elsewhere(self.bench, tree.cwd)
@@ -580,8 +580,8 @@ class AgentLimit:
         return True
 
 
-def open_agents(links: SessionLinks, bench: Workbench, remote: "RemoteAgents | None") -> RunAgent:
-    """Runs the agents of a workbench and the `remote` ones, within the limits of the settings. A
+def open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | None") -> RunAgent:
+    """Runs the agents of a toolset and the `remote` ones, within the limits of the settings. A
     `Delegate`."""
 
     def model() -> SubagentModel:

@@ -10,7 +10,7 @@ import msgspec
 from alhena.agent.limits import TurnLimits, wants_more
 from alhena.agent.run import settled
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks
+from alhena.agent.toolset.toolset import SessionLinks
 from alhena.chat.chat import Chat
 from alhena.chat.turn import ChantingError, Turn
 from alhena.config.settings import BudgetSettings, Settings

@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.agent.limits import LoopError
 from alhena.agent.toolset.model_access import SessionModel
-from alhena.agent.toolset.workbench import SessionLinks
+from alhena.agent.toolset.toolset import SessionLinks
 from alhena.chat.chat import Chat, for_another_model
 from alhena.chat.loops import (
     CalledTool,

@@ -11,11 +11,11 @@ import msgspec
 
 from alhena.agent.limits import REASONS, BusyError
 from alhena.agent.loop import run_prompt
-from alhena.agent.opening import open_session
 from alhena.agent.run import EventChannel, EventStream, ToolRun, ended, settled
 from alhena.agent.session import Session
+from alhena.agent.session_factory import open_session
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.prompt import changed_memory
 from alhena.chat.turn import Turn
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
@@ -340,7 +340,7 @@ class SessionRunner:
         return self._opened().model
 
     @property
-    def workbench(self) -> Workbench:
+    def toolset(self) -> Toolset:
         """The tools, policies, hooks and approval mode of the session, for front ends."""
         return self._opened().bench
 
@@ -416,7 +416,7 @@ class SessionRunner:
         that is being closed, the hooks it waits for. What the person waits for of an MCP server is
         given up, and files that are about to be put back are left. False when there is nothing to
         interrupt, or it was interrupted already."""
-        control = None if self._session is None else self.workbench.server_control
+        control = None if self._session is None else self.toolset.server_control
         gave_up = control is not None and control.give_up()
         stays = self._session is not None and self._session.stay()
         return self._interrupted() or gave_up or stays

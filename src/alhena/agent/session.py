@@ -11,7 +11,7 @@ import msgspec
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import Course
 from alhena.agent.recording import Recording, close_recording
-from alhena.agent.toolset.workbench import Workbench, at_once
+from alhena.agent.toolset.toolset import Toolset, at_once
 from alhena.chat.chat import Chat
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alhena.agent.chat import ConversationRoom
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.restoring import Proposal, SavedConversations
-    from alhena.agent.toolset.hooking import PromptHooks
+    from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.events import CompressedEvent
     from alhena.scheduler.scheduler import Scheduler
     from alhena.telemetry.telemetry import Telemetry
@@ -74,7 +74,7 @@ class Session(msgspec.Struct, kw_only=True):
     limits: TurnLimits
     course: Course
     processes: SessionProcesses
-    bench: Workbench
+    bench: Toolset
     chosen: ChosenGenerator
     session_id: str
     checkpoints: "Callable[[], Checkpoints]"

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from alhena.agent.run import EventChannel, settled
-from alhena.agent.toolset.workbench import SessionMode, Workbench
+from alhena.agent.toolset.toolset import SessionMode, Toolset
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.models.providers.select import ChosenGenerator
@@ -33,7 +33,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     settings: Settings
     chosen: ChosenGenerator
-    bench: Workbench
+    bench: Toolset
     facts: Mapping[str, str | bool] = {}
 
 
@@ -51,7 +51,7 @@ def open_session_telemetry(
     options: TelemetryOptions, told: Told, channel: EventChannel
 ) -> Telemetry | None:
     """Opens telemetry by settings and subscribes it to the events. None, with a warning of the
-    workbench, if it has nowhere to go."""
+    toolset, if it has nowhere to go."""
     if options.outfile is None:
         return _sent(options, told, channel)
     try:

@@ -14,7 +14,7 @@ from alhena.errors import InputError, InterruptedRunError
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
-    from alhena.agent.toolset.workbench import Workbench
+    from alhena.agent.toolset.toolset import Toolset
     from alhena.commands.files import Piece, Shell, Source
     from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
@@ -84,7 +84,7 @@ CallTool = Callable[[str, Mapping[str, object]], Awaitable["CompletedToolCall | 
 
 
 async def referenced(
-    text: str, bench: "Workbench", call: CallTool, warn: Callable[[str], None]
+    text: str, bench: "Toolset", call: CallTool, warn: Callable[[str], None]
 ) -> tuple[Part, ...]:
     """Parts sent with a prompt for its @paths and the agents it names. Missing paths are passed to
     `warn` and stay plain text."""
@@ -108,7 +108,7 @@ async def referenced(
     return tuple(attached)
 
 
-def agent_names(bench: "Workbench") -> frozenset[str]:
+def agent_names(bench: "Toolset") -> frozenset[str]:
     """The names of the agents that the model can give tasks to."""
     from alhena.tools.registry import DELEGATE
 
@@ -124,7 +124,7 @@ def agent_note(name: str) -> Part:
     return Part(text=f"\nThe agent {name} is to do this: give it the task by {DELEGATE}.\n")
 
 
-def resources_among(bench: "Workbench", words: Sequence[str]) -> tuple[str, ...]:
+def resources_among(bench: "Toolset", words: Sequence[str]) -> tuple[str, ...]:
     """Those of the words after an @ that mean resources of servers."""
     if bench.servers is None:
         return ()
@@ -145,7 +145,7 @@ def resource_attachment(uri: str, parts: Sequence[Part]) -> tuple[Part, ...]:
     return (Part(text=f"\nContent from @{uri}:\n"), *pieces)
 
 
-def server_prompts(bench: "Workbench", own: Container[str] = ()) -> "dict[str, PromptCommand]":
+def server_prompts(bench: "Toolset", own: Container[str] = ()) -> "dict[str, PromptCommand]":
     """The prompts of the servers that are connected, by the names of their commands. Of a server
     that the policy denies there are none. `own` are names of other commands."""
     if bench.servers is None:
@@ -183,7 +183,7 @@ class PromptCommands:
     """Commands that stand for a prompt: custom ones, and prompts of MCP servers. `taken` are the
     names of other commands."""
 
-    def __init__(self, bench: "Callable[[], Workbench]", taken: Container[str] = ()) -> None:
+    def __init__(self, bench: "Callable[[], Toolset]", taken: Container[str] = ()) -> None:
         self._bench = bench
         self._taken = taken
         self.load(())

@@ -16,7 +16,7 @@ from alhena.agent.limits import BusyError, Usage
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.agent.toolset.opening import own_tools
+from alhena.agent.toolset.factory import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionOptions
 from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
@@ -241,7 +241,7 @@ class Agent(Generic[DepsT]):
         """The usage of all runs of this agent."""
         if self._loop is None:
             return self._earlier
-        return self._earlier + self._runner.workbench.spending.usage()
+        return self._earlier + self._runner.toolset.spending.usage()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -441,7 +441,7 @@ class Agent(Generic[DepsT]):
                 )
             raise
         for tool in own_tools(self._given.tools, self._given.agents):
-            if self._runner.workbench.needs_a_person(tool):
+            if self._runner.toolset.needs_a_person(tool):
                 await self._runner.__aexit__(None, None, None)
                 raise ConfigError(
                     f"the tool {tool.name} needs approval, and no person can be asked.",
@@ -484,7 +484,7 @@ class AgentProgram:
 
     async def ask_model(self, prompt: str) -> str:
         """The text by which the agent's model answers `prompt`. Raises ModelError."""
-        ask = self._runner.workbench.ask_model
+        ask = self._runner.toolset.ask_model
         if ask is None:
             raise ProgramError("this agent has no model to ask.")
         return await ask(prompt)

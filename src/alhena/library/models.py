@@ -142,7 +142,7 @@ class CodeAssist(SharedModel):
     the account needs one. Raises ConfigError, CredentialsError and TypeError."""
 
     def __init__(self, name: str, *, project: str | None = None) -> None:
-        from alhena.agent.opening import private_files
+        from alhena.agent.session_factory import private_files
 
         environ = _environ({"GOOGLE_CLOUD_PROJECT": _text("project", project)})
         super().__init__(

@@ -32,14 +32,14 @@ def instrument(
 
     if not is_installed():
         raise ConfigError("OpenTelemetry is not installed.", remedy="Install alhena[otel].")
-    from alhena.agent import opening
+    from alhena.agent import session_factory
     from alhena.agent.telemetry import Providers
 
-    opening.instrumented = Providers(tracer_provider, meter_provider, logger_provider, texts)
+    session_factory.instrumented = Providers(tracer_provider, meter_provider, logger_provider, texts)
 
 
 def uninstrument() -> None:
     """Reports no agent that is opened from now on."""
-    from alhena.agent import opening
+    from alhena.agent import session_factory
 
-    opening.instrumented = None
+    session_factory.instrumented = None

@@ -25,7 +25,7 @@ from alhena.policy.model import (
     PolicyOutcome,
     PolicyRule,
 )
-from alhena.policy.places import CHANGES_DIRECTORY, Places
+from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
 
 _CONDITION = "[["
 _FEW = 16

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from alhena.config.settings import settings_of
-from alhena.frontends.terminal.approval_dialog import request_blocks
 from alhena.frontends.terminal.conversation import Conversation
+from alhena.frontends.terminal.dialogs.approval import request_blocks
 from alhena.tools.contract import McpConfirmation
 from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_asking import request

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from alhena.config.effective_settings import open_place
+from alhena.frontends.terminal.dialogs.trust import ask_changed, ask_trust
 from alhena.frontends.terminal.drawing.lines import Line, plain
-from alhena.frontends.terminal.trust_dialog import ask_changed, ask_trust
 from tests.config.places import workspace, write
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.session import (

@@ -36,7 +36,7 @@ from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
-    from alhena.agent.toolset.workbench import Workbench
+    from alhena.agent.toolset.toolset import Toolset
     from alhena.tools.builtin.ask_user import Answers, Ask
 
 
@@ -58,13 +58,13 @@ def session_bus(
 
 
 def open_asking(
-    bench: "Workbench",
+    bench: "Toolset",
     emit: Callable[[Event], None],
     approver: Approver | None,
     bus: MessageBus | None,
 ) -> Asking:
     """Confirmation for a scheduler: over `bus`, or over a new one on which `approver` answers.
-    Saved approvals become part of the workbench's policy."""
+    Saved approvals become part of the toolset's policy."""
     own = bus is None
     if bus is None:
         bus = MessageBus(lambda text: emit(WarningEvent(message=text)))
@@ -76,7 +76,7 @@ def open_asking(
 
     lasting = LastingApprovals(bench, emit)
     leave = bus.subscribe(UpdatePolicy, lasting.update)
-    if not own:  # one of its own goes with the scheduler, of which a workbench may have thousands
+    if not own:  # one of its own goes with the scheduler, of which a toolset may have thousands
         bench.when_closed.append(leave)
     return Asking(bus=bus, offers=lasting.offers, edit=edit)
 
@@ -134,10 +134,10 @@ FOR_GOOD = "approved permanently"
 
 
 class LastingApprovals:
-    """The rules that approvals add to the policy of a workbench. Permanent ones are
+    """The rules that approvals add to the policy of a toolset. Permanent ones are
     saved, too; when that fails, `emit` gets a warning."""
 
-    def __init__(self, bench: "Workbench", emit: Callable[[Event], None]) -> None:
+    def __init__(self, bench: "Toolset", emit: Callable[[Event], None]) -> None:
         self._bench = bench
         self._emit = emit
 

@@ -12,7 +12,7 @@ from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.options import SessionOptions
-    from alhena.agent.toolset.workbench import Workbench
+    from alhena.agent.toolset.toolset import Toolset
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
 
@@ -21,14 +21,14 @@ CALLING = "tools.callCommand"
 
 
 def add_discovery(
-    bench: "Workbench",
+    bench: "Toolset",
     options: "SessionOptions",
     surroundings: "tuple[ProcessGroups | None, Sandbox | None]",
     *,
     trusted: bool,
 ) -> None:
     """Has the commands of the settings bring their tools before the first prompt. What keeps them
-    from it is a warning of the workbench. In a folder that is not trusted they are not run: they
+    from it is a warning of the toolset. In a folder that is not trusted they are not run: they
     work in it, and may name a program of it."""
     groups, sandbox = surroundings
     settings = options.settings

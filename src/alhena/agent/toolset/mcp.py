@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import ToolSources, Workbench
+from alhena.agent.toolset.toolset import Toolset, ToolSources
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
@@ -392,7 +392,7 @@ def reviewed_reading(
     return replace(of_server, reason=f"{why}; {of_server.reason}")
 
 
-def refuses_server(bench: Workbench, name: str) -> bool:
+def refuses_server(bench: Toolset, name: str) -> bool:
     """True when the policy denies all that a server has, so that nothing is to be asked of it."""
     decision = bench.decide(PolicyCall(names=(_PROMPT,), args={}, server_name=name))
     rule = decision.rule
@@ -425,9 +425,9 @@ class AgentServers:
 
     @asynccontextmanager
     async def open(
-        self, bench: Workbench, agent: AgentDefinition, warn: Callable[[str], None]
-    ) -> AsyncGenerator[tuple[Workbench, AgentDefinition]]:
-        """Starts the servers of an agent; gives the workbench with their tools, which take the
+        self, bench: Toolset, agent: AgentDefinition, warn: Callable[[str], None]
+    ) -> AsyncGenerator[tuple[Toolset, AgentDefinition]]:
+        """Starts the servers of an agent; gives the toolset with their tools, which take the
         names of others, and the agent with the right to them."""
         options = self._options
         environ = options.environ

@@ -310,7 +310,7 @@ class EditorServer:
     async def _earlier(self, session: "EditorSession") -> "tuple[Content, ...] | None":
         if not session.resumed:
             return None
-        cwd = str(session.runner.workbench.workspace.cwd)
+        cwd = str(session.runner.toolset.workspace.cwd)
         return (await self._recorded(session.session_id, cwd))[0]
 
     async def _recorded(

@@ -101,12 +101,12 @@ class EditorSession:
         self._switching = False
         self._showing: asyncio.TimerHandle | None = None
         self.runner = SessionRunner(self._given)
-        self.commands = PromptCommands(lambda: self.runner.workbench, COMMANDS)
+        self.commands = PromptCommands(lambda: self.runner.toolset, COMMANDS)
 
     async def open(self) -> None:
         """Opens the session. Raises AlhenaError."""
         await self.runner.__aenter__()
-        bench = self.runner.workbench
+        bench = self.runner.toolset
         self.session_id = self.runner.session_id
         self.calls = CallUpdates(bench.registry, str(bench.workspace.cwd))
         self._opening = () if self._prompted else self.runner.history
@@ -123,7 +123,7 @@ class EditorSession:
     @property
     def state(self) -> dict[str, Any]:
         """The modes and options of the session, as a client reads them."""
-        modes = self.runner.workbench.modes
+        modes = self.runner.toolset.modes
         known = [
             {"id": mode, "name": name, "description": what}
             for mode, (name, what) in MODES.items()
@@ -172,7 +172,7 @@ class EditorSession:
         """Shows an earlier conversation, None for the one of this open session."""
         if contents is None:
             contents = self.runner.history[len(self._opening) :]
-        shown = CallUpdates(self.calls.registry, str(self.runner.workbench.workspace.cwd))
+        shown = CallUpdates(self.calls.registry, str(self.runner.toolset.workspace.cwd))
         for update in shown.replayed(contents, self.calls.running):
             self.update(update)
             await self._connection.drained()
@@ -187,7 +187,7 @@ class EditorSession:
 
     async def prompt(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
         """Carries a prompt to its end. Raises RpcError."""
-        given = said(blocks, self.runner.workbench.workspace.cwd)
+        given = said(blocks, self.runner.toolset.workspace.cwd)
         self.cancel()
         async with self._lock:
             self._busy, self.cancelled = True, False
@@ -201,7 +201,7 @@ class EditorSession:
 
     def switch_mode(self, mode_id: str) -> None:
         """Changes the approval mode. Raises RpcError."""
-        modes = self.runner.workbench.modes
+        modes = self.runner.toolset.modes
         known = [each["id"] for each in self.state["modes"]["availableModes"]]
         if mode_id not in known:
             raise RpcError(INVALID_PARAMS, f"Invalid or unavailable mode: {mode_id}")
@@ -216,7 +216,7 @@ class EditorSession:
         if not name.strip():
             raise RpcError(INVALID_PARAMS, "Invalid params: the model has no name")
         async with self._lock:
-            mode = self.runner.workbench.modes.mode
+            mode = self.runner.toolset.modes.mode
             before = self._given
             own = self.session_id
             self._given = msgspec.structs.replace(
@@ -243,7 +243,7 @@ class EditorSession:
 
     def _mode_changed(self) -> None:
         if not self._switching:
-            mode = self.runner.workbench.modes.mode
+            mode = self.runner.toolset.modes.mode
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
 
     async def _carry(self, text: str, attached: tuple[Part, ...], linked: tuple[str, ...]) -> str:
@@ -418,11 +418,11 @@ class _Context:
     def __init__(self, session: EditorSession) -> None:
         from alhena.frontends.terminal.session_commands import Folder
 
-        self.workbench = session.runner.workbench
+        self.toolset = session.runner.toolset
         self.prompts = session.commands
         self.identity = (session.session_id, session.runner.model)
         self.compress = lambda: compress(session.runner)
-        workspace = self.workbench.workspace
+        workspace = self.toolset.workspace
         self.folder = Folder(lambda: open_place(workspace.cwd, os.environ))
 
 

@@ -175,7 +175,7 @@ def _generator(
     found: argparse.Namespace, settings: Settings, environ: Mapping[str, str]
 ) -> ChosenGenerator:
     from alhena.agent.chat import SessionModels
-    from alhena.agent.opening import installation_number, private_files
+    from alhena.agent.session_factory import installation_number, private_files
 
     return choose_generator(
         ModelChoice(

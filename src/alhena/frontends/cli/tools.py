@@ -1,4 +1,4 @@
-"""alhena tools list and call, and the workbench options that commands share."""
+"""alhena tools list and call, and the toolset options that commands share."""
 
 import argparse
 import sys
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.toolset.opening import open_workbench
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.home import config_home
 from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError, UsageError
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from alhena.tools.builtin.subagents import RunAgent
 
 
-def add_workbench_arguments(parser: Parser) -> None:
-    """Adds the options that say what the workbench is."""
+def add_toolset_arguments(parser: Parser) -> None:
+    """Adds the options that say what the toolset is."""
     add = parser.add_argument
     add("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
     add("--policy", action="append", default=[], metavar="FILE")
@@ -44,7 +44,7 @@ def add_workbench_arguments(parser: Parser) -> None:
     add("-d", "--debug", action="store_true", help="show tracebacks")
 
 
-def workbench_options(found: argparse.Namespace) -> SessionOptions:
+def toolset_options(found: argparse.Namespace) -> SessionOptions:
     """Session options from the arguments, for the current directory. Raises ConfigError."""
     place = place_here(skip_trust=found.skip_trust)
     settings = place.settings
@@ -89,7 +89,7 @@ def answering_for(options: SessionOptions, given: str | None) -> "Source":
     return answering
 
 
-def open_agents(links: SessionLinks, bench: Workbench, remote: "RemoteAgents | None") -> "RunAgent":
+def open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | None") -> "RunAgent":
     """Makes what runs subagents; imported before the first."""
     from alhena.agent import delegation
 
@@ -120,12 +120,12 @@ def run(argv: list[str]) -> int:
     calling.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
     for each in (listing, calling):
         each.add_argument("--json", action="store_true", help="print JSON")
-        add_workbench_arguments(each)
+        add_toolset_arguments(each)
     if argv[:1] == ["call"]:  # its options may stand between the name and the parameters
         found = calling.parse_words(argv[1:], argparse.Namespace(command="call"))
     else:
         found = parser.parse_args(argv)
-    options = workbench_options(found)
+    options = toolset_options(found)
     links = SessionLinks(
         session_id=new_session_id(),
         answering=answering_for(options, getattr(found, "model", None)),
@@ -161,24 +161,24 @@ def _named(parser: Parser, words: list[str]) -> tuple[str, str]:
 
 def _open(
     options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
-) -> Workbench:
-    """The workbench with all tools that a session can have; its warnings go to stderr."""
+) -> Toolset:
+    """The toolset with all tools that a session can have; its warnings go to stderr."""
     from alhena.tools.builtin.ask_user import AskUser
 
-    bench = open_workbench(options, links, groups)
+    bench = open_toolset(options, links, groups)
     bench.registry.register(AskUser(None))
     tell(bench.warnings)
     return bench
 
 
-async def _gather(bench: Workbench) -> None:
+async def _gather(bench: Toolset) -> None:
     """Has the tools of other sources in the registry, too."""
     known = len(bench.warnings)
     await bench.sources.gather()
     tell(bench.warnings[known:])
 
 
-async def _look(bench: Workbench) -> None:
+async def _look(bench: Toolset) -> None:
     """The tools of other sources for a listing: what brought them is ended again."""
     try:
         await _gather(bench)
@@ -192,7 +192,7 @@ def _warn(event: Event) -> None:
         tell((event.message,))
 
 
-def _list(bench: Workbench, *, as_json: bool) -> int:
+def _list(bench: Toolset, *, as_json: bool) -> int:
     declarations = {item.name: item for item in bench.registry.function_declarations()}
     if as_json:
         tools = [

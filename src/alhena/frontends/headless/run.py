@@ -271,9 +271,9 @@ async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> N
     agent, result = work.agent, work.result
     signals = Signals(agent)
     async with agent:
-        for note in agent.workbench.notes if debug else ():
+        for note in agent.toolset.notes if debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
-        result.cost = agent.workbench.spending.cost
+        result.cost = agent.toolset.spending.cost
         signals.listen()
         try:
             prompt, attached = await _prepared(work, prompt, typed)
@@ -310,7 +310,7 @@ async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[P
     if called is None:
         return None
     name, rest = called
-    bench = work.agent.workbench
+    bench = work.agent.toolset
     commands = PromptCommands(lambda: bench)
     commands.load(sources_of(work.place))
     if commands.custom.find(name) is None:
@@ -337,8 +337,8 @@ async def _attached(work: _Work, typed: str) -> "tuple[Part, ...]":
         return done
 
     if ":" in typed:  # it may be a server's resource
-        await work.agent.workbench.sources.gather()
-    return await referenced(typed, work.agent.workbench, call, work.warn)
+        await work.agent.toolset.sources.gather()
+    return await referenced(typed, work.agent.toolset, call, work.warn)
 
 
 class Signals:

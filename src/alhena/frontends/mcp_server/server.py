@@ -1,4 +1,4 @@
-"""Lists the tools of a workbench to an MCP client, runs its calls, asks its person."""
+"""Lists the tools of a toolset to an MCP client, runs its calls, asks its person."""
 
 import asyncio
 import itertools
@@ -28,7 +28,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.toolset import Toolset
 from alhena.display_text import escaped, exact, one_line
 from alhena.events import Event, ToolOutputEvent
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
@@ -210,8 +210,8 @@ _READING = frozenset({Kind.READ, Kind.SEARCH, Kind.THINK, Kind.PLAN, Kind.FETCH}
 # stderr.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
-Opened = Callable[[bool], Workbench]
-"""Opens the workbench; True if a person can be asked."""
+Opened = Callable[[bool], Toolset]
+"""Opens the toolset; True if a person can be asked."""
 
 
 class Running:
@@ -239,7 +239,7 @@ class ToolServer:
     def __init__(self, opened: Opened, emit: Callable[[Event], None]) -> None:
         self._opened = opened
         self._emit = emit
-        self._bench: Workbench | None = None
+        self._bench: Toolset | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[str, tuple[Running, Question]] = {}
 
@@ -256,7 +256,7 @@ class ToolServer:
             on_call_tool=self._call,
         )
 
-    def _served(self, context: "ServerRequestContext[Any]") -> Workbench:
+    def _served(self, context: "ServerRequestContext[Any]") -> Toolset:
         if self._bench is None:
             capabilities = context.session.client_capabilities
             able = capabilities is not None and capabilities.elicitation is not None
@@ -308,7 +308,7 @@ class ToolServer:
             running = self._start(bench, params)
         return await self._carry(context, running)
 
-    def _start(self, bench: Workbench, params: CallToolRequestParams) -> Running:
+    def _start(self, bench: Toolset, params: CallToolRequestParams) -> Running:
         call_id = f"mcp-{next(self._numbers)}"
 
         def emit(event: Event) -> None:

@@ -10,7 +10,7 @@ from alhena.display_text import escaped, one_line
 from alhena.events import CompressedEvent
 from alhena.frontends.mentions import PromptCommands
 from alhena.frontends.terminal import setting_commands
-from alhena.frontends.terminal.approval_dialog import rule_words
+from alhena.frontends.terminal.dialogs.approval import rule_words
 from alhena.frontends.terminal.drawing.call_result import counted, duration
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.view import Totals
@@ -147,7 +147,7 @@ def _with_aliases(command: Command) -> str:
 
 
 async def _tools(context: CommandContext, rest: str) -> list[Line]:
-    registry = context.workbench.registry
+    registry = context.toolset.registry
     if rest.strip() not in ("", "desc"):
         return [line("It is /tools or /tools desc.", "error")]
     tools = registry.all_tools
@@ -165,7 +165,7 @@ async def _tools(context: CommandContext, rest: str) -> list[Line]:
 
 
 async def _policies(context: CommandContext, _rest: str) -> list[Line]:
-    bench = context.workbench
+    bench = context.toolset
     mode = bench.context.mode
     rules = [
         rule
@@ -178,8 +178,8 @@ async def _policies(context: CommandContext, _rest: str) -> list[Line]:
 
 
 async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
-    hooks = context.workbench.hooks
-    waiting = (each for each in context.workbench.warnings if each.startswith("hooks: "))
+    hooks = context.toolset.hooks
+    waiting = (each for each in context.toolset.warnings if each.startswith("hooks: "))
     unread = [line(f"! {one_line(each)}", "warning") for each in waiting]
     unread += unread_lines(context.folder.place)
     if hooks is None:
@@ -196,13 +196,13 @@ async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
 async def _memory(context: CommandContext, rest: str) -> list[Line]:
     from alhena.memory.files import printed
 
-    session, what = context.workbench.memory, rest.strip() or "show"
+    session, what = context.toolset.memory, rest.strip() or "show"
     if session is None:
         return [line("This session has no memory.")]
     if what not in ("show", "list", "refresh", "reload"):
         return [line("It is /memory show, /memory list or /memory refresh.", "error")]
     memory = session.refresh() if what in ("refresh", "reload") else session.memory
-    content, top = memory.text(), str(context.workbench.workspace.cwd)
+    content, top = memory.text(), str(context.toolset.workspace.cwd)
     lines = [line(escaped(each)) for each in content.split("\n")] if what == "show" else []
     if what in ("refresh", "reload"):
         lines = [line(f"Reloaded: {len(content):,} characters.", "dim")]
@@ -222,7 +222,7 @@ async def _memory(context: CommandContext, rest: str) -> list[Line]:
 async def _stats(context: CommandContext, _rest: str) -> list[Line]:
     totals = context.totals
     session, model = context.identity
-    cost = context.workbench.spending.cost()
+    cost = context.toolset.spending.cost()
     return [
         line("Session", "bold"),
         _row("session", session),
@@ -273,10 +273,10 @@ async def _mcp(context: CommandContext, rest: str) -> list[Line]:
 async def _skills(context: CommandContext, rest: str) -> list[Line]:
     from alhena.frontends.terminal.session_commands import change_skills
 
-    skills = context.workbench.skills
+    skills = context.toolset.skills
     if skills is None:
         return [line("There are no skills.")]
-    lines = change_skills(context.workbench, skills, rest.split() or ["list"])
+    lines = change_skills(context.toolset, skills, rest.split() or ["list"])
     if lines:
         return lines
     active = skills.active
@@ -293,14 +293,14 @@ async def _ide(context: CommandContext, rest: str) -> list[Line]:
 
 
 async def _agents(context: CommandContext, _rest: str) -> list[Line]:
-    bench = context.workbench
+    bench = context.toolset
     lines = [line(counted(len(bench.agents), "agent"), "bold")]
     lines += [_row(agent.name, agent.description) for agent in bench.agents]
     return lines + [line(f"! {each}", "warning") for each in bench.agent_problems]
 
 
 async def _extensions(context: CommandContext, _rest: str) -> list[Line]:
-    used = context.workbench.options.extensions
+    used = context.toolset.options.extensions
     if not used:
         return [line("There are no extensions. To add one: alhena extensions install SOURCE")]
     lines = [line(counted(len(used), "extension"), "bold")]

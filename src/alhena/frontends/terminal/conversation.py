@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.agent.run import EventStream
 from alhena.agent.runner import SessionRunner, compress, drive_start
-from alhena.agent.toolset.workbench import Workbench, window_of
+from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.commands.files import sources_of
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
@@ -28,8 +28,8 @@ from alhena.events import (
 from alhena.frontends.editor import editor_command
 from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.approval_dialog import Consent
 from alhena.frontends.terminal.console import ConsoleFactory, Use
+from alhena.frontends.terminal.dialogs.approval import Consent
 from alhena.frontends.terminal.drawing.call_result import Pages
 from alhena.frontends.terminal.drawing.lines import Block, Line, line
 from alhena.frontends.terminal.drawing.view import (
@@ -94,7 +94,7 @@ class ShownSession:
         self._facts = FooterFacts(self.show_status)
         self.choose = screen.choose
         self.pages = Pages()
-        self.prompts = PromptCommands(lambda: self.workbench, commands.NAMES)
+        self.prompts = PromptCommands(lambda: self.toolset, commands.NAMES)
         self.ide = EditorLink(self.print)
 
     @property
@@ -105,9 +105,9 @@ class ShownSession:
         return self._agent
 
     @property
-    def workbench(self) -> Workbench:
+    def toolset(self) -> Toolset:
         """Tools, policies and hooks of the session."""
-        return self.agent.workbench
+        return self.agent.toolset
 
     @property
     def totals(self) -> Totals:
@@ -141,14 +141,14 @@ class ShownSession:
     def next_mode(self) -> None:
         """To the next approval mode; from yolo to the first."""
         if self._agent is not None:
-            modes = self.workbench.modes
+            modes = self.toolset.modes
             at = CYCLE.index(modes.mode) if modes.mode in CYCLE else -1
             modes.switch(CYCLE[(at + 1) % len(CYCLE)])
 
     def toggle_yolo(self) -> None:
         """Everything runs without asking, or as by default again."""
         if self._agent is not None:
-            modes = self.workbench.modes
+            modes = self.toolset.modes
             on = modes.mode is ApprovalMode.YOLO
             modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
             if not modes.allows_yolo:
@@ -159,7 +159,7 @@ class ShownSession:
         if self._agent is None:
             self._screen.show_status(Status(queued=self.queue.texts))
             return
-        bench, ui = self.workbench, self.folder.place.settings.ui
+        bench, ui = self.toolset, self.folder.place.settings.ui
         cwd, hidden = _shortened(bench.workspace.cwd, os.environ), ui.hide_footer
         more = shown_items(ui, self._facts, bench.sandbox, bench.spending.cost())
         self._screen.show_status(
@@ -177,11 +177,11 @@ class ShownSession:
     @property
     def _context_share(self) -> float:
         """The used share of the context window."""
-        return self.view.context / window_of(self.workbench, self.agent.model)
+        return self.view.context / window_of(self.toolset, self.agent.model)
 
     def _refresh_footer(self) -> None:
         """Has the facts of the footer found out again."""
-        place, bench, totals = self.folder.place, self.workbench, self.totals
+        place, bench, totals = self.folder.place, self.toolset, self.totals
         self._facts.refresh(
             FooterRequest(
                 cwd=bench.workspace.cwd,
@@ -266,7 +266,7 @@ class Conversation(ShownSession):
             async with self._tasks:
                 self._agent = agent
                 self._begin()
-                self.ide.begin(self.workbench.workspace, enabled=ide)
+                self.ide.begin(self.toolset.workspace, enabled=ide)
                 await self._work_off()
         except BaseExceptionGroup as group:  # of defects the first says what there is to say
             raise group.exceptions[0] from None
@@ -280,7 +280,7 @@ class Conversation(ShownSession):
     def _farewell(self) -> None:
         """Says why the session ends, what it used, and how to resume it."""
         lines = [line(f"■ {self._why}", "warning")] if self._why else []
-        store = project_store(os.environ, self.workbench.workspace.cwd)
+        store = project_store(os.environ, self.toolset.workspace.cwd)
         if self.totals.requests and store.path(self.agent.session_id).exists():
             used = usage_words(self.totals, self.age_ms)
             lines += [line(f"  Session: {used}", "dim")]
@@ -339,7 +339,7 @@ class Conversation(ShownSession):
     async def ask_trust(self) -> list[Line]:
         """Asks whether the folder is trusted; an answer takes effect at once where nothing was said
         yet."""
-        from alhena.frontends.terminal.trust_dialog import ask_trust
+        from alhena.frontends.terminal.dialogs.trust import ask_trust
 
         place = self.folder.place
         if place.trust.trusted:
@@ -389,7 +389,7 @@ class Conversation(ShownSession):
         await self._announced.setdefault(request.correlation_id, asyncio.Event()).wait()
         shown = self.view.shown | {request.call_id}
         self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
-        mode = self.workbench.modes.mode
+        mode = self.toolset.modes.mode
         return await self.ide.answer(
             request, lambda: self._consent.answer(request, self._show, mode)
         )
@@ -408,9 +408,9 @@ class Conversation(ShownSession):
         return await self._consent.ask(questions, self._show)
 
     def _begin(self) -> None:
-        self.view = View(titles=ToolTitles(self.workbench.registry), group=self.view.group)
+        self.view = View(titles=ToolTitles(self.toolset.registry), group=self.view.group)
         self._started = self._clock()
-        self.workbench.modes.subscribe(self.show_status)
+        self.toolset.modes.subscribe(self.show_status)
         self._refresh_footer()
 
     async def _carry(self, text: str) -> None:
@@ -468,7 +468,7 @@ class Conversation(ShownSession):
 
     async def _referenced(self, text: str) -> tuple[Part, ...]:
         """Contents of a prompt's @paths."""
-        return await referenced(text, self.workbench, self._call, self._warn)
+        return await referenced(text, self.toolset, self._call, self._warn)
 
     def _warn(self, text: str) -> None:
         self.print([line(f"! {text}", "warning")])

@@ -65,10 +65,10 @@ class Earlier(msgspec.Struct, frozen=True):
 
 async def recalled(agent: SessionRunner, view: View) -> Step:
     """The conversation of a resumed session, as shown. Raises SessionError."""
-    workbench = agent.workbench
-    path = project_store(os.environ, workbench.workspace.cwd).path(agent.session_id)
+    toolset = agent.toolset
+    path = project_store(os.environ, toolset.workspace.cwd).path(agent.session_id)
     earlier = await asyncio.to_thread(read_earlier, path)
-    view = msgspec.structs.replace(view, titles=ToolTitles(workbench.registry))
+    view = msgspec.structs.replace(view, titles=ToolTitles(toolset.registry))
     return await asyncio.to_thread(shown_earlier, view, earlier, agent.session_id)
 
 

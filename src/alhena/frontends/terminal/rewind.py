@@ -35,7 +35,7 @@ async def rewind(context: RewindContext) -> list[Line]:
     prompts = await saved.prompts()
     if not prompts:
         return [line("Nothing to rewind: nothing was said yet.")]
-    cwd = context.workbench.workspace.cwd
+    cwd = context.toolset.workspace.cwd
     newest = tuple(_prompt_option(each, cwd) for each in reversed(prompts))
     picked = await context.choose(Menu(title="Rewind to before", options=newest, search=""))
     if not picked:

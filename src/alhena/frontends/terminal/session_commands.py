@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.agent.toolset.workbench import Workbench
+from alhena.agent.toolset.toolset import Toolset
 from alhena.display_text import escaped, one_line
 from alhena.frontends.terminal.drawing.call_result import counted
 from alhena.frontends.terminal.drawing.lines import Line, line
@@ -37,7 +37,7 @@ class ChatContext(Protocol):
     """The session as /chat sees it."""
 
     @property
-    def workbench(self) -> Workbench:
+    def toolset(self) -> Toolset:
         """Tools, policies and hooks of the session."""
         ...
 
@@ -72,7 +72,7 @@ async def chat(context: ChatContext, rest: str) -> list[Line]:
             saved.delete(name)
             return [line(f"{_quoted(name)} is deleted. Its session stays.")]
         case "share", _:
-            return await _share(saved, context.workbench.workspace.cwd, name)
+            return await _share(saved, context.toolset.workspace.cwd, name)
         case _:
             return [line(USAGE, "error")]
 
@@ -179,7 +179,7 @@ class ServerContext(FolderContext, Protocol):
     """The session as /mcp sees it."""
 
     @property
-    def workbench(self) -> Workbench:
+    def toolset(self) -> Toolset:
         """Tools, policies and hooks of the session."""
         ...
 
@@ -201,7 +201,7 @@ def unread_lines(place: "Place", *names: str) -> list[Line]:
 
 async def mcp(context: ServerContext, rest: str) -> list[Line]:
     """Carries out `/mcp REST`."""
-    control = context.workbench.server_control
+    control = context.toolset.server_control
     if control is None:
         none = line("No MCP servers are configured. To add one: alhena mcp add --help")
         return [none, *unread_lines(context.folder.place)]
@@ -376,7 +376,7 @@ def _told(restored: "Restored") -> list[Line]:
     ]
 
 
-def change_skills(bench: Workbench, skills: "Skills", words: list[str]) -> list[Line]:
+def change_skills(bench: Toolset, skills: "Skills", words: list[str]) -> list[Line]:
     """Carries out `/skills WORDS`; nothing where the list is wanted. Raises ConfigError."""
     match words:
         case ["list"]:
@@ -520,7 +520,7 @@ async def resume(context: ChatContext, choose: Choose, rest: str) -> list[Line]:
     from alhena.session.store import project_store
 
     now, _ = context.identity
-    store = project_store(os.environ, context.workbench.workspace.cwd)
+    store = project_store(os.environ, context.toolset.workspace.cwd)
     if rest.strip():
         session_id = (await asyncio.to_thread(store.find, rest.strip())).session_id
     else:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from alhena.agent.opening import private_files
 from alhena.agent.runner import SessionRunner
+from alhena.agent.session_factory import private_files
 from alhena.agent.toolset.options import SessionOptions
 from alhena.commands.files import sources_of
 from alhena.config.effective_settings import Place
@@ -59,12 +59,12 @@ async def converse(
     place = folder.place
     screen.adopt(place.settings)
     if place.undecided:
-        from alhena.frontends.terminal.trust_dialog import ask_trust
+        from alhena.frontends.terminal.dialogs.trust import ask_trust
 
         if await ask_trust(place, screen.choose, conversation.print):
             place = folder.reread()
     if place.pending:
-        from alhena.frontends.terminal.trust_dialog import ask_changed
+        from alhena.frontends.terminal.dialogs.trust import ask_changed
 
         if await ask_changed(place, screen.choose, conversation.print):
             place = folder.reread()
@@ -72,7 +72,7 @@ async def converse(
         if remembered(place.environ).demo:
             arguments = msgspec.structs.replace(arguments, model=DEMO)
         else:
-            from alhena.frontends.terminal.access_dialog import ask_access
+            from alhena.frontends.terminal.dialogs.access import ask_access
 
             arguments = await ask_access(arguments, place, screen, conversation.print)
             place = folder.reread()
@@ -82,7 +82,7 @@ async def converse(
         _name_idle(place, conversation, keys=screen.keys)
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
-        if agent.workbench.links.resumed:
+        if agent.toolset.links.resumed:
             from alhena.frontends.terminal.resume_view import recalled
 
             conversation.view, blocks = await recalled(agent, conversation.view)

@@ -11,7 +11,7 @@ import msgspec
 
 import alhena
 from alhena.agent.runner import SessionRunner, Upcoming, upcoming
-from alhena.agent.toolset.workbench import add_root, window_of
+from alhena.agent.toolset.toolset import add_root, window_of
 from alhena.chat.estimates import content_tokens, part_tokens, text_tokens, value_tokens
 from alhena.config.documents import value_at
 from alhena.config.effective_settings import Place
@@ -69,7 +69,7 @@ class SettingContext(Protocol):
 
 async def authenticate(context: "CommandContext", _rest: str) -> list[Line]:
     """/auth: another way to reach models."""
-    from alhena.frontends.terminal.access_dialog import change_access
+    from alhena.frontends.terminal.dialogs.access import change_access
 
     if not await change_access(context.folder.place, context.screen, context.print):
         return [line("Nothing is changed.")]
@@ -111,7 +111,7 @@ async def about(context: "CommandContext", _rest: str) -> list[Line]:
         "terminal": os.environ.get("TERM", ""),
         "model": model,
         "sign-in": settings.security.auth.selected_type or "by environment",
-        "sandbox": context.workbench.sandbox or "none",
+        "sandbox": context.toolset.sandbox or "none",
         "session": session,
     }
     return [line(f"  {name:10} {one_line(text)}") for name, text in rows.items()]
@@ -132,7 +132,7 @@ async def docs(_context: "CommandContext", _rest: str) -> list[Line]:
 
 async def plan(context: "CommandContext", rest: str) -> list[Line]:
     """/plan: plan mode, with the rest of the line as a prompt."""
-    context.workbench.modes.switch(ApprovalMode.PLAN)
+    context.toolset.modes.switch(ApprovalMode.PLAN)
     if rest.strip():
         context.submit(rest)
     return [line("Plan mode: nothing is changed until you approve a plan. Shift-Tab leaves it.")]
@@ -140,7 +140,7 @@ async def plan(context: "CommandContext", rest: str) -> list[Line]:
 
 async def init(context: "CommandContext", _rest: str) -> list[Line]:
     """/init: has the model write a GEMINI.md."""
-    if (context.workbench.workspace.cwd / "GEMINI.md").exists():
+    if (context.toolset.workspace.cwd / "GEMINI.md").exists():
         return [line("There is a GEMINI.md here. Ask for changes to it.", "warning")]
     context.submit(INIT)
     return []
@@ -176,7 +176,7 @@ async def show(context: "CommandContext", rest: str) -> list[Line]:
 async def directory(context: "CommandContext", rest: str) -> list[Line]:
     """/directory show|add DIR: the directories of the workspace. Raises InputError."""
     what, _, given = rest.strip().partition(" ")
-    workspace = context.workbench.workspace
+    workspace = context.toolset.workspace
     if what in ("", "show"):
         return [line(one_line(str(root))) for root in workspace.roots]
     if what != "add" or not given.strip():
@@ -189,9 +189,9 @@ async def directory(context: "CommandContext", rest: str) -> list[Line]:
     if not context.totals.requests:
         await context.clear()
         return added
-    add_root(context.workbench, path)
+    add_root(context.toolset, path)
     context.tell(f"The directory {path} belongs to the workspace from now on.")
-    if context.workbench.sandbox:
+    if context.toolset.sandbox:
         told = "! Commands in the sandbox reach it from the next session on: /clear begins one."
         added.append(line(told, "warning"))
     return added
@@ -346,7 +346,7 @@ class Item(msgspec.Struct, frozen=True):
 
 async def context(context: "CommandContext", _rest: str) -> list[Line]:
     """/context: the parts of the context window, by their sizes."""
-    bench, model = context.workbench, context.identity[1]
+    bench, model = context.toolset, context.identity[1]
     request = await upcoming(context.agent)
     files = () if bench.memory is None else bench.memory.memory.files
     items = [each for each in window_items(request, files) if each.tokens]

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from alhena.agent.toolset.opening import open_workbench
-from alhena.agent.toolset.workbench import SessionLinks, Workbench
+from alhena.agent.toolset.factory import open_toolset
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.arguments import Parser
 from alhena.frontends.cli.tools import (
-    add_workbench_arguments,
+    add_toolset_arguments,
     answering_for,
     open_agents,
-    workbench_options,
+    toolset_options,
 )
 from alhena.frontends.streams import write_stderr
 from alhena.session.records import new_session_id
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
     signal has ended it."""
     parser = Parser(prog="alhena mcp serve", description=DESCRIPTION)
     parser.add_argument("-m", "--model", metavar="NAME", help="for tools that ask a model")
-    add_workbench_arguments(parser)
+    add_toolset_arguments(parser)
     serving = Serving(parser.parse_args(argv))
     serving.check()
     asyncio.run(serving.serve())
@@ -48,14 +48,14 @@ class Serving:
 
     def __init__(self, found: argparse.Namespace) -> None:
         # It may well be among the servers of the settings itself, and would start itself.
-        self._options = replace(workbench_options(found), servers=False)
+        self._options = replace(toolset_options(found), servers=False)
         self._links = SessionLinks(
             session_id=new_session_id(),
             answering=answering_for(self._options, found.model),
             delegate=open_agents,
             emit=_warn,
         )
-        self._bench: Workbench | None = None
+        self._bench: Toolset | None = None
         self._answering: asyncio.Task[None] | None = None
         self._ending = False
         self._failure: AlhenaError | None = None
@@ -65,7 +65,7 @@ class Serving:
         from alhena.frontends.mcp_server.pipes import check_streams
 
         check_streams()
-        open_workbench(self._options, self._links)
+        open_toolset(self._options, self._links)
 
     async def serve(self) -> None:
         """Answers the client until it goes, or a signal comes. Raises what went wrong with the way
@@ -111,9 +111,9 @@ class Serving:
         from alhena.frontends.mcp_server.pipes import incoming, outgoing
         from alhena.frontends.mcp_server.server import ToolServer
 
-        def opened(able: bool) -> Workbench:
+        def opened(able: bool) -> Toolset:
             options = replace(self._options, interactive=able)
-            self._bench = open_workbench(options, self._links, groups)
+            self._bench = open_toolset(options, self._links, groups)
             for warning in self._bench.warnings:
                 _tell(warning)
             return self._bench

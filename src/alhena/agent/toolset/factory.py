@@ -1,4 +1,4 @@
-"""Puts a workbench together: policies, tools, hooks, a sandbox."""
+"""Puts a toolset together: policies, tools, hooks, a sandbox."""
 
 import os
 from collections.abc import Callable, Collection, Mapping
@@ -12,7 +12,7 @@ from alhena.agent.limits import Spending
 from alhena.agent.subagents import builtin_agents
 from alhena.agent.toolset.model_access import SessionModel
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks, SessionMode, ToolSources, Workbench
+from alhena.agent.toolset.toolset import SessionLinks, SessionMode, Toolset, ToolSources
 from alhena.config.environment import own_environment
 from alhena.config.home import (
     IMAGE_FOLDER,
@@ -64,9 +64,9 @@ a person is there, only not for approvals."""
 
 
 def register_session_tools(
-    bench: Workbench, plans: Path, wanted: Collection[str], remote: "tuple[RemoteAgent, ...]"
+    bench: Toolset, plans: Path, wanted: Collection[str], remote: "tuple[RemoteAgent, ...]"
 ) -> None:
-    """Adds those that are `wanted` to the workbench's registry, and the one that runs its agents
+    """Adds those that are `wanted` to the toolset's registry, and the one that runs its agents
     and the `remote` ones. `plans` is where approved plans are kept."""
 
     def enter_plan_mode() -> Tool:
@@ -120,7 +120,7 @@ def _builtin_agents(options: SessionOptions) -> "tuple[AgentDefinition, ...]":
     )
 
 
-def _open_remote(bench: Workbench, agents: "tuple[RemoteAgent, ...]") -> "RemoteAgents":
+def _open_remote(bench: Toolset, agents: "tuple[RemoteAgent, ...]") -> "RemoteAgents":
     from alhena.agent.subagents.remote import RemoteAgents
 
     remote = RemoteAgents(agents, bench.options.environ, bench.options.cwd)
@@ -292,9 +292,9 @@ def open_session_hooks(
     return hooks if hooks.groups else None, gathered.warnings, gathered.notes
 
 
-def open_workbench(
+def open_toolset(
     options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
-) -> Workbench:
+) -> Toolset:
     """Reads the policies and makes the tools. What commands leave running goes to `groups`; without
     it the tools can be listed, not run.
 
@@ -378,7 +378,7 @@ def open_workbench(
             trusted=trusted,
         )
         servers, control = open_servers(place)
-    bench = Workbench(
+    bench = Toolset(
         options=options,
         settings=settings,
         links=links,
@@ -424,14 +424,14 @@ def open_workbench(
     return bench
 
 
-def open_elsewhere(bench: Workbench, cwd: Path) -> Workbench:
-    """A workbench for another directory: its own tools without MCP servers, everything else that of
+def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:
+    """A toolset for another directory: its own tools without MCP servers, everything else that of
     the session."""
     there = msgspec.structs.replace(
         bench.options, cwd=cwd, servers=False, include_directories=(), editor=None, terminal=None
     )
     return msgspec.structs.replace(
-        open_workbench(there, bench.links, bench.groups),
+        open_toolset(there, bench.links, bench.groups),
         engine=bench.engine,
         filters=bench.filters,
         checks=bench.checks,

@@ -14,17 +14,17 @@ from alhena.agent.loop import open_course, within_budget
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session, SessionProcesses
-from alhena.agent.toolset.memory import open_memory
-from alhena.agent.toolset.model_access import Consent, SessionFallback, fallback_mode
-from alhena.agent.toolset.opening import (
+from alhena.agent.toolset.factory import (
     open_session_hooks,
-    open_workbench,
+    open_toolset,
     require_mode,
     session_policy,
     session_sandbox,
 )
+from alhena.agent.toolset.memory import open_memory
+from alhena.agent.toolset.model_access import Consent, SessionFallback, fallback_mode
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.workbench import SessionLinks, Workbench, at_once
+from alhena.agent.toolset.toolset import SessionLinks, Toolset, at_once
 from alhena.chat.chat import Chat, Outlets
 from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from alhena.agent.restoring import SavedConversations
     from alhena.agent.subagents.remote import RemoteAgents
     from alhena.agent.telemetry import Providers
-    from alhena.agent.toolset.hooking import PromptHooks
+    from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver
     from alhena.system.private_files import PrivateFiles
@@ -184,7 +184,7 @@ def _open(
         resumed=begun.prompts > 0,
         texts=watch is not None and watch.texts,
     )
-    bench = open_workbench(
+    bench = open_toolset(
         replace(options, settings=settings, interactive=bus is not None),
         links,
         processes.groups,
@@ -236,9 +236,7 @@ def _open(
     )
 
 
-def _open_agents(
-    links: SessionLinks, bench: Workbench, remote: "RemoteAgents | None"
-) -> "RunAgent":
+def _open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | None") -> "RunAgent":
     from alhena.agent.delegation import open_agents
 
     return open_agents(links, bench, remote)
@@ -248,7 +246,7 @@ def _session_telemetry(
     options: SessionOptions,
     watch: "TelemetryOptions | None",
     channel: EventChannel,
-    bench: Workbench,
+    bench: Toolset,
     chosen: ChosenGenerator,
 ) -> "tuple[Telemetry, ...]":
     """The telemetry of a session, by settings and by program; no import if there is none."""
@@ -271,14 +269,14 @@ def _session_telemetry(
 
 class _Checkpoints:
     """The checkpoints of a session, opened, and imported, before the first. `joined` gives the
-    conversation and the workbench."""
+    conversation and the toolset."""
 
     def __init__(
         self,
         place: Place,
         begun: Beginning,
         channel: EventChannel,
-        joined: Callable[[], tuple[Chat, Workbench]],
+        joined: Callable[[], tuple[Chat, Toolset]],
     ) -> None:
         self._place = place
         self._begun = begun
@@ -349,7 +347,7 @@ def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "Teleme
 
 
 def _prompt_hooks(
-    bench: Workbench,
+    bench: Toolset,
     chat: Chat,
     source: Literal["startup", "resume", "clear"],
     begun: Beginning,
@@ -358,7 +356,7 @@ def _prompt_hooks(
     its prompts. The opening contents are left when a hook clears the conversation."""
     if bench.hooks is None:
         return None
-    from alhena.agent.toolset.hooking import PromptHooks, model_hooks
+    from alhena.agent.toolset.prompt_hooks import PromptHooks, model_hooks
 
     if begun.recording is not None:
         begun.recording.at_once = True  # hooks may read it
@@ -367,7 +365,7 @@ def _prompt_hooks(
     return PromptHooks(bench.hooks, source, left)
 
 
-def _tell_checkers(bench: Workbench, chat: Chat, opening: int) -> None:
+def _tell_checkers(bench: Toolset, chat: Chat, opening: int) -> None:
     """Lets safety checkers know of the conversation behind its first `opening` contents."""
     if bench.checks is None:
         return

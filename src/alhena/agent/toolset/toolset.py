@@ -102,8 +102,8 @@ async def at_once() -> None:
     """Does not wait."""
 
 
-Delegate = Callable[["SessionLinks", "Workbench", "RemoteAgents | None"], RunAgent]
-"""Makes what runs the subagents of a workbench; called before the first."""
+Delegate = Callable[["SessionLinks", "Toolset", "RemoteAgents | None"], RunAgent]
+"""Makes what runs the subagents of a toolset; called before the first."""
 
 
 class SessionLinks(Value, frozen=True, kw_only=True):
@@ -202,7 +202,7 @@ _OF_SHELL = ("list_background_processes", "read_background_output")
 """Tools for what only commands of the shell leave behind."""
 
 
-class Workbench(msgspec.Struct, kw_only=True, eq=False):
+class Toolset(msgspec.Struct, kw_only=True, eq=False):
     """A workspace with the tools for it and the policy over them, for the session of `links`.
 
     `warnings` are for people, `notes` for those who look closer. `filters` and, where there are
@@ -413,14 +413,14 @@ class Workbench(msgspec.Struct, kw_only=True, eq=False):
         )
 
 
-def window_of(bench: Workbench, model: str) -> int:
+def window_of(bench: Toolset, model: str) -> int:
     """Tokens of the context window: the setting's, else the model's."""
     from alhena.models.catalogue import model_info
 
     return bench.settings.model.context_window or model_info(model).input_limit
 
 
-def add_root(bench: Workbench, root: Path) -> None:
+def add_root(bench: Toolset, root: Path) -> None:
     """Adds a directory, a real path, to the workspace of a session. A sandbox keeps its own."""
     workspace = bench.workspace
     workspace.roots = (*workspace.roots, root)

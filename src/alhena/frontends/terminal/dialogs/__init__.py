@@ -1,0 +1,1 @@
+"""Questions at the terminal: approval of calls, trust of a folder, access to a model."""
