@@ -35,7 +35,9 @@ def instrument(
     from alhena.agent import session_factory
     from alhena.agent.telemetry import Providers
 
-    session_factory.instrumented = Providers(tracer_provider, meter_provider, logger_provider, texts)
+    session_factory.instrumented = Providers(
+        tracer_provider, meter_provider, logger_provider, texts
+    )
 
 
 def uninstrument() -> None:
