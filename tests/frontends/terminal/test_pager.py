@@ -52,7 +52,8 @@ def test_a_whole_output_is_read_and_searched_and_the_prompt_is_as_it_was(server:
     )
     with at(server, "--yolo") as terminal:
         terminal.until(PLACEHOLDER)
-        terminal.send(CTRL_O)  # nothing to open yet
+        terminal.send(CTRL_O)
+        terminal.until("! Nothing to show yet.")
         pasted = "".join(f"pasted {number}\r" for number in range(1, 60))
         terminal.send(f"\x1b[200~{pasted}\x1b[201~" + ENTER)
         terminal.until("Done")

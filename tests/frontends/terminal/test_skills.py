@@ -24,6 +24,8 @@ async def test_a_skill_is_asked_about_once_and_skills_are_listed(home: Path, pro
     async with sitting(generator, screen) as conversation:
         await answered(conversation, screen, "go", "|Done.|")
         await answered(conversation, screen, "/skills", "does good")
+        await answered(conversation, screen, "/help", "Skills  ")
+        assert "@generalist" in screen.text
         written(path.parents[1], "new", "---\nname: new\ndescription: a new one\n---\n")
         await answered(conversation, screen, "/skills reload", "a new one")
         await answered(conversation, screen, "/skills lost", "It is /skills list")

@@ -248,7 +248,9 @@ class TerminalScreen:
             close=self.close,
             draw=lambda: self._draw_in(0),
         )
-        self.pager = PagerOpener(self._panel, (input, output), lambda: self._printer.style)
+        self.pager = PagerOpener(
+            self._panel, (input, output), lambda: self._printer.style, self.warn
+        )
         self._written = Buffer(multiline=False)
         self._places = placed(
             Texts(live=self._live, menu=self._menu, foot=self._foot),

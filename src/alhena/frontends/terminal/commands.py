@@ -124,6 +124,13 @@ async def _help(context: CommandContext, _rest: str) -> list[Line]:
     keys = [_row(key, what) for key, what in (KEYS if context.keys else LINE_KEYS)]
     own = [_row(f"/{name}", summary) for name, summary in context.prompts.names()]
     own = [(), line("Prompts", "bold"), *own] if own else []
+    tools = context.toolset
+    names = {
+        "Skills": () if tools.skills is None else tuple(tools.skills.active),
+        "Agents": tuple(f"@{each.name}" for each in tools.agents),
+        "Extensions": tuple(each.name for each in tools.options.extensions),
+    }
+    own += ((), *(_row(kind, ", ".join(found)) for kind, found in names.items() if found))
     return [line("Commands", "bold"), *commands, *own, (), line("Keys", "bold"), *keys]
 
 

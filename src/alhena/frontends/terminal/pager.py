@@ -124,17 +124,25 @@ class PagerOpener:
     """Opens the pager where the prompt stands, and returns to it."""
 
     def __init__(
-        self, panel: Panel, terminal: tuple[Input, Output], style: Callable[[], BaseStyle]
+        self,
+        panel: Panel,
+        terminal: tuple[Input, Output],
+        style: Callable[[], BaseStyle],
+        warn: Callable[[str], None],
     ) -> None:
         self.pages: Pages | None = None
         self._panel = panel
         self._terminal = terminal
         self._style = style
+        self._warn = warn
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
         """Opens the newest block, if there is one."""
-        if self.pages is None or not self.pages.items or self._task is not None:
+        if self._task is not None:
+            return
+        if self.pages is None or not self.pages.items:
+            self._warn("Nothing to show yet.")
             return
         self._task = asyncio.ensure_future(self._run(self.pages))
         self._task.add_done_callback(self._closed)
