@@ -11,8 +11,8 @@ from alhena.events import Event, ToolCallResponseEvent
 from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.menu import Menu
+from alhena.frontends.terminal.drawing.screen import Status
 from alhena.frontends.terminal.drawing.view import View, advance
-from alhena.frontends.terminal.screen import Status
 
 
 def text_of(blocks: Iterable[Block]) -> str:

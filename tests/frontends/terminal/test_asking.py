@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from alhena.display_text import exact
-from alhena.frontends.terminal.dialogs.access import MENU as ACCESS
+from alhena.frontends.terminal.access_dialog import MENU as ACCESS
 from alhena.frontends.terminal.dialogs.approval import (
     Consent,
     choices,

@@ -7,7 +7,7 @@ import pytest
 
 from alhena.config.effective_settings import open_place
 from alhena.frontends.arguments import RunArguments
-from alhena.frontends.terminal.dialogs.access import ask_access
+from alhena.frontends.terminal.access_dialog import ask_access
 from alhena.frontends.terminal.drawing.lines import Line, plain
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, answer, leave

@@ -10,7 +10,7 @@ from alhena.events import ApiResponseEvent, CompressedEvent
 from alhena.frontends.terminal.app import foot_line
 from alhena.frontends.terminal.drawing.lines import plain
 from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press
-from alhena.frontends.terminal.screen import Status
+from alhena.frontends.terminal.drawing.screen import Status
 from tests.frontends.terminal.kit import ended, played
 from tests.frontends.terminal.session import ENTER, ESC, PLACEHOLDER, at, leave, leave_at_once
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from inline_snapshot import snapshot
 
-from alhena.frontends.terminal.drawing.view import View
-from alhena.frontends.terminal.resume_view import (
+from alhena.frontends.terminal.drawing.resume_view import (
     CHARACTERS,
     MAX_CONTENTS,
     PROMPTS,
@@ -13,6 +12,7 @@ from alhena.frontends.terminal.resume_view import (
     read_earlier,
     shown_earlier,
 )
+from alhena.frontends.terminal.drawing.view import View
 from alhena.wire.content import (
     MODEL,
     USER,

@@ -17,8 +17,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from alhena.frontends.terminal.app import MAX_DEFECTS, WITHIN, Defects, TerminalScreen, foot_line
 from alhena.frontends.terminal.drawing.lines import Lines, Markdown, line, plain
 from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.screen import Status
 from alhena.frontends.terminal.drawing.view import View
-from alhena.frontends.terminal.screen import Status
 from tests.support.terminal import Screen
 
 

@@ -64,6 +64,7 @@ from alhena.frontends.terminal.drawing.live_markdown import LiveMarkdown
 from alhena.frontends.terminal.drawing.live_region import live, open_task_lines, queue_lines
 from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
+from alhena.frontends.terminal.drawing.screen import Status
 from alhena.frontends.terminal.drawing.view import View
 from alhena.frontends.terminal.entry import EchoLexer, Entry
 from alhena.frontends.terminal.keybindings import read_key_file
@@ -79,7 +80,6 @@ from alhena.frontends.terminal.keys import (
 )
 from alhena.frontends.terminal.pager import PagerOpener
 from alhena.frontends.terminal.resizing import ReflowingApplication
-from alhena.frontends.terminal.screen import Status
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Literal
 
-from alhena.frontends.terminal.screen import Screen
+from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.system.pseudo_terminal import PseudoTerminal
 from alhena.system.workspace import Console
 

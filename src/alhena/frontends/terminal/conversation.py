@@ -32,6 +32,7 @@ from alhena.frontends.terminal.console import ConsoleFactory, Use
 from alhena.frontends.terminal.dialogs.approval import Consent
 from alhena.frontends.terminal.drawing.call_result import Pages
 from alhena.frontends.terminal.drawing.lines import Block, Line, line
+from alhena.frontends.terminal.drawing.screen import Screen, Status
 from alhena.frontends.terminal.drawing.view import (
     ToolTitles,
     Totals,
@@ -45,7 +46,6 @@ from alhena.frontends.terminal.drawing.view import (
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
-from alhena.frontends.terminal.screen import Screen, Status
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
@@ -366,7 +366,7 @@ class Conversation(ShownSession):
         self._notes.clear()
         self.ide.forget()
         self._begin()
-        from alhena.frontends.terminal.resume_view import recalled
+        from alhena.frontends.terminal.drawing.resume_view import recalled
 
         apart = msgspec.structs.replace(self.view, group="notice")
         self.view, blocks = await recalled(self.agent, apart)

@@ -27,9 +27,9 @@ from alhena.errors import AlhenaError
 from alhena.frontends.mentions import quoted_path
 from alhena.frontends.terminal.drawing.lines import first_sign, last_sign
 from alhena.frontends.terminal.drawing.menu import Panel
+from alhena.frontends.terminal.drawing.screen import Person
 from alhena.frontends.terminal.entry import Entry, save_image
 from alhena.frontends.terminal.keybindings import COMMANDS, Rebinding, changed_keys
-from alhena.frontends.terminal.screen import Person
 from alhena.system.workspace import current_directory
 
 TWICE = 2.0

@@ -13,8 +13,8 @@ import msgspec
 
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Lines, folded, plain
 from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, Option, named
+from alhena.frontends.terminal.drawing.screen import Person, Status
 from alhena.frontends.terminal.drawing.view import View
-from alhena.frontends.terminal.screen import Person, Status
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings

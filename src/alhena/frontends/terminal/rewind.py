@@ -16,7 +16,7 @@ from alhena.session.forks import EarlierPrompt
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import SavedConversations
-    from alhena.frontends.terminal.screen import Screen
+    from alhena.frontends.terminal.drawing.screen import Screen
 
 LABEL, TITLE, NAMED_FILES = 200, 60, 5
 NO_CHECKPOINTS = "Files stay as they are: there are no checkpoints (general.checkpointing.enabled)."

@@ -17,8 +17,8 @@ from alhena.frontends.current_settings import place_here, session_options
 from alhena.frontends.terminal.console import ConsoleFactory
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import line
+from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.remembered import remember, remembered
-from alhena.frontends.terminal.screen import Screen
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.models.catalogue import ANTHROPIC, OPENAI
 from alhena.models.providers.select import DEMO, auth_type, is_demo
@@ -72,7 +72,7 @@ async def converse(
         if remembered(place.environ).demo:
             arguments = msgspec.structs.replace(arguments, model=DEMO)
         else:
-            from alhena.frontends.terminal.dialogs.access import ask_access
+            from alhena.frontends.terminal.access_dialog import ask_access
 
             arguments = await ask_access(arguments, place, screen, conversation.print)
             place = folder.reread()
@@ -83,7 +83,7 @@ async def converse(
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
         if agent.toolset.links.resumed:
-            from alhena.frontends.terminal.resume_view import recalled
+            from alhena.frontends.terminal.drawing.resume_view import recalled
 
             conversation.view, blocks = await recalled(agent, conversation.view)
             screen.update(conversation.view, blocks)

@@ -25,8 +25,8 @@ from alhena.frontends.files import change_json
 from alhena.frontends.terminal.drawing.call_result import Pages
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.looks.clipboard import copy
-from alhena.frontends.terminal.screen import Screen
 from alhena.memory.files import LoadedMemory, MemoryKind
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
@@ -69,7 +69,7 @@ class SettingContext(Protocol):
 
 async def authenticate(context: "CommandContext", _rest: str) -> list[Line]:
     """/auth: another way to reach models."""
-    from alhena.frontends.terminal.dialogs.access import change_access
+    from alhena.frontends.terminal.access_dialog import change_access
 
     if not await change_access(context.folder.place, context.screen, context.print):
         return [line("Nothing is changed.")]

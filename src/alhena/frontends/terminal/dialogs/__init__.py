@@ -1,1 +1,1 @@
-"""Questions at the terminal: approval of calls, trust of a folder, access to a model."""
+"""Questions at the terminal: approval of calls, trust of a folder."""

@@ -22,7 +22,7 @@ from alhena.frontends.terminal.drawing.lines import (
     width,
 )
 from alhena.frontends.terminal.drawing.menu import Menu, Option
-from alhena.frontends.terminal.screen import Screen
+from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.policy.engine import by_rule
 from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload

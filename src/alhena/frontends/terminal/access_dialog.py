@@ -13,8 +13,8 @@ from alhena.frontends.arguments import RunArguments
 from alhena.frontends.files import write_setting
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.remembered import remember
-from alhena.frontends.terminal.screen import Screen
 from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
 from alhena.models.catalogue import OPENAI
