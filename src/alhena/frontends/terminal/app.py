@@ -187,7 +187,7 @@ WITHIN = 5.0
 
 
 class Defects:
-    """Counts what goes wrong where nobody waits for it."""
+    """Counts failures of tasks without a waiter."""
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
@@ -461,7 +461,7 @@ class TerminalScreen:
         return self._printer.prepared(block)
 
     def _before_render(self, app: Application[Any]) -> None:
-        """Writes what is ready above the prompt, which is drawn anew right after that. What is too
+        """Writes what is ready above the prompt, which is redrawn right after that. What is too
         much for one drawing is left to the next, unless this is the last one."""
         self._app.erase_reflowed()
         if any(blocks for _, blocks in self._ready):

@@ -40,7 +40,7 @@ KEYS = (
     ("Ctrl-O", "opens the last output, diff, thoughts or long prompt in a pager"),
     ("Ctrl-L, Ctrl-Z", "clears the screen; suspends"),
     ("@path", "sends the file's content with the prompt"),
-    ("!command", "runs a command; the model is told of it with the next prompt"),
+    ("!command", "runs a command; the model sees it with the next prompt"),
 )
 LINE_KEYS = (
     ("Enter", "sends"),
@@ -86,7 +86,7 @@ class CommandContext(
         ...
 
     async def go_on(self, session_id: str) -> None:
-        """Goes on with another session."""
+        """Switches to another session."""
         ...
 
     async def compress(self) -> CompressedEvent:

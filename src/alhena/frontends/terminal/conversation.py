@@ -361,7 +361,7 @@ class Conversation(ShownSession):
                 self._warn(str(error))
 
     async def go_on(self, session_id: str) -> None:
-        """Goes on with another session, whose conversation is shown."""
+        """Switches to another session and shows its conversation."""
         await self.agent.clear(session_id)
         self._notes.clear()
         self.ide.forget()

@@ -47,7 +47,7 @@ class EchoLexer(Lexer):
 
 
 class Entry:
-    """A `buffer` to write in. A paste that would fill the screen stands there as a mark, such as
+    """A `buffer` to write in. A paste that would fill the screen is shown as a mark, such as
     `[pasted 5,000 lines]`; what is sent has the text in its place."""
 
     def __init__(self, history: History, completer: Completer) -> None:
@@ -195,8 +195,8 @@ MAX_ENTRY = 50_000
 
 
 class PromptHistory(History):
-    """The prompts of one project. When its file cannot be read or written, `warn` is told once and
-    the session goes on without it."""
+    """The prompts of one project. If its file cannot be read or written, `warn` is called once, and
+    the session continues without it."""
 
     def __init__(self, environ: Mapping[str, str], cwd: Path, warn: Callable[[str], None]) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _entry(line: bytes) -> str:
-    """The text of a line; "" for one that is no entry (cut off, or somebody else's)."""
+    """The text of a line; "" for one that is no entry."""
     try:
         return msgspec.json.decode(line, type=str)
     except msgspec.DecodeError:

@@ -161,7 +161,7 @@ class Hands:
             self.leave()
 
     def leave(self, why: str = "") -> None:
-        """Ends the program; `why` is said."""
+        """Ends the program and prints `why`."""
         self._left = True
         if self._person is None:
             self._close()
@@ -244,7 +244,7 @@ _EDITING_KEYS = (
     *("delete", "left", "right", "home", "end"),
     *(f"c-{letter}" for letter in "abdefgkorstuvwxy"),
 )
-"""Keys that somebody writes with, but for those of a menu."""
+"""Keys for typing, except those of a menu."""
 
 
 def input_keys(hands: Hands, entry: Entry, panel: Panel) -> KeyBindings:

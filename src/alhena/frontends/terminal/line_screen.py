@@ -124,7 +124,7 @@ class LineScreen:
 
     async def choose(self, menu: Menu) -> frozenset[int] | None:
         """As `Screen.choose`: a number, a letter, or several of them with commas. It is an answer
-        when it stands alone, and was written after the question could be read: several lines at
+        when it is alone, and was written after the question could be read: several lines at
         once were meant for something else."""
         if menu.search is not None:
             return await self._search(menu)
@@ -222,7 +222,7 @@ class LineScreen:
         return plain(row for each in lines for row in folded(each, columns))
 
     def _prompt(self) -> None:
-        """Shows that something can be typed, once somebody takes it."""
+        """Shows that input is read."""
         if self._person is not None and not self._prompted:
             self._prompted = True
             self._write(PROMPT)

@@ -121,7 +121,7 @@ class Pager:
 
 
 class PagerOpener:
-    """Opens the pager where the prompt stands, and returns to it."""
+    """Opens the pager in place of the prompt, and returns to it."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ def _drawn_columns(row: Mapping[int, Any]) -> int:
 
 
 def reflows(environ: Mapping[str, str]) -> bool:
-    """True for terminals that break long rows anew when they become narrower: nearly all but xterm,
+    """True for terminals that rewrap long rows when they become narrower: nearly all but xterm,
     screen and the Linux console."""
     named = ("XTERM_VERSION", "STY")
     return "TMUX" in environ or not (

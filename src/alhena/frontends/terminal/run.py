@@ -36,7 +36,7 @@ class Ender(Protocol):
     """A run that can be ended."""
 
     def leave(self, why: str = "") -> None:
-        """Ends the session in good order; `why` is said."""
+        """Ends the session in good order and prints `why`."""
         ...
 
     def interrupted(self) -> None:

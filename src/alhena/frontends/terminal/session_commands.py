@@ -52,7 +52,7 @@ class ChatContext(Protocol):
         ...
 
     async def go_on(self, session_id: str) -> None:
-        """Goes on with another session."""
+        """Switches to another session."""
         ...
 
 
@@ -244,7 +244,7 @@ class SignInPerson:
         self._show([line(text)])
 
     async def ask(self, question: str) -> str | None:
-        """Nobody is asked for a code here."""
+        """No code is asked for here."""
         del question
 
     async def open(self, url: str) -> bool:

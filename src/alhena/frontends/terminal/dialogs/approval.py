@@ -42,7 +42,7 @@ from alhena.tools.contract import (
 
 Outcome = ToolConfirmationOutcome
 DIFF_ROWS = 1_000
-"""Lines of a change that are shown; of a longer one it is said how many are not."""
+"""Maximum lines of a change that are shown; the rest is counted."""
 MAX_SAID = 2_000
 """Characters of what a server says of a tool that are shown."""
 MAX_RULE = 2_000
@@ -112,7 +112,7 @@ def request_blocks(request: ConfirmationRequest, rows: int | None = DIFF_ROWS) -
 
 
 def _plan(plan: str) -> Iterator[Line]:
-    """A plan as it was written, nothing in it hidden or read as a mark: what stands there is what
+    """A plan as it was written, nothing in it hidden or read as a mark: the text shown is what
     is approved. Its headings are bold."""
     code = False
     for margin, (_, row) in _whole(plan, "  "):
@@ -365,7 +365,7 @@ def _reason(request: ConfirmationRequest) -> str:
 
 
 REASON = "What should the model do instead?"
-REASON_HINT = "the model is told; Enter: just no"
+REASON_HINT = "sent to the model; Enter: no reason"
 
 
 class Consent:

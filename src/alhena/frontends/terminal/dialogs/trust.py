@@ -31,7 +31,7 @@ async def ask_trust(
     choose: Callable[[Menu], Awaitable[frozenset[int] | None]],
     show: Callable[[list[Line]], None],
 ) -> bool:
-    """Asks about a folder of which nobody has said whether it is trusted; whether something was
+    """Asks about a folder without a trust decision; whether something was
     written down. Dismissed, the session begins without."""
     waits = what_waits(place)
     shown = waits.lines

@@ -222,7 +222,7 @@ def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
 
 def _behind(text: str, token: Token) -> Iterator[Token]:
     """The address of a link, what cannot be seen in it escaped; one that is its text is not said
-    twice. `info` is what of it is told without its letters."""
+    twice. `info` describes it without its letters."""
     address = str(token.meta[ADDRESS])
     seen = escaped(address)
     said = seen in (text, f"mailto:{text}")
@@ -326,7 +326,7 @@ class WholeRule(HorizontalRule):
 
 
 class FoldedTable(TableElement):
-    """A table whose cells go on in their next row; as text, where the terminal is too narrow."""
+    """A table with wrapped cells; as text if the terminal is too narrow."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         head = self.header.row if self.header else None

@@ -7,11 +7,11 @@ import msgspec
 
 MAX_LINES = 100
 MAX_CHARACTERS = 16_000
-"""Characters of a piece, and of a line: a longer one goes on in the next line."""
+"""Characters of a piece, and of a line: a longer one is wrapped."""
 MAX_OPENING = 80
-"""Characters of the line that opens a fence which are repeated where it goes on."""
+"""Characters of the line that opens a fence which are repeated where it continues."""
 MAX_HEAD = 1_000
-"""Characters of the head of a table up to which it is repeated where the table goes on."""
+"""Characters of the head of a table up to which it is repeated where the table continues."""
 TAB = 4
 OUTSIDE = 3
 """Columns by which a fence may be indented where it is in no list."""
@@ -32,7 +32,7 @@ _BAR = re.compile(r"(?<!\\)\|")
 def split(text: str) -> tuple[tuple[str, ...], str]:
     """The finished pieces at the beginning of a text that still grows, and its open rest.
 
-    A piece ends where a blank line is followed by a line at the margin that does not go on with a
+    A piece ends where a blank line is followed by a line at the margin that does not continue a
     list, and behind a code fence that is in no list and no quotation. A piece that becomes too long
     is cut between lines; a fence is closed and opened again there, the head of a table repeated.
     """
@@ -44,7 +44,7 @@ def split(text: str) -> tuple[tuple[str, ...], str]:
 
 
 def at_margin(piece: str) -> str:
-    """A piece, or the rest of a text that has ended, as it is to be rendered: what goes on with an
+    """A piece, or the rest of a text that has ended, as it is to be rendered: what continues an
     indented fence or table is moved to the margin, where those begin outside of their list."""
     first, _, more = piece.partition("\n")
     indent = len(first) - len(first.lstrip(" "))
@@ -155,7 +155,7 @@ class _Piece:
             self.table = (self._before, line)
 
     def _is_row(self, line: str) -> bool:
-        """True when the table that is open goes on with this line. One with a row that has more
+        """True when this line continues the open table. One with a row that has more
         cells than its head is none."""
         if not self.table:
             return False

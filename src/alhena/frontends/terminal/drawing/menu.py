@@ -1,4 +1,4 @@
-"""A list to choose from, and the question that stands in the place of the input line."""
+"""A list to choose from, and the question shown instead of the input line."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class Picked(msgspec.Struct, frozen=True):
 
 
 def moves(key: str) -> bool:
-    """True when a key is none that somebody writes words with."""
+    """True when a key is not one for typing words."""
     return key in ("up", "down", "escape", "space", "enter")
 
 
@@ -189,7 +189,7 @@ def _ticked(menu: Menu, index: int) -> Menu:
 
 
 def named(menu: Menu, key: str) -> int | None:
-    """Index of the option a number or a letter stands for."""
+    """Index of the option of a number or letter."""
     for index, option in enumerate(menu.options):
         if key and key in (str(index + 1), option.key):
             return index
@@ -216,14 +216,14 @@ class Timer(Protocol):
 
 
 class Panel:
-    """One question at a time. `changed` is called whenever another one stands there, or none, or
+    """One question at a time. `changed` is called whenever another question is shown, or none, or
     keys begin to count; `later` calls a function after some seconds. `typed` gets what was no
     answer.
 
-    Somebody may be typing when a question appears, and words are no answers. No key counts before
+    A person may be typing when a question appears, and words are no answers. No key counts before
     the question was there to be seen (`drawn`) for a moment; a letter or number picks only when it
-    stands alone, or with Enter right after it; and behind what was no answer no key counts until
-    there is a pause. Somebody who writes words ends them with Enter: behind words it picks only
+    is alone, or with Enter right after it; and after what was no answer no key counts until
+    there is a pause. Words end with Enter: after words it picks only
     what an arrow went to. All moments end with a timer, not by the clock: keys that were there
     before it was due come before it.
     """
@@ -397,7 +397,7 @@ class Panel:
         return True
 
     def _begin(self, name: str) -> None:
-        """Waits whether a letter or a number stands alone."""
+        """Waits until a letter or a number is known to be alone."""
         self._forget()
         self._begun = name
         self._alone = self._later(PAUSE if self._worded else ALONE, self._stood_alone)

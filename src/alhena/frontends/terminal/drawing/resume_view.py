@@ -1,4 +1,4 @@
-"""A conversation that goes on, as it stands in the scrollback of who takes it up again."""
+"""A resumed conversation as shown in the scrollback."""
 
 import asyncio
 import os

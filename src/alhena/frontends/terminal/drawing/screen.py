@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The line at the foot. `queued`: prompts that wait for their turn, or (`kept`) for the
-    person; `more`: what stands behind the directory; `context`: the used share of the model's
+    person; `more`: what follows the directory; `context`: the used share of the model's
     window."""
 
     cwd: str = ""
@@ -45,7 +45,7 @@ class Person(Protocol):
         ...
 
     def leave(self, why: str = "") -> None:
-        """Ends the program; `why` is said."""
+        """Ends the program and prints `why`."""
         ...
 
     def kill(self) -> None:
@@ -74,7 +74,7 @@ class Screen(Protocol):
         ...
 
     def update(self, view: View, blocks: Iterable[Block] = ()) -> None:
-        """Prints blocks for good, then shows the view below them. Keeps order, does not wait."""
+        """Prints blocks, then shows the view below them. Keeps order, does not wait."""
         ...
 
     def show_status(self, status: Status) -> None:

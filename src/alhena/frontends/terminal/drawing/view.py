@@ -138,14 +138,14 @@ Step = tuple[View, tuple[Block, ...]]
 
 
 def gap(view: View) -> tuple[Block, ...]:
-    """The blank line before something of its own, where anything stands above it."""
+    """The blank line before something of its own, where anything is above it."""
     return (Lines(((),)),) if view.group else ()
 
 
 def printed(
     view: View, group: str, lines: list[Line], *, clip: bool = False, fold: bool = False
 ) -> Step:
-    """Finished lines, with a blank one before them where something else stands above."""
+    """Finished lines, with a blank one before them where something else is above."""
     if not lines:
         return view, ()
     gap: list[Line] = [()] if view.group and view.group != group else []
@@ -444,7 +444,7 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
 def call_blocks(
     view: View, event: ToolCallResponseEvent, description: str, *, nested: bool = False
 ) -> Step:
-    """An ended call as it stands in the scrollback."""
+    """An ended call as shown in the scrollback."""
     title = view.titles.get(event.name, event.name)
     head = header(event, title, one_line(description, 300))
     if nested:  # the call that runs the subagent shows what came of it

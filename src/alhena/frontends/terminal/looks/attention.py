@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from alhena.config.settings import Settings
 
 WAITING_S = 10.0
-"""Seconds after which a question that nobody answers is told."""
+"""Seconds after which an unanswered question is notified."""
 LONG_S = 30.0
-"""Seconds from which on the end of a run is told."""
+"""Seconds of a run from which its end is notified."""
 MAX_TITLE = 80
 _OSC9 = ("iterm.app", "wezterm", "ghostty", "kitty", "xterm-kitty", "xterm-ghostty")
 BELL = "\x07"
