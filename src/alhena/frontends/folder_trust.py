@@ -201,6 +201,14 @@ def _forgetting(environ: Mapping[str, str], folder: Path | None) -> Generator[bo
     forget_accepted(environ, lambda folder, _key: folder in lost)
 
 
+_KINDS = {
+    ".gemini/commands": "custom commands",
+    ".gemini/agents": "subagents",
+    ".gemini/skills": "skills",
+    ".agents/skills": "skills",
+}
+
+
 def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:
     if name == ".gemini/settings.json":
         yield from _of_settings(place, waits)
@@ -214,7 +222,7 @@ def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:
     elif name == ".gemini/policies":
         yield "rules that make the policy stricter"
     else:
-        yield "context for the model"
+        yield _KINDS.get(name, "context for the model")
 
 
 def _of_settings(place: Place, waits: Waits) -> Iterator[str]:
