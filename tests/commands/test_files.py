@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.commands import files
-from alhena.commands.files import CustomCommands, Source
+from alhena import commands
+from alhena.commands import CustomCommands, Source
 from alhena.errors import InputError
 
 
@@ -110,7 +110,7 @@ def test_a_pipe_is_no_command_file(tmp_path: Path) -> None:
 def test_a_folder_of_very_many_files_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MAX_FILES", 3)
+    monkeypatch.setattr(commands, "MAX_FILES", 3)
     for number in range(5):
         written(tmp_path, f"{number}.toml")
     found = CustomCommands([of("user", tmp_path)])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alhena.commands.files import (
+from alhena.commands import (
     Arguments,
     File,
     Shell,

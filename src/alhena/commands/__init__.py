@@ -1,1 +1,316 @@
 """Custom commands: prompts in TOML files, called by a name behind a slash."""
+
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.config.effective_settings import Place
+from alhena.config.home import config_home
+from alhena.display_text import one_line
+from alhena.errors import AlhenaError, InputError
+from alhena.system.files import read_content
+from alhena.system.workspace import is_within
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+ARGUMENTS = "{{args}}"
+_OPENING = re.compile(r"\{\{args\}\}|[!@]\{")
+_BRACE = re.compile(r"[{}]")
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Literal text."""
+
+    text: str
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """`{{args}}` outside of a shell command."""
+
+
+class Shell(msgspec.Struct, frozen=True):
+    """`!{command}`, whose output takes its place; `{{args}}` may occur in it."""
+
+    command: str
+
+
+class File(msgspec.Struct, frozen=True):
+    """`@{path}`, whose content takes its place."""
+
+    path: str
+
+
+Piece = Text | Arguments | Shell | File
+
+
+def parse(template: str) -> tuple[Piece, ...]:
+    """The pieces of a template, in order. Raises InputError for an injection without an end."""
+    pieces: list[Piece] = []
+    at = 0
+    while (found := _OPENING.search(template, at)) is not None:
+        if found.start() > at:
+            pieces.append(Text(template[at : found.start()]))
+        at = found.end()
+        if found[0] == ARGUMENTS:
+            pieces.append(Arguments())
+            continue
+        end = _end(template, at)
+        if end is None:
+            raise InputError(
+                f"Unclosed injection starting at index {found.start()} ('{found[0]}').",
+                remedy="Balance the braces: those of paths and commands count too.",
+            )
+        inner = template[at:end].strip()
+        if inner:
+            pieces.append(Shell(inner) if found[0] == "!{" else File(inner))
+        at = end + 1
+    if at < len(template):
+        pieces.append(Text(template[at:]))
+    return tuple(pieces)
+
+
+def _end(template: str, at: int) -> int | None:
+    """The index of the brace that closes the one before `at`."""
+    depth = 1
+    for brace in _BRACE.finditer(template, at):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
+    return None
+
+
+def takes_arguments(pieces: tuple[Piece, ...]) -> bool:
+    """True if `{{args}}` occurs in a template."""
+    return any(
+        isinstance(piece, Arguments) or (isinstance(piece, Shell) and ARGUMENTS in piece.command)
+        for piece in pieces
+    )
+
+
+def with_arguments(command: str, arguments: str) -> str:
+    """A shell command with the arguments in place of `{{args}}`, escaped as one word or as part of
+    the quoted text around it.
+
+    Raises InputError where no escaping is safe, such as in a here document.
+    """
+    if not arguments or ARGUMENTS not in command:
+        return command.replace(ARGUMENTS, "")
+    mark = "alhena_args"
+    while mark in command:
+        mark += "_"
+    escaped = [
+        _escaped(node, arguments) for node in _marked(command.replace(ARGUMENTS, mark), mark)
+    ]
+    first, *rest = command.split(ARGUMENTS)
+    if len(rest) != len(escaped) or None in escaped:
+        raise InputError(
+            f"{ARGUMENTS} is unsafe at this place of the command: {command}",
+            remedy="Put it outside of here documents, comments and arithmetic.",
+        )
+    return first + "".join(f"{one}{after}" for one, after in zip(escaped, rest, strict=True))
+
+
+def _marked(command: str, mark: str) -> "list[Node]":
+    """The nodes of the syntax tree that hold a mark; none for a command that cannot be parsed."""
+    from alhena.policy.bash.reading import Budget, TooMuchError, parse
+
+    data, wanted = command.encode("utf-8", "surrogateescape"), mark.encode()
+    try:
+        root = parse(data, Budget())
+    except TooMuchError:
+        return []
+    if root.has_error:
+        return []
+    places = (found.span() for found in re.finditer(re.escape(wanted), data))
+    nodes = (root.descendant_for_byte_range(*place) for place in places)
+    return [node for node in nodes if node is not None]
+
+
+def _escaped(node: "Node", arguments: str) -> str | None:
+    """The arguments for the place of a node; None where no escaping is safe."""
+    above = node.parent
+    while above is not None:
+        if above.type in ("subscript", "arithmetic_expansion", "heredoc_body"):
+            return None
+        above = above.parent
+    match node.type:
+        case "word":
+            return shlex.quote(arguments)
+        case "raw_string":
+            return arguments.replace("'", "'\\''")
+        case "string_content":
+            return re.sub(r'([\\"$`])', r"\\\1", arguments)
+        case _:
+            return None
+
+
+MAX_BYTES = 1_000_000
+MAX_FILES = 5_000
+"""Maximum files in the folder of one source."""
+_MAX_SEGMENT = 50
+_UNNAMED = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of command files. `name` prefixes its commands where names collide; symlinks may
+    lead out of the folder only with `follows`."""
+
+    name: str
+    folder: Path
+    follows: bool = False
+
+
+class CommandFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file and the name of its command, without prefix."""
+
+    source: Source
+    name: str
+    path: Path
+
+
+class CustomCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a command file."""
+
+    description: str
+    pieces: tuple[Piece, ...]
+
+
+def sources_of(place: Place) -> tuple[Source, ...]:
+    """The folders of the project, if it is trusted, of the user and of extensions, the stronger
+    first."""
+    user = config_home(place.environ) / "commands"
+    project = place.cwd / ".gemini" / "commands"
+    found = [Source(name="user", folder=user, follows=True)]
+    if place.trust.trusted and os.path.realpath(project) != os.path.realpath(user):
+        found.insert(0, Source(name="workspace", folder=project))
+    found += [Source(name=each.name, folder=each.folder / "commands") for each in place.extensions]
+    return tuple(found)
+
+
+class CustomCommands:
+    """The commands of some sources, the stronger first. A name in `taken`, or of a stronger source,
+    is prefixed. `problems` name the files that are not used, and those with another name."""
+
+    def __init__(self, sources: Iterable[Source], taken: Container[str] = ()) -> None:
+        self.problems: list[str] = []
+        self._by_name: dict[str, CommandFile] = {}
+        self._prefixed: dict[str, CommandFile] = {}
+        self._read: dict[Path, CustomCommand] = {}
+        for source in sources:
+            for file in self._found(source):
+                self._add(file, taken)
+
+    @property
+    def files(self) -> Mapping[str, CommandFile]:
+        """The files by the names of their commands, in alphabetical order."""
+        return dict(sorted(self._by_name.items()))
+
+    def find(self, name: str) -> CommandFile | None:
+        """The file of a command; its prefixed names work too."""
+        return self._by_name.get(name) or self._prefixed.get(name)
+
+    def read(self, file: CommandFile) -> CustomCommand:
+        """The content of a file. Raises InputError, which names file and line."""
+        if file.path not in self._read:
+            self._read[file.path] = _read(file)
+        return self._read[file.path]
+
+    def described(self, file: CommandFile) -> str:
+        """The description of a command, or why its file cannot be used."""
+        try:
+            return one_line(self.read(file).description, 200)
+        except InputError as error:
+            return f"broken: {one_line(error.message, 300)}"
+
+    def _add(self, file: CommandFile, taken: Container[str]) -> None:
+        prefixed = f"{file.source.name}.{file.name}"
+        if prefixed in self._prefixed:
+            other = self._prefixed[prefixed].path
+            self._problem(file.path, f"is not used: {other} has the same name")
+            return
+        self._prefixed[prefixed] = file
+        self._prefixed[f"{file.source.name}:{file.name}"] = file
+        name = file.name
+        if name in taken or name in self._by_name:
+            name = prefixed
+            self._problem(file.path, f"is the command /{name}: /{file.name} is another one")
+        self._by_name.setdefault(name, file)
+
+    def _found(self, source: Source) -> Iterator[CommandFile]:
+        """The command files of a source, in alphabetical order."""
+        top = os.path.realpath(source.folder)
+        count = 0
+        for path in self._walk(source.folder, set()):
+            if not source.follows and not is_within(os.path.realpath(path), top):
+                self._problem(path, "is not used: it is a link out of its folder")
+                continue
+            count += 1
+            if count > MAX_FILES:
+                self._problem(source.folder, f"has more than {MAX_FILES} commands: not all work")
+                return
+            parts = path.relative_to(source.folder).with_suffix("").parts
+            yield CommandFile(source=source, name=":".join(map(_segment, parts)), path=path)
+
+    def _walk(self, folder: Path, entered: set[str]) -> Iterator[Path]:
+        """The TOML files below a folder; each real folder is entered once."""
+        real = os.path.realpath(folder)
+        if real in entered:
+            return
+        entered.add(real)
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted((entry.name, entry.is_dir()) for entry in found)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._problem(folder, f"cannot be read: {error.strerror}")
+            return
+        for name, is_folder in entries:
+            if is_folder:
+                yield from self._walk(folder / name, entered)
+            elif name.endswith(".toml"):
+                yield folder / name
+
+    def _problem(self, path: Path, text: str) -> None:
+        self.problems.append(f"{one_line(str(path))} {one_line(text)}.")
+
+
+def _segment(text: str) -> str:
+    """A part of a path as part of a name."""
+    text = _UNNAMED.sub("_", text)
+    return text if len(text) <= _MAX_SEGMENT else f"{text[: _MAX_SEGMENT - 3]}..."
+
+
+def _read(file: CommandFile) -> CustomCommand:
+    try:
+        data = read_content(file.path, MAX_BYTES, follows=file.source.follows)
+        document = tomllib.loads(data.decode("utf-8-sig"))
+        return _parsed(document)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise _broken(file, f"not valid UTF-8 (at line {line})") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _broken(file, f"no valid TOML: {error}") from error
+    except AlhenaError as error:
+        raise _broken(file, error.message) from error
+
+
+def _parsed(document: dict[str, object]) -> CustomCommand:
+    prompt, description = document.get("prompt"), document.get("description", "")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise InputError("The 'prompt' field is required, a string.")
+    if not isinstance(description, str):
+        raise InputError("The 'description' field must be a string.")
+    return CustomCommand(description=description or "a custom command", pieces=parse(prompt))
+
+
+def _broken(file: CommandFile, why: str) -> InputError:
+    return InputError(f"Invalid command '{file.name}' in {one_line(str(file.path))}: {why}")

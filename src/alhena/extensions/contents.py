@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from alhena.commands.files import CustomCommands, Source
+from alhena.commands import CustomCommands, Source
 from alhena.config.extensions import (
     Extension,
     Manifest,

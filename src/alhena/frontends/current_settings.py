@@ -1,13 +1,15 @@
-"""The settings of a command's directory, and those of a session from its command line."""
+"""The settings of a command and of a session, and choices that later sessions remember."""
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from alhena.agent.toolset.options import SessionOptions, of_place
 from alhena.config.effective_settings import Place, open_place
+from alhena.config.home import config_home
 from alhena.config.settings import CheckpointingSettings, Settings
 from alhena.display_text import one_line
 from alhena.frontends.arguments import RunArguments
@@ -98,3 +100,34 @@ def with_checkpoints(settings: Settings) -> Settings:
     kept = CheckpointingSettings(enabled=True)
     general = msgspec.structs.replace(settings.general, checkpointing=kept)
     return msgspec.structs.replace(settings, general=general)
+
+
+_STATE = "alhena_state.json"
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`demo`: demo mode was chosen, so access to a model is not asked for again. `named_settings`:
+    keys without effect that a person has been told of."""
+
+    demo: bool = False
+    named_settings: tuple[str, ...] = ()
+
+
+def remembered(environ: Mapping[str, str]) -> Remembered:
+    """The choices so far; none where the file cannot be used."""
+    from alhena.system.errors import FileError
+    from alhena.system.private_files import PrivateFiles
+
+    try:
+        data = PrivateFiles(config_home(environ)).read(_STATE)
+        return Remembered() if data is None else msgspec.json.decode(data, type=Remembered)
+    except (FileError, msgspec.DecodeError):
+        return Remembered()
+
+
+def remember(environ: Mapping[str, str], **changes: Any) -> None:
+    """Adds choices. Raises FileError."""
+    from alhena.system.private_files import PrivateFiles
+
+    now = msgspec.structs.replace(remembered(environ), **changes)
+    PrivateFiles(config_home(environ)).write(_STATE, msgspec.json.encode(now))

@@ -15,7 +15,7 @@ from alhena.wire.content import Part
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.toolset import Toolset
-    from alhena.commands.files import Piece, Shell, Source
+    from alhena.commands import Piece, Shell, Source
     from alhena.mcp.resources import PromptCommand
     from alhena.scheduler.states import CompletedToolCall
 
@@ -191,7 +191,7 @@ class PromptCommands:
     def load(self, sources: "Sequence[Source] | None" = None) -> list[str]:
         """Finds the custom commands of these sources, or again those of the last ones. Returns what
         is wrong with them."""
-        from alhena.commands.files import CustomCommands
+        from alhena.commands import CustomCommands
 
         if sources is not None:
             self._sources = sources
@@ -230,7 +230,7 @@ async def _filled_template(
     call: CallTool,
     warn: Callable[[str], None],
 ) -> tuple[str, tuple[Part, ...]]:
-    from alhena.commands.files import Arguments, File, Shell, Text, takes_arguments
+    from alhena.commands import Arguments, File, Shell, Text, takes_arguments
 
     name, rest = called
     made: list[str] = []
@@ -272,7 +272,7 @@ async def _file_content(path: str, call: CallTool) -> tuple[str, list[Part]]:
 
 async def _shell_output(name: str, piece: "Shell", rest: str, call: CallTool) -> str:
     """The output of a shell command, which the gate has to allow."""
-    from alhena.commands.files import with_arguments
+    from alhena.commands import with_arguments
     from alhena.tools.contract import TerminalOutput
 
     command = with_arguments(piece.command, rest)

@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from alhena.commands.files import Source
+from alhena.commands import Source
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.entry import PromptCompleter
 from tests.commands.test_files import written

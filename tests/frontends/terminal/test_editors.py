@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.editor import editor_command
+from alhena.frontends.terminal.console import editor_command
 
 OLD, NEW = Path("/t/old.py"), Path("/t/new.py")
 

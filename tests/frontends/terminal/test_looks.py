@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.frontends.terminal.drawing.call_result import diff_lines
+from alhena.frontends.terminal.drawing.call_result import ROWS, diff_lines
 from alhena.frontends.terminal.drawing.lines import Line, plain
-from alhena.frontends.terminal.drawing.syntax import ROWS
-from alhena.frontends.terminal.looks.background import AnswerReader, is_light, said_light
-from alhena.frontends.terminal.looks.theme import ANSI_LIGHT, THEMES, theme_named, theme_of
+from alhena.frontends.terminal.looks.theme import (
+    ANSI_LIGHT,
+    THEMES,
+    AnswerReader,
+    is_light,
+    said_light,
+    theme_named,
+    theme_of,
+)
 from tests.frontends.terminal.session import PLACEHOLDER, at, leave
 from tests.support.each import for_each
 from tests.support.server import ScriptedServer, sse, text

@@ -82,7 +82,7 @@ def google_access(name: str, server: McpServer, environ: Mapping[str, str]) -> T
         account, audience = server.target_service_account, server.target_audience
         if not account or not audience:
             raise McpConnectError(
-                f"{IMPERSONATION} does not name the client and the server",
+                f"{IMPERSONATION} does not say who asks and for which service",
                 remedy=f"Set {where}.targetServiceAccount and {where}.targetAudience.",
             )
         _require_encrypted(address)

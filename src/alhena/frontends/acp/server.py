@@ -355,7 +355,7 @@ class EditorServer:
         history: "tuple[Content, ...]" = (),
     ) -> "EditorSession":
         """Opens a session with the servers that the client gives it. Raises RpcError."""
-        from alhena.commands.files import sources_of
+        from alhena.commands import sources_of
         from alhena.frontends.acp.session import EditorSession
         from alhena.frontends.current_settings import session_options
         from alhena.models.errors import CredentialsError

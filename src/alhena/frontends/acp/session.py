@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.agent.runner import SessionRunner, compress
 from alhena.agent.toolset.options import SessionOptions
-from alhena.commands.files import Source
+from alhena.commands import Source
 from alhena.config.effective_settings import open_place
 from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.events import Event, RunFinishedEvent, ToolOutputEvent

@@ -1,6 +1,6 @@
 """`alhena commands list`: the custom commands of this folder and user."""
 
-from alhena.commands.files import CustomCommands, sources_of
+from alhena.commands import CustomCommands, sources_of
 from alhena.display_text import one_line
 from alhena.errors import UsageError
 from alhena.frontends.current_settings import place_here, tell

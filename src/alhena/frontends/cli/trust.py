@@ -18,11 +18,11 @@ from alhena.frontends.folder_trust import (
     aside_words,
     call_data,
     forget_trust,
+    pending_lines,
     say_trust,
     set_aside,
     what_waits,
 )
-from alhena.frontends.pinned_entry_text import pending_lines
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 

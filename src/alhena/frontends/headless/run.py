@@ -303,7 +303,7 @@ async def _prepared(work: _Work, prompt: str, typed: str | None) -> "tuple[str, 
 async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[Part, ...]] | None":
     """The prompt of a custom command or of an MCP server (`/greet Bob`), filled in. None for a word
     that is no command, with a warning if it is `told`: it is sent as it is."""
-    from alhena.commands.files import sources_of
+    from alhena.commands import sources_of
     from alhena.frontends.mentions import PromptCommands, command_word
 
     called = command_word(given)

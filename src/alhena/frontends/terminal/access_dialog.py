@@ -10,11 +10,11 @@ from alhena.config.home import config_home, user_settings_path
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.arguments import RunArguments
+from alhena.frontends.current_settings import remember
 from alhena.frontends.files import write_setting
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.drawing.screen import Screen
-from alhena.frontends.terminal.remembered import remember
 from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
 from alhena.models.catalogue import OPENAI

@@ -60,8 +60,12 @@ from alhena.frontends.terminal.drawing.lines import (
     clipped,
     line,
 )
-from alhena.frontends.terminal.drawing.live_markdown import LiveMarkdown
-from alhena.frontends.terminal.drawing.live_region import live, open_task_lines, queue_lines
+from alhena.frontends.terminal.drawing.live_region import (
+    LiveMarkdown,
+    live,
+    open_task_lines,
+    queue_lines,
+)
 from alhena.frontends.terminal.drawing.menu import Menu, Panel, menu_lines
 from alhena.frontends.terminal.drawing.printing import Fragments, Looks, Printer, fragments, warm_up
 from alhena.frontends.terminal.drawing.screen import Status

@@ -1,16 +1,19 @@
-"""Commands at the terminal of the session: the person's own use it as if they had it alone."""
+"""Programs at the terminal of the session: commands of the person, and the editor."""
 
 import asyncio
 import os
+import shlex
 import termios
 import tty
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Literal
 
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.system.pseudo_terminal import PseudoTerminal
 from alhena.system.workspace import Console
+from alhena.tools.edit.modify import EditorCommand
 
 Use = Literal["keys", "output", "none"]
 """A command gets the keys and writes to the terminal itself, or has one for its output only."""
@@ -110,3 +113,46 @@ def forwarding(source: int, target: int) -> Generator[PseudoTerminal]:
 def _size(descriptor: int) -> tuple[int, int]:
     columns, rows = os.get_terminal_size(descriptor)
     return rows or 24, columns or 80
+
+
+FALLBACKS = ("sensible-editor", "nano", "vim", "vi")
+_DIFFING = {"vim": "-d", "nvim": "-d"}
+_WAITING = {
+    **dict.fromkeys(
+        ("code", "code-insiders", "codium", "cursor", "windsurf"), ("--wait", "--diff")
+    ),
+    **dict.fromkeys(("subl", "zed", "mate", "atom"), ("--wait",)),
+}
+
+
+def editor_command(environ: Mapping[str, str]) -> EditorCommand | None:
+    """The editor of VISUAL or EDITOR, else one that is there; None when none is."""
+    words = _wanted(environ)
+    if not words:
+        return None
+    name = Path(words[0]).name.removesuffix(".exe")
+
+    def command(old: Path, new: Path) -> list[str]:
+        if name in _DIFFING and len(words) == 1:
+            return [*words, _DIFFING[name], str(new), str(old)]  # the cursor is in the first
+        if name in _WAITING:
+            options = [each for each in _WAITING[name] if each not in words]
+            both = "--diff" in (*words, *options)
+            return [*words, *options, *([str(old)] if both else []), str(new)]
+        return [*words, str(new)]
+
+    return command
+
+
+def _wanted(environ: Mapping[str, str]) -> list[str]:
+    from shutil import which
+
+    for variable in ("VISUAL", "EDITOR"):
+        given = environ.get(variable, "").strip()
+        if given:
+            try:
+                return shlex.split(given)
+            except ValueError:  # unbalanced quotes: one word, whatever it is
+                return [given]
+    path = environ.get("PATH", "")
+    return [name for name in FALLBACKS if which(name, path=path)][:1]

@@ -11,7 +11,7 @@ import msgspec
 from alhena.agent.run import EventStream
 from alhena.agent.runner import SessionRunner, compress, drive_start
 from alhena.agent.toolset.toolset import Toolset, window_of
-from alhena.commands.files import sources_of
+from alhena.commands import sources_of
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
@@ -25,10 +25,9 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.frontends.editor import editor_command
 from alhena.frontends.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
-from alhena.frontends.terminal.console import ConsoleFactory, Use
+from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
 from alhena.frontends.terminal.dialogs.approval import Consent
 from alhena.frontends.terminal.drawing.call_result import Pages
 from alhena.frontends.terminal.drawing.lines import Block, Line, line

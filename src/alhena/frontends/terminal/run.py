@@ -145,7 +145,7 @@ async def _with_prompt(arguments: RunArguments) -> int:
 
     from alhena.frontends.terminal.app import TerminalScreen
     from alhena.frontends.terminal.entry import PromptCompleter, PromptHistory
-    from alhena.frontends.terminal.looks.background import BackgroundInput
+    from alhena.frontends.terminal.looks.theme import BackgroundInput
 
     cwd = current_directory()
 

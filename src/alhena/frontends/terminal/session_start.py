@@ -8,17 +8,16 @@ import msgspec
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session_factory import private_files
 from alhena.agent.toolset.options import SessionOptions
-from alhena.commands.files import sources_of
+from alhena.commands import sources_of
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import place_here, session_options
+from alhena.frontends.current_settings import place_here, remember, remembered, session_options
 from alhena.frontends.terminal.console import ConsoleFactory
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import line
 from alhena.frontends.terminal.drawing.screen import Screen
-from alhena.frontends.terminal.remembered import remember, remembered
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.models.catalogue import ANTHROPIC, OPENAI
 from alhena.models.providers.select import DEMO, auth_type, is_demo

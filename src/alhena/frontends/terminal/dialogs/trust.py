@@ -10,8 +10,14 @@ from alhena.config.pinned_entries import Bound
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import one_line
 from alhena.errors import ConfigError
-from alhena.frontends.folder_trust import accept, accept_shown, aside_words, say_trust, what_waits
-from alhena.frontends.pinned_entry_text import pending_lines
+from alhena.frontends.folder_trust import (
+    accept,
+    accept_shown,
+    aside_words,
+    pending_lines,
+    say_trust,
+    what_waits,
+)
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 

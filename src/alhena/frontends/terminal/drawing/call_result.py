@@ -1,10 +1,12 @@
-"""Ended tool calls in lines: a diff, a list of tasks, an output."""
+"""Ended tool calls in lines: a diff with syntax colours, a list of tasks, an output."""
 
 import re
 import signal
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -18,6 +20,10 @@ from alhena.events import (
     ToolCallUpdateEvent,
 )
 from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, spoken
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = ("Index: ", "=====")
@@ -58,7 +64,6 @@ def _with_syntax(lines: list[Line], name: str) -> list[Line]:
     marks."""
     if not name:
         return lines
-    from alhena.frontends.terminal.drawing.syntax import ROWS, coloured
 
     found, stretch = list(lines), list[int]()
     for at, each in enumerate([*lines[:ROWS], ()]):
@@ -368,3 +373,52 @@ def _answered(event: ToolCallResponseEvent) -> str:
         if response is not None:
             return str(response.response.get("output", ""))
     return ""
+
+
+ROWS = 400
+"""Rows of one text that are coloured; the others stay plain, so that a large one is fast."""
+MAX_COLOURED = 40_000
+LEXERS_KEPT = 64
+
+
+def coloured(rows: Sequence[str], name: str) -> list[Line] | None:
+    """Rows of a file of this name, with "" for text that is not coloured; None where the language
+    is not known. The text is the same, character by character."""
+    text = "\n".join(rows)
+    lexer = _lexer(name) if len(text) <= MAX_COLOURED else None
+    if lexer is None:
+        return None
+    lines: list[Line] = []
+    row: list[Span] = []
+    for kind, piece in _pieces(lexer, text):
+        for number, part in enumerate(piece.split("\n")):
+            if number:
+                lines.append(tuple(row))
+                row = []
+            if part:
+                row.append((kind, part))
+    lines.append(tuple(row))
+    whole = ["".join(part for _, part in each) for each in lines]
+    return lines if whole == list(rows) else None
+
+
+def _pieces(lexer: "Lexer", text: str) -> Iterator[Span]:
+    from pygments.token import Comment, Keyword, Number, String
+
+    styles = ((Comment, "comment"), (Keyword, "keyword"), (String, "string"), (Number, "number"))
+    for kind, piece in lexer.get_tokens(text):
+        yield next((style for known, style in styles if kind in known), ""), piece
+
+
+@lru_cache(maxsize=LEXERS_KEPT)
+def _lexer(name: str) -> "Lexer | None":
+    """The lexer for files of a name; None for an unknown one. Plugins are slow, so not used."""
+    from fnmatch import fnmatchcase
+
+    from pygments import lexers
+
+    for _, aliases, patterns, _ in lexers.get_all_lexers(plugins=False):
+        if aliases and any(fnmatchcase(name, each) for each in patterns):
+            make = cast("Callable[..., Lexer]", lexers.find_lexer_class_by_name(aliases[0]))
+            return make(stripnl=False, ensurenl=False)
+    return None

@@ -13,8 +13,17 @@ from prompt_toolkit.styles import BaseStyle
 
 from alhena.frontends.terminal.drawing.lines import Block, Line, Lines, Markdown, clipped, folded
 from alhena.frontends.terminal.looks.attention import Attention
-from alhena.frontends.terminal.looks.background import ASK, BackgroundInput, is_light, said_light
-from alhena.frontends.terminal.looks.theme import ANSI, THEMES, Theme, theme_named, theme_of
+from alhena.frontends.terminal.looks.theme import (
+    ANSI,
+    ASK,
+    THEMES,
+    BackgroundInput,
+    Theme,
+    is_light,
+    said_light,
+    theme_named,
+    theme_of,
+)
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
