@@ -11,7 +11,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.config.settings import settings_of
 from alhena.display_text import escaped
 from alhena.events import RunStartedEvent, ToolCallResponseEvent
-from alhena.mcp import opening, sdk
+from alhena.mcp import http, sdk
 from alhena.mcp.servers import ServerReport
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from tests.agent.kit import agent, conforming, events_of
@@ -23,7 +23,7 @@ from tests.support.steady import skip
 GOOD = ("mcp_good_fine", {"n": 1})
 """The call that is answered whatever the other server does."""
 
-LOADED = (opening, sdk)
+LOADED = (http, sdk)
 """Importing them takes a second, which is not to count against a deadline."""
 
 ALLOW_ALL = (PolicyRule(decision=PolicyOutcome.ALLOW, priority=500, mcp_name="*"),)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from alhena.mcp import opening
+from alhena.mcp import http
 from alhena.mcp.connection import McpError
 from alhena.mcp.server import ServerState
 from tests.mcp.bad_http import head
@@ -151,7 +151,7 @@ async def test_an_auth_shows_who_asks(project: Path) -> None:
 async def test_an_answer_without_an_end_is_given_up(
     project: Path, monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(opening, "MAX_MESSAGE", 200_000)
+    monkeypatch.setattr(http, "MAX_MESSAGE", 200_000)
     sent = 0
 
     async def speak(_request: bytes, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Opens the connection to a server from its settings, over stdio or HTTP."""
+"""Opens the connection to a server from its settings."""
 
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -28,198 +28,8 @@ from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:
     import httpx2
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-import httpx2
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
-
-from alhena.mcp.connection import refusal_body
-from alhena.mcp.message_guard import MAX_MESSAGE, readable
-
-if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
-
-
-OPERATION_S = 30.0
-SILENCE_S = 900.0
-"""Seconds without data after which a stream is closed; calls have their own timeouts."""
-
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-
-_EVENTS = "text/event-stream"
-
-
-class HttpAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The URL of a server, and the headers sent with every request."""
-
-    url: str
-    headers: Mapping[str, str]
-    auth: httpx2.Auth | None = None
-
-
-class Answers:
-    """Records the last HTTP answer: its status if that is an error, else 0, and its challenge.
-    `unheard` receives error messages that the transport would drop."""
-
-    def __init__(self, unheard: Callable[[str], None] | None = None) -> None:
-        self.status = 0
-        self.challenge = ""
-        self._unheard = unheard
-
-    async def feed(self, response: httpx2.Response) -> None:
-        """Records an answer and limits its body."""
-        self.status = response.status_code if response.status_code >= 400 else 0
-        self.challenge = response.headers.get("www-authenticate", "") if self.status else ""
-        if response.headers.get("content-encoding", "identity") != "identity":
-            # The compressed size does not bound the unpacked size.
-            raise httpx2.DecodingError("the answer is compressed, which was not asked for")
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        stream = response.stream
-        if isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = _Events(stream) if kind == _EVENTS else _Body(stream)
-            response.headers.pop("content-length", None)  # the body may get shorter
-        scopes = wanted_scopes(self.status, self.challenge)
-        if scopes is not None and response.request.method == "POST":
-            # The transports report at most the status of an HTTP error.
-            response.stream = _Said(refusal_body(scopes), response.stream)
-            response.headers["content-type"] = "application/json"
-            if self._unheard is not None:
-                self._unheard(scope_words(scopes))
-
-
-class _Said(httpx2.AsyncByteStream):
-    """A replacement body; the original is not read."""
-
-    def __init__(self, body: bytes, other: object) -> None:
-        self._body = body
-        self._other = other
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._body
-
-    async def aclose(self) -> None:
-        if isinstance(self._other, httpx2.AsyncByteStream):
-            await self._other.aclose()
-
-
-class _Body(httpx2.AsyncByteStream):
-    """A complete answer, limited in length and checked."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        body = bytearray()
-        async for chunk in self._inner:
-            body += chunk
-            if len(body) > MAX_MESSAGE:
-                raise httpx2.StreamError(f"the answer has more than {MAX_MESSAGE:,} bytes")
-        yield readable(bytes(body))
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _Events(httpx2.AsyncByteStream):
-    """An event stream whose events are limited in length and checked."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
-        self._data: list[bytes] = []
-        self._length = 0
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        begun = bytearray()
-        async for chunk in self._inner:
-            *whole, rest = chunk.split(b"\n")
-            if whole:
-                first, *others = whole
-                lines = [bytes(begun) + first, *others]
-                begun = bytearray(rest)
-                yield b"".join(map(self._line, lines))
-            else:
-                begun += rest
-            if len(begun) + self._length > MAX_MESSAGE:
-                raise httpx2.StreamError(f"an event has more than {MAX_MESSAGE:,} bytes")
-        yield self._event() + bytes(begun)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    def _line(self, line: bytes) -> bytes:
-        """Passes a line on; data lines wait until their event is complete."""
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].strip())
-            self._length += len(line)
-            return b""
-        ends = not line.rstrip(b"\r")
-        return (self._event() if ends else b"") + line + b"\n"
-
-    def _event(self) -> bytes:
-        if not self._data:
-            return b""
-        data = readable(b"\n".join(self._data))
-        self._data.clear()
-        self._length = 0
-        return b"".join(b"data: " + line + b"\n" for line in data.split(b"\n"))
-
-
-@asynccontextmanager
-async def http_transport(
-    access: HttpAccess, answers: Answers
-) -> AsyncGenerator["TransportStreams"]:
-    """Opens the streamable HTTP transport."""
-    timeout = httpx2.Timeout(OPERATION_S, read=SILENCE_S)
-    async with (
-        _client(access, answers, access.headers, timeout) as client,
-        streamable_http_client(
-            access.url, http_client=client, max_sse_event_size=MAX_MESSAGE
-        ) as streams,
-    ):
-        yield streams
-
-
-@asynccontextmanager
-async def sse_transport(access: HttpAccess, answers: Answers) -> AsyncGenerator["TransportStreams"]:
-    """Opens the older transport: server-sent events and POST requests."""
-
-    def factory(
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-    ) -> httpx2.AsyncClient:
-        del auth
-        return _client(access, answers, headers or {}, timeout)
-
-    async with sse_client(
-        access.url,
-        headers=dict(access.headers),
-        timeout=OPERATION_S,
-        sse_read_timeout=SILENCE_S,
-        httpx_client_factory=factory,
-    ) as streams:
-        yield streams
-
-
-def _client(
-    access: HttpAccess,
-    answers: Answers,
-    headers: Mapping[str, str],
-    timeout: httpx2.Timeout | None,
-) -> httpx2.AsyncClient:
-    hook: Callable[[httpx2.Response], object] = answers.feed
-    host = urlsplit(access.url).hostname or ""
-    return httpx2.AsyncClient(
-        trust_env=host not in LOOPBACK,  # no proxy reaches this machine's own servers
-        headers={**headers, "Accept-Encoding": "identity"},
-        timeout=timeout or httpx2.Timeout(OPERATION_S),
-        auth=access.auth,
-        event_hooks={"response": [hook]},
-    )
-
+    from alhena.mcp.http import Answers, HttpAccess
 
 WhyHeld = Callable[[str], str]
 """Returns the reason why the named server may no longer start; "" if it may. Reads files."""
@@ -376,6 +186,7 @@ async def over_http(
     """Opens a connection to a URL. Raises McpError."""
     await _import_sdk()
     events.loaded()
+    from alhena.mcp.http import Answers, HttpAccess, http_transport, sse_transport
     from alhena.mcp.sdk import connected
 
     access = HttpAccess(url=server.address or "", headers=server.headers, auth=auth)
@@ -405,6 +216,7 @@ async def over_http(
 async def _which(access: "HttpAccess", facts: SessionFacts, events: ServerEvents) -> Transport:
     """Detects the transport of a URL: streamable HTTP, or the older one if the server rejects that.
     Raises McpAuthError."""
+    from alhena.mcp.http import Answers, http_transport
     from alhena.mcp.sdk import connected
 
     answers = Answers()
