@@ -239,6 +239,7 @@ class Child:
         self._process: Popen[bytes] | None = None
         self._pipes: dict[int, Callable[[bytes], None]] = {}
         self._released = False
+        self._hung_up: int | None = None  # the terminal's end here, once the other one is closed
         self._mark = 0
         self._since = 0
         self.pid = 0
@@ -361,6 +362,9 @@ class Child:
         finally:
             for pipe in tuple(self._pipes):
                 self._close_pipe(pipe)
+            if self._hung_up is not None:
+                os.close(self._hung_up)
+                self._hung_up = None
             self.reap()
 
     def _popen(self, outputs: list[int]) -> Popen[bytes]:
@@ -419,9 +423,14 @@ class Child:
             self._loop.remove_reader(pipe)
             if not self._pipes and not self.eof.done():
                 self.eof.set_result(None)
-        if self.terminal is not None:
-            self.terminal.closed()
-        os.close(pipe)
+        if self.terminal is None:
+            os.close(pipe)
+            return
+        self.terminal.closed()
+        if self._released:
+            os.close(pipe)
+        else:  # a program that has closed its end already would be hung up before it exits
+            self._hung_up = pipe
 
     def _on_exit(self) -> None:
         self.exit_time = self._loop.time()
