@@ -168,6 +168,14 @@ def test_a_program_gets_all_keys_however_many(server: ScriptedServer):
         leave(terminal)
 
 
+def test_a_program_that_closes_its_terminal_is_not_hung_up(server: ScriptedServer):
+    with at(server) as terminal:
+        terminal.until(PLACEHOLDER)
+        terminal.send("!exec 0<&- 1>&- 2>&-; sleep 0.2" + ENTER)
+        back(terminal, "exec 0<&-")
+        leave(terminal)
+
+
 @pytest.mark.requirement("TERM-05")
 def test_a_command_that_leaves_a_process_has_a_pipe(server: ScriptedServer, project: Path):
     os.mkfifo(project / "done")
