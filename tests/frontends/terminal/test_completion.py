@@ -95,7 +95,7 @@ def test_the_terminals_page_names_every_key_and_command():
     root = Path(__file__).parents[3]
     page = (root / "docs" / "terminal.md").read_text(encoding="utf-8")
     for keys, what in KEYS:
-        assert f"| {keys} | {what} |" in page
+        assert f"- {keys}: {what}\n" in page
     for command in COMMANDS:
         for name in (command.name, *command.aliases):
             assert f"`/{name}`" in page
