@@ -99,6 +99,9 @@ def test_a_worktree_outlives_the_command_and_goes_on_with_its_task(project: Path
         assert server.reached(2, process)
         os.killpg(process.pid, signal.SIGKILL)
         ended(process)
+        (tree,) = (project / "r.jsonl.run" / "tasks").glob("*/tree/code")
+        index = git(tree, "rev-parse", "--path-format=absolute", "--git-path", "index").strip()
+        Path(f"{index}.lock").touch()  # as a git that was killed leaves it
         server.go_on.set()
         ran = alhena("batch", "resume", "r.jsonl.run", **keyed(server))
     assert ran.code == 0, ran.err
