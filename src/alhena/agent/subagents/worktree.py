@@ -131,19 +131,12 @@ def patch_since(
 ) -> str:
     """The changes of the files below `top` since the commit or tree `base`. `held` are locks that
     git keeps. Raises InputError."""
-    own = run_git(top, environ, "rev-parse", "--path-format=absolute", "--git-path", "index")
-    with tempfile.TemporaryDirectory(prefix="alhena-index-") as made:
-        # An index of its own: a git that was killed leaves the worktree's locked.
-        index = Path(made, "index")
-        with suppress(FileNotFoundError):
-            shutil.copyfile(os.fsdecode(own.removesuffix(b"\n")), index)
-        environ = {**environ, "GIT_INDEX_FILE": str(index)}
-        run_git(top, environ, "add", "-A", held=held)
-        data = run_git(top, environ, "diff", "--cached", *_DIFF, base)
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError:
-            return _binary_patch(base, top, environ)
+    run_git(top, environ, "add", "-A", held=held)
+    data = run_git(top, environ, "diff", "--cached", *_DIFF, base)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _binary_patch(base, top, environ)
 
 
 def _binary_patch(base: str, top: Path, environ: Mapping[str, str]) -> str:
