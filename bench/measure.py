@@ -74,6 +74,15 @@ def reference() -> list[str] | None:
     return [found] if found else None
 
 
+def signed_in_reference(env: dict[str, str]) -> tuple[Path, dict[str, object]]:
+    """Has the reference use an API key in the home of `env`; its settings file, their content."""
+    file = Path(env["HOME"], ".gemini", "settings.json")
+    file.parent.mkdir(exist_ok=True)
+    chosen: dict[str, object] = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    file.write_text(json.dumps(chosen), encoding="utf-8")
+    return file, chosen
+
+
 def row(name: str, value: str, baseline: str, ratio: float | None, limit: str, *, ok: bool) -> None:
     """One line of the report."""
     shown = f"{ratio:8.2f}x" if ratio is not None else "        -"

@@ -5,7 +5,17 @@ import sys
 import time
 from pathlib import Path
 
-from bench.measure import ALHENA, PASS, environment, median_ms, peak_rss_mb, reference, row, wall
+from bench.measure import (
+    ALHENA,
+    PASS,
+    environment,
+    median_ms,
+    peak_rss_mb,
+    reference,
+    row,
+    signed_in_reference,
+    wall,
+)
 from bench.server import BenchServer, text_answer
 
 ROUNDS = 15
@@ -112,10 +122,7 @@ def _against_reference(ours_ms: float, env: dict[str, str], cwd: Path) -> None:
     if command is None:
         print(f"{'-p hi, first request against the reference':46} gemini is not installed beside")
         return
-    settings = Path(env["HOME"], ".gemini", "settings.json")
-    settings.parent.mkdir(exist_ok=True)
-    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    settings.write_text(json.dumps(chosen), encoding="utf-8")
+    settings, chosen = signed_in_reference(env)
     prompt = [*command, "-m", "gemini-2.5-flash", "--skip-trust", "-p", "hi"]
     theirs = median_ms([_first_request(prompt, cwd, env) for _ in range(3)])
     ratio = ours_ms / theirs

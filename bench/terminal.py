@@ -2,7 +2,6 @@
 streams or a command writes, and memory over a long session."""
 
 import contextlib
-import json
 import os
 import pty
 import select
@@ -15,7 +14,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import ALHENA, PASS, environment, median_ms, reference, row, wall
+from bench.measure import (
+    ALHENA,
+    PASS,
+    environment,
+    median_ms,
+    reference,
+    row,
+    signed_in_reference,
+    wall,
+)
 from bench.server import BenchServer, candidate, event
 
 ROUNDS = 11
@@ -79,10 +87,7 @@ def _against_reference(ours_ms: float, cwd: Path, env: dict[str, str]) -> None:
     if command is None:
         print(f"{'terminal, painted, against the reference':46} gemini is not installed beside")
         return
-    settings = Path(env["HOME"], ".gemini", "settings.json")
-    settings.parent.mkdir(exist_ok=True)
-    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    settings.write_text(json.dumps(chosen), encoding="utf-8")
+    settings, _ = signed_in_reference(env)
     theirs = median_ms(
         [_painted([*command, "--skip-trust"], cwd, env | {"GEMINI_API_KEY": "x"}) for _ in range(3)]
     )

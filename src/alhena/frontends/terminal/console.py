@@ -24,10 +24,16 @@ ConsoleFactory = Callable[[UseOf], Console]
 _CHUNK = 1 << 16
 _RETRY = 0.01
 """Seconds after which keys that a program did not take are offered again."""
-
-
 MARGIN = 4
 """Columns beside the live output of a call."""
+FALLBACKS = ("sensible-editor", "nano", "vim", "vi")
+_DIFFING = {"vim": "-d", "nvim": "-d"}
+_WAITING = {
+    **dict.fromkeys(
+        ("code", "code-insiders", "codium", "cursor", "windsurf"), ("--wait", "--diff")
+    ),
+    **dict.fromkeys(("subl", "zed", "mate", "atom"), ("--wait",)),
+}
 OnResize = Callable[[Callable[[], None]], AbstractContextManager[None]]
 
 
@@ -113,16 +119,6 @@ def forwarding(source: int, target: int) -> Generator[PseudoTerminal]:
 def _size(descriptor: int) -> tuple[int, int]:
     columns, rows = os.get_terminal_size(descriptor)
     return rows or 24, columns or 80
-
-
-FALLBACKS = ("sensible-editor", "nano", "vim", "vi")
-_DIFFING = {"vim": "-d", "nvim": "-d"}
-_WAITING = {
-    **dict.fromkeys(
-        ("code", "code-insiders", "codium", "cursor", "windsurf"), ("--wait", "--diff")
-    ),
-    **dict.fromkeys(("subl", "zed", "mate", "atom"), ("--wait",)),
-}
 
 
 def editor_command(environ: Mapping[str, str]) -> EditorCommand | None:

@@ -96,7 +96,6 @@ async def converse(
 def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
     """Names the settings, and the commands of keys, without effect that have not been named
     before, and problems of the file of keys."""
-    named = remembered(place.environ).named_settings
     idle = {"Settings": place.idle}
     if keys:
         from alhena.frontends.terminal.keybindings import NAME, read_key_file
@@ -104,6 +103,9 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
         file = read_key_file(place.environ)
         idle[f"Commands of {NAME}"] = file.unknown
         conversation.print([line(f"! {one_line(each)}", "warning") for each in file.problems])
+    if not any(idle.values()):
+        return
+    named = remembered(place.environ).named_settings
     told: list[str] = []
     for kind, names in idle.items():
         new = [name for name in names if name not in named]

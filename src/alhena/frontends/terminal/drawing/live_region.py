@@ -21,6 +21,14 @@ TASK_ROWS, FEW_TASK_ROWS, LOW = 5, 1, 16
 CAUSE_ROWS = 2
 """Rows that the cause of a retry may take."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+DONE = ("completed", "cancelled")
+QUEUE_ROWS = 3
+PAUSE_S = 0.1
+SHARE = 5
+"""Pauses between two drawings take at least so many times as long as a drawing."""
+MAX_CHARACTERS = 16_000
+_STRUCTURE = re.compile(r"(?m)^ {0,3}(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|[|>]|`{3}|~{3})")
+"""Lists, headings, tables, quotations and code; other text is shown as it comes."""
 
 
 def live(
@@ -83,14 +91,14 @@ def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
     running = call.status == "executing"
     mark = SPINNER[int(took * 10) % len(SPINNER)] if running else "·"
     state = "" if running else f"  {call.status.replace('_', ' ')}" if call.status else ""
-    time = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
+    lasted = f"  {duration(int(took) * 1000)}" if running and took >= 1 else ""
     lines: list[Line] = [
-        clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(time + state), 1))
+        clipped((("accent", mark), ("bold", f" {title}")), max(columns - len(lasted + state), 1))
     ]
-    room = columns - sum(len(text) for _, text in lines[0]) - len(time + state) - 1
+    room = columns - sum(len(text) for _, text in lines[0]) - len(lasted + state) - 1
     what = described(title, one_line(call.description, 400))
     shown = clipped(line(f" {what}"), max(room, 0))
-    lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + time))
+    lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + lasted))
     told = "" if _subagent(call, view) else call.output.rstrip("\n")
     rows = told.split("\n")[-OUTPUT_ROWS:] if told.strip() else []
     lines += (clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows)
@@ -152,18 +160,6 @@ def queue_lines(queued: Sequence[str], columns: int, *, kept: bool = False) -> l
         hint = "  (Enter sends, Up edits)" if kept else "  (Up edits)"
         shown[-1] = (*clipped(shown[-1], max(columns - len(hint), 1)), ("dim", hint))
     return [clipped(each, columns) for each in shown]
-
-
-DONE = ("completed", "cancelled")
-QUEUE_ROWS = 3
-
-
-PAUSE_S = 0.1
-SHARE = 5
-"""Pauses between two drawings take at least so many times as long as a drawing."""
-MAX_CHARACTERS = 16_000
-_STRUCTURE = re.compile(r"(?m)^ {0,3}(?:(?:[-*+]|\d{1,9}[.)]|#{1,6})\s|[|>]|`{3}|~{3})")
-"""Lists, headings, tables, quotations and code; other text is shown as it comes."""
 
 
 class _Drawn(msgspec.Struct, frozen=True):
