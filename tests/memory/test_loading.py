@@ -89,7 +89,7 @@ def test_a_file_without_permission_leaves_a_comment(project: Path):
 
 @pytest.mark.parametrize(
     ("encoding", "text"),
-    [("utf-8-sig", "Käse"), ("utf-16", "Käse\n" * 9), ("latin-1", "Käse und Brot\n"), ("cp932", "日本語の文章です。\n" * 5)],
+    [("utf-8-sig", "Käse"), ("utf-16", "Käse\n" * 9), ("latin-1", "Käse und Brot\n")],
 )  # fmt: skip
 def test_files_in_other_encodings_are_read_as_their_text(project: Path, encoding: str, text: str):
     (project / "x.md").write_bytes(text.encode(encoding))

@@ -10,28 +10,15 @@ from alhena.system.search import FileSearch, Query, lines_around
 from tests.system.searching import Write, found
 
 FRENCH = "Le café est fermé.\nUne naïve élève, déjà là\nKISS the needle\nfin\n"
-TURKISH = "şu sınır kapısı çok güzel\nığdır ve ağrı, şeker ağdir\nkıss NEEDLE\nİSTANBUL'DA\n"
-RUSSIAN = "привет, мир и люди\nэто новая строка needle\nПривет всем, кто читает этот текст\n"
-GREEK = "καλημέρα κόσμε\nη needle είναι εδώ\n"
-POLISH = "zażółć gęślą jaźń\nźródło needle\nmąż i żona\n"
-CHINESE = "你好，世界。这是一个文件\n我们在这里找 needle 的时候\n"
-JAPANESE = "こんにちは、世界\nこれは日本語の needle です\nカタカナもある\n"
-KOREAN = "안녕하세요 세계\n이것은 한국어 needle 입니다\n"
+MIXED = "Größe\nпривет, мир\nκαλημέρα κόσμε needle\n世界 日本語の needle です\n한국어\n"
 TEXTS = {
     **dict.fromkeys(("latin-1", "cp1252", "utf-8-sig", "utf-16"), FRENCH),
-    "cp1254": TURKISH,
-    **dict.fromkeys(("cp1251", "koi8-r", "cp866", "iso8859-5"), RUSSIAN),
-    "cp1253": GREEK,
-    "cp1250": POLISH,
-    **dict.fromkeys(("gb18030", "big5"), CHINESE),
-    **dict.fromkeys(("cp932", "euc_jp", "iso2022_jp"), JAPANESE),
-    "cp949": KOREAN,
+    **dict.fromkeys(("utf-8", "utf-32"), MIXED),
 }
-TEXTS["big5"] = "你好，世界。我是一個人\n我們在這裡找 needle 的時候\n"
 
 PATTERNS = ["café", "CAFÉ", "caf.", r"na\wve", "[à-ÿ]l", r"^\W*é?une.*là$", "needle", "n[e]edle",
-            "needle.{1,3}$", "kiss", "привет", "[а-я]+ needle", "κόσμε",
-            "GĘŚLĄ", "世界", "日本語. needle", "한국어", r"\bfin\b", "é", "."]  # fmt: skip
+            "needle.{1,3}$", "kiss", "привет", "[а-я]+, мир", "κόσμε",
+            "世界", "日本語. needle", "한국어", r"\bfin\b", "é", "."]  # fmt: skip
 
 
 def contents() -> dict[str, bytes]:
@@ -72,12 +59,10 @@ async def test_a_large_file_is_read_in_the_encoding_of_its_first_block(
 ) -> None:
     write("early.txt", ("été\n" * (WHOLE // 3) + "café needle\n").encode("latin-1"))
     write("wide.txt", ("plain\n" * (WHOLE // 6) + "café needle\n").encode("utf-16"))
-    write("japanese.txt", (JAPANESE * (WHOLE // 80) + "最後の行\n").encode("euc_jp"))
     assert [(name, line) for name, _, line in await found(backend, "café", tree)] == [
         ("early.txt", "café needle"),
         ("wide.txt", "café needle"),
     ]
-    assert [line for _, _, line in await found(backend, "最後", tree)] == ["最後の行"]
 
 
 async def test_the_lines_of_a_large_file_may_end_in_carriage_returns(

@@ -1,8 +1,6 @@
-"""Decodes and encodes text files without loss, and reads ranges of lines of long files.
+"""Decodes and encodes text files without loss, and reads ranges of their lines.
 
-Order of detection: a byte order mark decides; UTF-16 without one is detected by its zero bytes;
-then strict UTF-8 (ASCII with the escape sequences of ISO-2022-JP is that encoding). Other data is
-decoded with the legacy encoding its characters suggest (see `legacy_text`), or as UTF-8 with stray
+Order of detection: a byte order mark, then strict UTF-8. Other data is decoded as UTF-8 with stray
 bytes kept as surrogates ("surrogateescape") if most of it is valid multi-byte characters, else as
 Windows-1252 or Latin-1.
 
@@ -13,7 +11,6 @@ it is not edited.
 import codecs
 import os
 import stat
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -34,8 +31,6 @@ _BOMS = (
 )
 _TEXT_CONTROLS = b"\t\n\r\f\b\x1b"
 _CONTROLS = bytes(code for code in range(32) if code not in _TEXT_CONTROLS) + b"\x7f"
-_UNWRITTEN = frozenset({"Cc", "Cn", "Co", "Cs"})
-_FEWEST_CHARACTERS = 8
 _C1 = bytes(range(0x80, 0xA0))
 
 
@@ -120,31 +115,14 @@ def detect(data: bytes, *, whole: bool = True) -> Codec:
         if data.startswith(bom):
             loose = encoding == "utf-8" and not _decodes(data, encoding, whole=whole)
             return Codec(encoding, "surrogateescape" if loose else "strict", bom)
-    wide = _wide_without_bom(data)
-    if wide:
-        return Codec(wide)
     if _decodes(data, "utf-8", whole=whole):
-        return Codec(_seven_bit(data, whole=whole) or "utf-8") if b"\x1b" in data else Codec()
-    from alhena.system.legacy_text import legacy_encoding
-
+        return Codec()
     characters, stray = _utf8_share(data)
-    if characters <= 4 * stray:
-        legacy = legacy_encoding(data)
-        if legacy and _comes_back(data, legacy, whole=whole):
-            return Codec(legacy)
     if 0 < characters >= stray:
         return Codec(errors="surrogateescape")
     if data.translate(None, _C1) != data and _decodes(data, "cp1252", whole=whole):
         return Codec("cp1252")
     return Codec("latin-1")
-
-
-def _seven_bit(data: bytes, *, whole: bool) -> str | None:
-    from alhena.system.legacy_text import seven_bit_encoding
-
-    lines = data if whole else data[: data.rfind(b"\n") + 1] or data
-    encoding = seven_bit_encoding(lines, whole=whole) if lines.isascii() else None
-    return encoding if encoding and _comes_back(lines, encoding, whole=whole) else None
 
 
 def decode_text(data: bytes) -> TextFile:
@@ -192,8 +170,6 @@ def is_binary(sample: bytes) -> bool:
     """True when the start of a file is not text in a known encoding."""
     if not sample or sample.startswith(tuple(bom for bom, _ in _BOMS)):
         return False
-    if _wide_without_bom(sample):
-        return False
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
     if b"\0" in sample or controls * 10 > len(sample) * 3:
         return True
@@ -225,57 +201,11 @@ def _utf8_share(data: bytes) -> tuple[int, int]:
     return len(valid) - len(valid.encode("ascii", "ignore")), len(data) - len(valid.encode("utf-8"))
 
 
-def _comes_back(data: bytes, encoding: str, *, whole: bool) -> bool:
-    """True when the bytes are valid in an encoding and encoding the text restores them."""
-    try:
-        text = codecs.getincrementaldecoder(encoding)().decode(data, final=whole)
-        written = text.encode(encoding)
-    except UnicodeError:
-        return False
-    return written == data if whole else data.startswith(written)
-
-
-def _wide_without_bom(data: bytes) -> str | None:
-    """Detects UTF-16 by its zero bytes: ASCII has them in every second position only.
-
-    The start of the data decides, as for `is_binary`.
-    """
-    sample = data[:SAMPLE_SIZE]
-    if b"\0" not in sample:
-        return None
-    even, odd = sample[0::2], sample[1::2]
-    for encoding, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        zeros, others = high.count(0), low.count(0)
-        if zeros <= others:  # U+4E00, for example, has a zero byte in the other position
-            continue
-        latin = zeros * 2 > len(high) and not others and low.translate(None, _CONTROLS) == low
-        if (latin or _is_script(sample, encoding)) and _decodes(sample, encoding, whole=False):
-            return encoding
-    return None
-
-
-def _is_script(sample: bytes, encoding: str) -> bool:
-    """True for text of lines or words with only printable characters."""
-    from unicodedata import category
-
-    try:
-        text = codecs.getincrementaldecoder(encoding)().decode(sample[: len(sample) & ~1])
-    except UnicodeDecodeError:
-        return False
-    if len(text) < _FEWEST_CHARACTERS or not ("\n" in text or " " in text):
-        return False
-    return not any(category(char) in _UNWRITTEN and char not in "\t\n\r\f" for char in text)
-
-
 LINE_LENGTH = 2000
 """Maximum displayed characters of a line."""
 
 _CUT = "... [truncated]"
 _BLOCK = 1 << 20
-_MOST = 4_000_000
-"""Maximum characters of a window of a large file, whatever the limit."""
-
-_REPLACEMENT = "\ufffd"
 
 
 class TextWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,17 +242,13 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
     """The window of a file in memory."""
     file = decode_text(data)
     text = file.shown
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    shown = lines[offset : offset + limit]
-    cut = 0
-    if len(text) > LINE_LENGTH and max(map(len, shown), default=0) > LINE_LENGTH:
-        cut = sum(len(line) > LINE_LENGTH for line in shown)
+    total = text.count("\n") + bool(text and not file.final_newline)
+    shown = text.split("\n", offset + limit)[offset : min(offset + limit, total)]
+    cut = sum(len(line) > LINE_LENGTH for line in shown)
     return TextWindow(
         lines=[_shortened(line) for line in shown] if cut else shown,
         first=offset,
-        total=len(lines),
+        total=total,
         long_lines=cut,
         final_newline=file.final_newline,
         encoding=file.codec.encoding,
@@ -332,100 +258,6 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
 
 def _shortened(line: str) -> str:
     return line if len(line) <= LINE_LENGTH else line[:LINE_LENGTH] + _CUT
-
-
-def window_of_file(
-    descriptor: int, offset: int, limit: int, cancellation: threading.Event
-) -> TextWindow:
-    """The window of a file of any size, read block by block from the descriptor's position.
-
-    The first block decides the encoding. Stops early when `cancellation` is set. Raises OSError.
-    """
-    block = os.read(descriptor, _BLOCK)
-    codec = detect(block, whole=False)
-    decoder = codecs.getincrementaldecoder(codec.encoding)("replace")
-    text = decoder.decode(block[len(codec.bom) :])
-    # The first block also decides if carriage returns end lines, as for files in memory.
-    end = "\r" if "\r" in text and "\n" not in text else "\n"
-    found = _Lines(offset, limit)
-    while block and not cancellation.is_set():
-        found.feed(text.replace(end, "\n"))
-        block = os.read(descriptor, _BLOCK)
-        text = decoder.decode(block)
-    found.feed(decoder.decode(b"", final=True).replace(end, "\n"))
-    return found.window(codec)
-
-
-class _Lines:
-    """Counts lines of text that arrives in pieces and keeps those in the window."""
-
-    def __init__(self, offset: int, limit: int) -> None:
-        self._offset = offset
-        self._stop = offset + limit
-        self._line = 0
-        self._kept: list[str] = []
-        self._current = ""
-        self._open = False
-        self._replaced = False
-        self._size = 0
-
-    def feed(self, text: str) -> None:
-        if not text:
-            return
-        at = self._skip(text)
-        while at < len(text) and self._offset <= self._line < self._stop:
-            end = text.find("\n", at)
-            piece = text[at : end if end >= 0 else len(text)]
-            # Two characters more than displayed: one marks a long line, one may be a CR.
-            self._current += piece[: LINE_LENGTH + 2 - len(self._current)]
-            if end < 0:
-                at = len(text)
-            else:
-                self._close_line()
-                at = end + 1
-        self._line += text.count("\n", at)
-        self._open = not text.endswith("\n")
-
-    def _skip(self, text: str) -> int:
-        missing = self._offset - self._line
-        if missing <= 0:
-            return 0
-        count = text.count("\n")
-        if count < missing:
-            self._line += count
-            return len(text)
-        at = 0
-        for _ in range(missing):
-            at = text.index("\n", at) + 1
-        self._line = self._offset
-        return at
-
-    def _close_line(self) -> None:
-        line = self._current.removesuffix("\r")
-        self._replaced = self._replaced or _REPLACEMENT in line
-        self._kept.append(line)
-        self._current = ""
-        self._line += 1
-        self._size += len(line)
-        if self._size > _MOST:
-            self._stop = self._line
-
-    def window(self, codec: Codec) -> TextWindow:
-        final_newline = not self._open
-        if self._open:
-            if self._offset <= self._line < self._stop:
-                self._close_line()
-            else:
-                self._line += 1
-        return TextWindow(
-            lines=[_shortened(line) for line in self._kept],
-            first=self._offset,
-            total=self._line,
-            long_lines=sum(len(line) > LINE_LENGTH for line in self._kept),
-            final_newline=final_newline,
-            encoding=codec.encoding,
-            replaced=self._replaced,
-        )
 
 
 LONGEST_LINE = 1_000_000
@@ -457,9 +289,9 @@ def lines_of(
         plain = start.isascii() and b"\0" not in start
         if whole and plain and lacks(start):
             return
-        codec = _codec(start, whole=whole)
-        if codec is None:
+        if is_binary(start[:SAMPLE_SIZE]):
             return
+        codec = Codec() if plain else detect(start, whole=whole)
         end = _line_end(start.removeprefix(codec.bom), codec)
         source: StringIO | TextIOWrapper
         if whole:
@@ -476,16 +308,6 @@ def lines_of(
             while line and not line.endswith(end):
                 line = source.readline(LONGEST_LINE)
             number += 1
-
-
-def _codec(start: bytes, *, whole: bool) -> Codec | None:
-    """The encoding of a file from its start; None for a binary one."""
-    sample = start[:SAMPLE_SIZE]
-    if is_binary(sample):
-        return None
-    if b"\0" not in sample and start.isascii() and b"\x1b" not in start:
-        return Codec()
-    return detect(start, whole=whole)
 
 
 def _line_end(start: bytes, codec: Codec) -> str:

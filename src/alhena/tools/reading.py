@@ -1,7 +1,6 @@
 """Reads an open file for a model: a range of text lines, or media detected by their first bytes."""
 
 import os
-import threading
 
 import msgspec
 
@@ -10,7 +9,6 @@ from alhena.system.encoding import (
     TextWindow,
     is_binary,
     window_of_bytes,
-    window_of_file,
 )
 from alhena.system.errors import FileTooLargeError
 from alhena.system.files import read_bytes
@@ -96,8 +94,6 @@ SMALL_FILE = 256 * 1024
 MOST_LINES = 2000
 """Default number of lines."""
 
-_STREAMED = 2 * 1024 * 1024
-
 
 class Media(msgspec.Struct, frozen=True):
     """A media file with its type."""
@@ -137,7 +133,6 @@ def read_content(
     descriptor: int,
     name: str,
     lines: Lines,
-    cancellation: threading.Event,
     *,
     media: bool = True,
 ) -> FileContent:
@@ -157,17 +152,12 @@ def read_content(
         return Media(mime, _whole(descriptor, data, size))
     if is_binary(sample):
         return Binary()
-    if size > _STREAMED or len(data) > SMALL_FILE:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        return window_of_file(descriptor, lines.offset, lines.limit, cancellation)
-    if size > SMALL_FILE:
-        data += read_bytes(descriptor, _STREAMED)
-    return window_of_bytes(data, lines.offset, lines.limit)
+    return window_of_bytes(_whole(descriptor, data, size), lines.offset, lines.limit)
 
 
 def _whole(descriptor: int, start: bytes, size: int) -> bytes:
     data = start
-    if len(data) < size:
+    if len(data) < size or len(data) > SMALL_FILE:
         data += read_bytes(descriptor, FILE_LIMIT + 1 - len(data))
         _require_small(len(data))
     return data

@@ -399,7 +399,7 @@ class Gathering:
                 self.over.append(chosen.path)
                 continue
             refused = self._refuse(chosen.path)
-            content = refused or self._content(chosen, selector, cancellation)
+            content = refused or self._content(chosen, selector)
             if isinstance(content, str):
                 selection.skip(chosen.path, content)
             else:
@@ -436,9 +436,7 @@ class Gathering:
                 texts = []
         return [*joined, "".join(texts)]
 
-    def _content(
-        self, chosen: "Chosen", selector: "Selector", cancellation: threading.Event
-    ) -> "FileContent | str":
+    def _content(self, chosen: "Chosen", selector: "Selector") -> "FileContent | str":
         """Reads a file, or returns the reason why it was not read."""
         from alhena.tools.reading import Lines, read_content
 
@@ -451,9 +449,7 @@ class Gathering:
         try:
             descriptor = open_real(real)
             try:
-                return read_content(
-                    descriptor, path.name, Lines(), cancellation, media=chosen.media
-                )
+                return read_content(descriptor, path.name, Lines(), media=chosen.media)
             finally:
                 os.close(descriptor)
         except FileError as error:

@@ -101,10 +101,10 @@ class ReadFileInvocation(BaseInvocation):
             try:
                 if editor is not None:
                     places = (editor, real, descriptor)
-                    return await run_blocking(context.cancellation, self._read_in, places, context)
+                    return await run_blocking(context.cancellation, self._read_in, places)
                 if os.fstat(descriptor).st_size <= SMALL_FILE:
-                    return self._read(descriptor, context)
-                return await run_blocking(context.cancellation, self._read, descriptor, context)
+                    return self._read(descriptor)
+                return await run_blocking(context.cancellation, self._read, descriptor)
             finally:
                 os.close(descriptor)
         except FileError as error:
@@ -112,27 +112,25 @@ class ReadFileInvocation(BaseInvocation):
         except OSError as error:
             return failed(failure_of(from_os_error(error, self._path)))
 
-    def _read_in(
-        self, places: tuple[EditorFiles, Path, int], context: ExecutionContext
-    ) -> ToolResult:
+    def _read_in(self, places: tuple[EditorFiles, Path, int]) -> ToolResult:
         """Reads the text as the editor has it, or else the file."""
         from tempfile import TemporaryFile
 
         editor, real, descriptor = places
         shown = editor.read(real)
         if shown is None:
-            return self._read(descriptor, context)
+            return self._read(descriptor)
         with TemporaryFile() as held:
             held.write(shown.encode())
             held.seek(0)
-            return self._read(held.fileno(), context)
+            return self._read(held.fileno())
 
-    def _read(self, descriptor: int, context: ExecutionContext) -> ToolResult:
+    def _read(self, descriptor: int) -> ToolResult:
         from alhena.system.encoding import TextWindow
         from alhena.tools.reading import Binary, Lines, Media, UnwantedMedia, read_content
 
         lines = Lines(self._offset, self._limit)
-        content = read_content(descriptor, self._path.name, lines, context.cancellation)
+        content = read_content(descriptor, self._path.name, lines)
         match content:
             case TextWindow():
                 return self._text(content)
