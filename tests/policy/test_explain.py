@@ -174,7 +174,6 @@ def test_bad_lines_are_answered_with_an_error_and_the_others_still_are(batch: Ba
         (("explain", "--tool", "a", "--args", "[]"), 2, "--args"),
         (("explain", "--tool", "a", "--mode", "x"), 2, "'x'"),
         (("explain", "--tool", "a", "--what"), 2, "--what"),
-        (("explain", "--tool", "a", "--interactive", "--non-interactive"), 2, "interactive"),
         (("explain", "--batch", "/nowhere/x"), 42, "/nowhere/x"),
         (("explain", "--tool", "a", "--policy", "nowhere.toml"), 52, "nowhere.toml"),
         ((), 2, "policy --help"),

@@ -1,6 +1,7 @@
 """The arguments of a run: `alhena [options] [PROMPT …]`."""
 
 import argparse
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 from typing import NoReturn
@@ -132,6 +133,46 @@ class Parser(argparse.ArgumentParser):
         known = [each for each in self._option_string_actions if each.startswith("--")]
         near = get_close_matches(given, known, n=1, cutoff=0.7)
         return f"Did you mean {near[0]}? " if near else ""
+
+
+def add_arguments(parser: argparse.ArgumentParser, words: str) -> None:
+    """Adds arguments written as in a usage: `NAME`, `[NAME]`, `NAME…` (one or more), `[NAME…]`,
+    `--flag`, `--option=VALUE`, `--option=a|b`, `--option=VALUE…` (repeatable), `-o|--option`; and
+    --debug, which every command takes."""
+    add = parser.add_argument
+    for word in (*words.split(), "-d|--debug"):
+        name, takes, value = word.partition("=")
+        names = name.split("|")
+        if not name.startswith("-"):
+            kind = ("*" if "[" in name else "+") if "…" in name else "?" if "[" in name else None
+            plain = name.strip("[…]")
+            add(plain.lower(), metavar=plain, nargs=kind)
+        elif not takes:
+            add(*names, action="store_true")
+        elif "|" in value:
+            add(*names, choices=value.split("|"))
+        else:
+            repeats = "append" if "…" in value else "store"
+            add(*names, metavar=value.strip("…"), action=repeats)
+
+
+def parsed(program: str, argv: list[str], words: str) -> argparse.Namespace:
+    """The arguments of a command, given as for `add_arguments`. Raises UsageError."""
+    parser = Parser(prog=program, add_help=False, allow_abbrev=False)
+    add_arguments(parser, words)
+    return parser.parse_args(argv)
+
+
+def parsed_command(
+    program: str, argv: list[str], commands: Mapping[str, str]
+) -> argparse.Namespace:
+    """The same for a command with subcommands, each with its arguments; `command` is the one that
+    was given."""
+    parser = Parser(prog=program, add_help=False, allow_abbrev=False)
+    below = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    for name, words in commands.items():
+        add_arguments(below.add_parser(name, add_help=False, allow_abbrev=False), words)
+    return parser.parse_args(argv)
 
 
 def whole(text: str) -> int:

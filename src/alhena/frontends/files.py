@@ -44,12 +44,7 @@ def set_disabled(name: str, file: Path, *, disabled: bool) -> None:
     names = [each for each in before if plain_name(each).lower() != name.lower()]
     names += [name] if disabled else []
     if names != list(before):
-        change_json(
-            file,
-            lambda text: with_value(text, ("skills", "disabled"), names),
-            "the settings were not changed",
-            remedy='Write "skills": {"disabled": [...]} there yourself.',
-        )
+        write_setting(file, ("skills", "disabled"), names)
 
 
 def write_setting(file: Path, path: tuple[str, ...], value: object) -> None:

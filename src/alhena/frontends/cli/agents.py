@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.json import encode
 
@@ -14,12 +14,10 @@ from alhena.config.environment import own_environment
 from alhena.config.home import agent_folders, config_home
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.tools.registry import is_declarable
-
-if TYPE_CHECKING:
-    from argparse import Namespace
 
 USAGE = """\
 usage: alhena agents list [--json] [--skip-trust]
@@ -60,13 +58,20 @@ You ...
 max_turns = 30
 timeout_mins = 10
 '''
+_ARGUMENTS = {
+    "list": "--json --skip-trust",
+    "show": "NAME --json --skip-trust",
+    "validate": "FILE",
+    "new": "NAME --scope=user|workspace",
+    "auth": "NAME --logout --skip-trust",
+}
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena agents ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command("alhena agents", argv, _ARGUMENTS)
     if options.command == "validate":
-        return _validate(Path(options.name))
+        return _validate(Path(options.file))
     if options.command == "new":
         return _new(options.name, options.scope)
     if options.command == "auth" and options.logout:
@@ -89,26 +94,6 @@ def files_of(place: Place) -> AgentFiles:
     sources = sources_of(folders, place.environ, place.cwd)
     taken = [agent.name for agent in builtin_agents()]
     return AgentFiles(sources, place.settings.agents.overrides, taken)
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena agents", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    for name in ("list", "show", "validate", "new", "auth"):
-        each = commands.add_parser(name, add_help=False)
-        if name != "list":
-            each.add_argument("name", metavar="FILE" if name == "validate" else "NAME")
-        if name in ("list", "show"):
-            each.add_argument("--json", action="store_true")
-        if name == "auth":
-            each.add_argument("--logout", action="store_true")
-        if name == "new":
-            each.add_argument("--scope", choices=("user", "workspace"), default="user")
-        each.add_argument("--skip-trust", action="store_true")
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 def _sign_in(name: str, files: AgentFiles) -> int:
@@ -228,10 +213,10 @@ def _validate(path: Path) -> int:
     return 0
 
 
-def _new(name: str, scope: str) -> int:
+def _new(name: str, scope: str | None) -> int:
     if not is_declarable(name):
         raise UsageError(f"{name!r} is no name of an agent.", remedy="Use a-z, 0-9, - and _.")
-    home = config_home(os.environ) if scope == "user" else Path.cwd() / ".gemini"
+    home = Path.cwd() / ".gemini" if scope == "workspace" else config_home(os.environ)
     path = home / "agents" / f"{name}.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

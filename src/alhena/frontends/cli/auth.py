@@ -16,6 +16,7 @@ from alhena.config.home import config_home
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.models.auth.authorization import open_browser
@@ -61,7 +62,9 @@ logout: deletes the login, and the API key saved at the first start, from this m
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena auth ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command(
+        "alhena auth", argv, {"login": "--no-browser", "status": "--json --quota", "logout": ""}
+    )
     place = place_here()
     files = PrivateFiles(config_home(os.environ))
     if options.command == "login":
@@ -69,22 +72,6 @@ def run(argv: list[str]) -> int:
     if options.command == "logout":
         return asyncio.run(_logout(place, files))
     return asyncio.run(_status(options, place, files))
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena auth", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    login, status, logout = (
-        commands.add_parser(name, add_help=False) for name in ("login", "status", "logout")
-    )
-    login.add_argument("--no-browser", action="store_true")
-    status.add_argument("--json", action="store_true")
-    status.add_argument("--quota", action="store_true")
-    for each in (login, status, logout):
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:

@@ -2,7 +2,7 @@
 
 from alhena.commands import CustomCommands, sources_of
 from alhena.display_text import one_line
-from alhena.errors import UsageError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 
@@ -19,12 +19,11 @@ trusted. A file that cannot be used is listed with the reason.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena commands ARGV`; returns the exit code."""
-    if argv[:1] != ["list"] or not {*argv[1:]} <= {"--json", "--skip-trust", "--debug", "-d"}:
-        raise UsageError("`alhena commands` takes `list`.", remedy="See alhena commands --help.")
-    place = place_here(skip_trust="--skip-trust" in argv)
+    options = parsed_command("alhena commands", argv, {"list": "--json --skip-trust"})
+    place = place_here(skip_trust=options.skip_trust)
     commands = CustomCommands(sources_of(place))
     tell((*commands.problems, place.notice) if place.notice else commands.problems)
-    if "--json" in argv:
+    if options.json:
         write_json(
             [
                 {

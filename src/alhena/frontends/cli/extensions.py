@@ -23,6 +23,7 @@ from alhena.config.extensions import (
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import agrees, is_terminal, write_json, write_stdout
 
@@ -61,11 +62,23 @@ options:
   --ref          a branch or tag
   --json         print JSON
 """
+_ARGUMENTS = {
+    "list": "--json",
+    "install": "NAME --ref=REF --consent",
+    "link": "NAME --consent",
+    "update": "[NAME] --all --consent",
+    "enable": "NAME --scope=user|workspace --consent",
+    "disable": "NAME --scope=user|workspace",
+    "uninstall": "NAME",
+    "config": "NAME [VARIABLE]",
+    "new": "NAME",
+    "validate": "NAME",
+}
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena extensions ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command("alhena extensions", argv, _ARGUMENTS)
     if options.command == "new":
         return _new(Path(options.name))
     if options.command == "validate":
@@ -96,34 +109,6 @@ def show_used(chosen: tuple[str, ...] | None) -> int:
     else:
         write_stdout("No extensions installed.\n")
     return 0
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena extensions", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    scoped = ("enable", "disable")
-    asking = ("install", "link", "update", "enable")
-    for name in ("list", "config", "uninstall", "new", "validate", "disable", *asking):
-        each = commands.add_parser(name, add_help=False)
-        if name == "list":
-            each.add_argument("--json", action="store_true")
-        elif name == "update":
-            each.add_argument("name", metavar="NAME", nargs="?")
-            each.add_argument("--all", action="store_true")
-        else:
-            each.add_argument("name", metavar="SOURCE" if name == "install" else "NAME")
-        if name == "config":
-            each.add_argument("variable", nargs="?")
-        if name == "install":
-            each.add_argument("--ref")
-        if name in scoped:
-            each.add_argument("--scope", choices=("user", "workspace"), default="user")
-        if name in asking:
-            each.add_argument("--consent", action="store_true")
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 class _Command:

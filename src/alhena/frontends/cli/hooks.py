@@ -14,6 +14,7 @@ from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
 from alhena.errors import InputError, UsageError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import (
     is_terminal,
@@ -67,12 +68,19 @@ options:
   --json         print JSON
 """
 
+_ARGUMENTS = {
+    "list": "--json --skip-trust",
+    "test": "EVENT --tool=NAME --input=JSON --json --skip-trust",
+    "enable": "NAME",
+    "disable": "NAME",
+    "trust": "--yes --skip-trust",
+}
 Command = Callable[["Namespace"], int]
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena hooks ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command("alhena hooks", argv, _ARGUMENTS)
     commands: dict[str, Command] = {
         "list": _list,
         "test": _test,
@@ -81,30 +89,6 @@ def run(argv: list[str]) -> int:
         "trust": _trust,
     }
     return commands[options.command](options)
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena hooks", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    listing, testing, enabling, disabling, trusting = (
-        commands.add_parser(name, add_help=False)
-        for name in ("list", "test", "enable", "disable", "trust")
-    )
-    testing.add_argument("event", metavar="EVENT")
-    testing.add_argument("--tool")
-    testing.add_argument("--input", default="{}", metavar="JSON")
-    for each in (enabling, disabling):
-        each.add_argument("name", metavar="NAME")
-    trusting.add_argument("--yes", action="store_true")
-    for each in (listing, testing, trusting):
-        each.add_argument("--skip-trust", action="store_true")
-    for each in (listing, testing):
-        each.add_argument("--json", action="store_true")
-    for each in (listing, testing, enabling, disabling, trusting):
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 def request_for(*, skip_trust: bool) -> HooksRequest:
@@ -117,11 +101,6 @@ def request_for(*, skip_trust: bool) -> HooksRequest:
         extensions=place.extensions,
         skip_trust=skip_trust,
     )
-
-
-def _test(options: "Namespace") -> int:
-
-    return test(options, request_for(skip_trust=options.skip_trust))
 
 
 def _list(options: "Namespace") -> int:
@@ -240,15 +219,9 @@ def _same_hook(name: str) -> set[str]:
 
 def _write_disabled(names: list[str]) -> None:
     """Writes `hooksConfig.disabled`; everything else in the file stays as it is."""
-    from alhena.config.jsonc import with_value
-    from alhena.frontends.files import change_json
+    from alhena.frontends.files import write_setting
 
-    change_json(
-        user_settings_path(os.environ),
-        lambda text: with_value(text, ("hooksConfig", "disabled"), names),
-        "the settings were not changed",
-        remedy='Write "hooksConfig": {"disabled": [...]} there yourself.',
-    )
+    write_setting(user_settings_path(os.environ), ("hooksConfig", "disabled"), names)
 
 
 def _trust(options: "Namespace") -> int:
@@ -313,11 +286,11 @@ _TRIGGERS = {
 }
 
 
-def test(options: "Namespace", request: HooksRequest) -> int:
-    """Carries out `alhena hooks test`. Raises UsageError for wrong arguments."""
+def _test(options: "Namespace") -> int:
+    request = request_for(skip_trust=options.skip_trust)
     event = _event(options.event)
     tool: str = options.tool or SAMPLE_TOOL
-    fields = {**sample(event, tool), **_given(options.input)}
+    fields = {**sample(event, tool), **_given(options.input or "{}")}
     if event in (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL):
         tool = str(fields.get("tool_name", tool))
         names = tuple(dict.fromkeys((tool, *all_names(declared_name(tool)))))

@@ -173,21 +173,14 @@ def _unwritable(error: OutputError, *, debug: bool) -> int:
     return 1 if error.closed else report(error, debug=debug)
 
 
-NOT_HERE = {
-    "extensions": (
-        *("install", "uninstall", "list", "update", "disable", "enable"),
-        *("link", "new", "validate", "config"),
-    ),
-}
-"""Commands of the reference that are not here yet, and what they can be told."""
 NEAR = 0.75
 """Least similarity of a misspelling to the command suggested for it."""
 _AS_PROMPT = "To send these words to the model, use -p '…'."
 
 
 def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises UsageError for the words of a prompt that are a command behind options, a misspelled
-    one, or one of the reference that is not here."""
+    """Raises UsageError for the words of a prompt that are a command behind options, or a
+    misspelled one."""
     name, second = words[0], words[1] if len(words) > 1 else ""
     if name in commands and (len(words) <= 2 or second in commands[name]):
         _refuse(
@@ -195,9 +188,6 @@ def refuse_commands(words: tuple[str, ...], commands: Mapping[str, tuple[str, ..
             f"Put the command first: alhena {name}{' ' + second if second else ''} [options].",
         )
     near = _near(name, second, commands) if second else None
-    missing = near if near in NOT_HERE else name
-    if missing in NOT_HERE and (not second or second in NOT_HERE[missing]):
-        _refuse(f"the command {missing} does not exist yet.", "See alhena --help for commands.")
     if near is not None:
         _refuse(f"there is no command {name}.", f"Did you mean alhena {near} {second}?")
     if not second and name.replace("-", "").isalpha() and name.islower() and _unpiped():
@@ -231,7 +221,7 @@ def _ask_about(name: str, commands: Mapping[str, tuple[str, ...]]) -> None:
 
 def _near(name: str, action: str, commands: Mapping[str, tuple[str, ...]]) -> str | None:
     """The command that is like `name` and can be told `action`."""
-    able = [each for each, actions in {**commands, **NOT_HERE}.items() if action in actions]
+    able = [each for each, actions in commands.items() if action in actions]
     if not able or name in able:
         return None
     from difflib import get_close_matches

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from alhena.agent.toolset.memory import memory_request
 from alhena.config.settings import Settings
 from alhena.display_text import one_line, without_controls
-from alhena.errors import InputError
+from alhena.errors import InputError, UsageError
+from alhena.frontends.arguments import parsed_command, split_list
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.memory.files import Memory, MemoryKind, MemoryRequest, load_memory, paths, printed
@@ -43,18 +44,21 @@ options:
   --json                      print JSON
 """
 
+_ARGUMENTS = {
+    "show": "--skip-trust --include-directories=DIR… --json",
+    "refresh": "--skip-trust --include-directories=DIR… --json",
+    "import": "FILE --format=tree|flat --max-depth=N --allow=DIR… --tree --json",
+}
 _FILE = "Name a text file, or - for standard input."
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena memory ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command("alhena memory", argv, _ARGUMENTS)
     place = place_here(skip_trust=getattr(options, "skip_trust", False))
     settings = place.settings
     if options.command == "import":
         return _import(options, settings)
-    from alhena.frontends.arguments import split_list
-
     workspace = Workspace(place.cwd, split_list(options.include_directories))
     for root in workspace.roots:
         if not root.is_dir():
@@ -71,33 +75,9 @@ def run(argv: list[str]) -> int:
     return (_show if options.command == "show" else _refresh)(options, request, memory)
 
 
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena memory", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    showing, refreshing, importing = (
-        commands.add_parser(name, add_help=False) for name in ("show", "refresh", "import")
-    )
-    for each in (showing, refreshing):
-        each.add_argument("--skip-trust", action="store_true")
-        each.add_argument("--include-directories", action="append", metavar="DIR")
-    importing.add_argument("file", metavar="FILE")
-    importing.add_argument("--format", choices=["tree", "flat"])
-    importing.add_argument("--max-depth", type=_levels, metavar="N")
-    importing.add_argument("--allow", action="append", default=[], metavar="DIR")
-    importing.add_argument("--tree", action="store_true")
-    for each in (showing, refreshing, importing):
-        each.add_argument("--json", action="store_true")
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
-
-
 def _levels(text: str) -> int:
-    from argparse import ArgumentTypeError
-
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ArgumentTypeError(f"{text!r} is no number of levels: 0 and more")
+        raise UsageError(f"{text!r} is no number of levels.", remedy="Give 0 or more.")
     return int(text)
 
 
@@ -174,7 +154,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     from alhena.memory.imports import ImportLoader, expand, root_source
 
     context = settings.context
-    depth = context.max_import_depth if options.max_depth is None else options.max_depth
+    depth = context.max_import_depth if options.max_depth is None else _levels(options.max_depth)
     cwd = current_directory()
     path = Path(os.path.normpath(cwd / options.file))
     limits = Limits()
@@ -183,7 +163,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
     except FileError as error:
         raise InputError(for_people(error), remedy=_FILE) from error
     project = find_project_root(Path(source.base), context.boundary_markers)
-    loader = ImportLoader((project, *(cwd / top for top in options.allow)), limits)
+    loader = ImportLoader((project, *(cwd / top for top in options.allow or ())), limits)
 
     def log(line: str) -> None:
         if options.debug:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from alhena.errors import UsageError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.models.catalogue import ALIASES, MODELS, SUCCESSORS, ModelInfo, Thinking, default_model
 
@@ -16,9 +16,7 @@ name is sent to the service unchanged.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena models ARGV`; returns the exit code."""
-    if argv not in (["list"], ["list", "--json"]):
-        raise UsageError("`alhena models` takes `list`.", remedy="See alhena models --help.")
-    if "--json" in argv:
+    if parsed_command("alhena models", argv, {"list": "--json"}).json:
         write_json(
             {
                 "default": default_model(),

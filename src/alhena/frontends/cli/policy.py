@@ -10,6 +10,7 @@ import msgspec
 from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
+from alhena.frontends.arguments import parsed_command, split_tools
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import open_input, parse_json, write_json, write_stderr, write_stdout
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
@@ -69,19 +70,17 @@ explain: shows the decision on a tool call and the rule that made it. Runs nothi
 test: checks the examples beside rules (match, not_match), by default in your own policies. Exit
 code 1 when a rule is wrong or contradicts its examples, 52 when a file cannot be read.
 """
+_ARGUMENTS = {
+    "explain": "--tool=NAME --args=JSON --batch=FILE --policy=FILE… --allowed-tools=LIST… "
+    "--skip-trust --mode|--approval-mode=MODE --interactive --non-interactive --json",
+    "test": "[FILE…] --json",
+}
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena policy ARGV`; returns the exit code."""
-    match argv[:1]:
-        case ["explain"]:
-            return explain(argv[1:])
-        case ["test"]:
-            return test(argv[1:])
-        case _:
-            raise UsageError(
-                "`alhena policy` takes `explain` or `test`.", remedy="See alhena policy --help."
-            )
+    options = parsed_command("alhena policy", argv, _ARGUMENTS)
+    return (explain if options.command == "explain" else test)(options)
 
 
 Checkers = tuple["SafetyChecker", ...]
@@ -150,15 +149,19 @@ class _Policy(msgspec.Struct, frozen=True):
         return tighten(self.engine.decide(call, context), call, self.filters, context)
 
 
-def explain(argv: list[str]) -> int:
-    """Carries out `alhena policy explain ARGV`.
+def explain(options: "Namespace") -> int:
+    """Carries out `alhena policy explain`.
 
     Raises UsageError (2) for wrong arguments and ConfigError (52) for settings, or a `--policy`,
     that cannot be used. A batch with a bad line ends with 2, after all its lines are answered.
     """
-    from alhena.frontends.arguments import split_tools
-
-    options = _options(argv)
+    if (options.tool is None) == (options.batch is None):
+        raise UsageError(
+            "`alhena policy explain` takes either --tool or --batch.",
+            remedy="See alhena policy --help.",
+        )
+    if options.batch is not None and options.args is not None:
+        raise UsageError("--args goes with --tool.", remedy="In a batch, each line has its args.")
     place = place_here(skip_trust=options.skip_trust)
     cwd = place.cwd
     gathered = gather_policy(
@@ -179,7 +182,7 @@ def explain(argv: list[str]) -> int:
     for note in gathered.notes if options.debug else ():
         write_stderr(f"alhena: note: {escaped(note)}\n")
     context = PolicyContext(
-        mode=_mode(options.mode),
+        mode=_mode(options.mode or "default"),
         interactive=not options.non_interactive,
         surroundings=DirectorySurroundings(cwd, trusted=gathered.trusted),
     )
@@ -196,34 +199,6 @@ def explain(argv: list[str]) -> int:
     words = decision_json if options.json else decision_sentences
     write_stdout(words(decision, checkers))
     return 0
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena policy explain", add_help=False, allow_abbrev=False)
-    add = parser.add_argument
-    add("--tool")
-    add("--args")
-    add("--batch")
-    add("--policy", action="append")
-    add("--allowed-tools", action="append")
-    add("--skip-trust", action="store_true")
-    add("--mode", "--approval-mode", dest="mode", default="default")
-    who = parser.add_mutually_exclusive_group()
-    who.add_argument("--interactive", action="store_true")
-    who.add_argument("--non-interactive", action="store_true")
-    add("--json", action="store_true")
-    add("-d", "--debug", action="store_true")
-    options = parser.parse_args(argv)
-    if (options.tool is None) == (options.batch is None):
-        raise UsageError(
-            "`alhena policy explain` takes either --tool or --batch.",
-            remedy="See alhena policy --help.",
-        )
-    if options.batch is not None and options.args is not None:
-        raise UsageError("--args goes with --tool.", remedy="In a batch, each line has its args.")
-    return options
 
 
 def _require_named(gathered: GatheredPolicy) -> None:
@@ -344,17 +319,10 @@ def _given(tables: list[dict[str, Any]], number: int) -> tuple[PolicyRule, ...]:
 FAILED = 1
 
 
-def test(argv: list[str]) -> int:
-    """Carries out `alhena policy test ARGV`: 0 when all is well, 1 when a rule is wrong or does not
+def test(options: "Namespace") -> int:
+    """Carries out `alhena policy test`: 0 when all is well, 1 when a rule is wrong or does not
     keep its examples, 52 when a file cannot be read as one of rules."""
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena policy test", add_help=False, allow_abbrev=False)
-    parser.add_argument("files", nargs="*")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("-d", "--debug", action="store_true")
-    options = parser.parse_args(argv)
-    loaded = _named(options.files) if options.files else _own()
+    loaded = _named(options.file) if options.file else _own()
     loaded = with_slips(loaded, {*BUILT_IN, *ALIASES})
     unusable = [item for item in loaded.errors if item.rule is None]
     failed = [item for item in loaded.errors if item.rule is not None]

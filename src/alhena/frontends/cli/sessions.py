@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.display_text import escaped, one_line
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.descriptions import (
     age_words,
     checkpoint_words,
@@ -60,11 +61,20 @@ file could not be restored.
 adopt: after you moved or renamed a project: moves the sessions, checkpoints and prompts of its old
 FOLDER to this one. Refused while FOLDER exists, or if this folder has sessions.
 """
+_ARGUMENTS = {
+    "list": "--json",
+    "show": "SESSION --json",
+    "export": "SESSION --format=markdown|json|html --output=FILE",
+    "delete": "SESSION…",
+    "checkpoints": "--json",
+    "restore": "CHECKPOINT --json",
+    "adopt": "FOLDER",
+}
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena sessions ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command("alhena sessions", argv, _ARGUMENTS)
     store = project_store(os.environ, current_directory())
     commands: dict[str, Callable[[Namespace, SessionStore], int | None]] = {
         "list": _list,
@@ -76,32 +86,6 @@ def run(argv: list[str]) -> int:
         "adopt": _adopt,
     }
     return commands[options.command](options, store) or 0
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena sessions", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    listing, showing, exporting, deleting = (
-        commands.add_parser(name, add_help=False) for name in ("list", "show", "export", "delete")
-    )
-    for each in (showing, exporting):
-        each.add_argument("session", metavar="SESSION")
-    deleting.add_argument("sessions", metavar="SESSION", nargs="+")
-    exporting.add_argument("--format", choices=("markdown", "json", "html"))
-    exporting.add_argument("--output", metavar="FILE")
-    keeping, restoring = (
-        commands.add_parser(name, add_help=False) for name in ("checkpoints", "restore")
-    )
-    restoring.add_argument("checkpoint", metavar="CHECKPOINT")
-    adopting = commands.add_parser("adopt", add_help=False)
-    adopting.add_argument("folder", metavar="FOLDER")
-    for each in (listing, showing, keeping, restoring):
-        each.add_argument("--json", action="store_true")
-    for each in (listing, showing, exporting, deleting, keeping, restoring, adopting):
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 def _list(options: "Namespace", store: "SessionStore") -> None:
@@ -179,20 +163,10 @@ def _export(options: "Namespace", store: "SessionStore") -> None:
 
 
 def _delete(options: "Namespace", store: "SessionStore") -> None:
-    chosen = {item.session_id: item for item in map(store.find, options.sessions)}
+    chosen = {item.session_id: item for item in map(store.find, options.session)}
     for item in chosen.values():
         store.delete(item.session_id)
         write_stdout(f"Deleted session {item.session_id}: {one_line(item.title)}\n")
-
-
-def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:
-
-    show_checkpoints(options)
-
-
-def _restore(options: "Namespace", _store: "SessionStore") -> int:
-
-    return restore(options)
 
 
 def _adopt(options: "Namespace", _store: "SessionStore") -> None:
@@ -224,11 +198,7 @@ def _as_json(item: "SessionSummary") -> dict[str, Any]:
     }
 
 
-_TOLD = 10
-
-
-def show_checkpoints(options: "Namespace") -> None:
-    """Prints the checkpoints of this project. Raises CheckpointError."""
+def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:
     cwd = current_directory()
     temp = project_temp(os.environ, cwd)
     every = CheckpointFiles(project_checkpoints(temp)).all()
@@ -242,14 +212,11 @@ def show_checkpoints(options: "Namespace") -> None:
         write_stdout(f"Checkpoints of this project ({len(found)}):\n")
         write_stdout("".join(f"{each}\n" for each in listed(found)))
     if foreign:
-        told = ", ".join(one_line(f"{name} ({whose})") for name, whose in foreign[:_TOLD])
-        more = f" and {len(foreign) - _TOLD:,} more" if len(foreign) > _TOLD else ""
-        write_stdout(f"Not listed, for they are of other projects: {told}{more}\n")
+        told = _first([f"{name} ({whose})" for name, whose in foreign])
+        write_stdout(f"Not listed, for they are of other projects: {told}\n")
 
 
-def restore(options: "Namespace") -> int:
-    """Goes back to a checkpoint and prints what has come of it; the exit code, which is 1 when a
-    file was left as it is. Raises what `restore_project` raises."""
+def _restore(options: "Namespace", _store: "SessionStore") -> int:
     from alhena.agent.restoring import restore_project
 
     restored = restore_project(current_directory(), os.environ, options.checkpoint)

@@ -18,6 +18,7 @@ from alhena.config.layers import ORDER, Layer, LayerKind
 from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import ConfigError, InputError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import included, place_here, tell
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
@@ -46,11 +47,14 @@ telemetry. Exit code 1 when there are findings, 52 when no run can start with th
   --skip-trust   treat this folder as trusted
   --json         print JSON
 """
+_ARGUMENTS = {
+    "show": "[KEY] --origin --all --json --skip-trust",
+    "path": "--json",
+    "check": "--json --skip-trust",
+}
 DEFAULT = "default"
 _HIDDEN = ("headers", "env")
 """Members of a server, or of a hook, whose values are redacted."""
-_ARGUMENTS = "args"
-"""A member of a server in which a word may say that the next one is a secret."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,30 +67,11 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena settings ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command("alhena settings", argv, _ARGUMENTS)
     if options.command == "path":
         return _path(as_json=options.json)
     place = place_here(skip_trust=options.skip_trust, told=False)
     return (_show if options.command == "show" else _check)(options, place)
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena settings", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    showing, pathing, checking = (
-        commands.add_parser(name, add_help=False) for name in ("show", "path", "check")
-    )
-    showing.add_argument("key", nargs="?", metavar="KEY")
-    showing.add_argument("--origin", action="store_true")
-    showing.add_argument("--all", action="store_true")
-    for each in (showing, checking):
-        each.add_argument("--skip-trust", action="store_true")
-    for each in (showing, pathing, checking):
-        each.add_argument("--json", action="store_true")
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 def _show(options: "Namespace", place: Place) -> int:
@@ -178,7 +163,8 @@ def _public(path: tuple[str, ...], value: Any) -> Any:
             return REDACTED if secret else without_secrets(value)
         case list() | tuple():
             items = cast("list[Any]", value)
-            if path[-1] == _ARGUMENTS and all(isinstance(item, str) for item in items):
+            # In these a word may say that the next one is a secret.
+            if path[-1] == "args" and all(isinstance(item, str) for item in items):
                 from alhena.config.mcp_servers import harmless_words
 
                 items = list(harmless_words(items))

@@ -13,6 +13,7 @@ from alhena.config.home import (
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.streams import agrees, write_json, write_stdout
 from alhena.skills.files import Skills
@@ -47,11 +48,19 @@ options:
   --skip-trust   treat this folder as trusted
   --json         print JSON
 """
+_ARGUMENTS = {
+    "list": "--json --skip-trust",
+    "enable": "NAME --scope=user|workspace --skip-trust",
+    "disable": "NAME --scope=user|workspace --skip-trust",
+    "install": "NAME --ref=REF --path=PATH --scope=user|workspace --consent",
+    "link": "NAME --scope=user --consent",
+    "uninstall": "NAME --scope=user|workspace",
+}
 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena skills ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed_command("alhena skills", argv, _ARGUMENTS)
     if options.command in ("install", "link", "uninstall"):
         return _change(options)
     place = place_here(skip_trust=options.skip_trust)
@@ -66,36 +75,13 @@ def run(argv: list[str]) -> int:
     if disabled and options.name not in skills.all:
         known = ", ".join(skills.all) or "none"
         raise UsageError(f"there is no skill {options.name!r}.", remedy=f"There are: {known}.")
-    user = options.scope == "user"
-    file = user_settings_path(os.environ) if user else workspace_settings_path(place.cwd)
+    workspace = options.scope == "workspace"
+    file = workspace_settings_path(place.cwd) if workspace else user_settings_path(os.environ)
     from alhena.frontends.files import set_disabled
 
     set_disabled(options.name, file, disabled=disabled)
     write_stdout(f"{one_line(options.name)} is {options.command}d.\n")
     return 0
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena skills", add_help=False, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
-    for name in ("list", "enable", "disable", "install", "link", "uninstall"):
-        each = commands.add_parser(name, add_help=False)
-        if name == "list":
-            each.add_argument("--json", action="store_true")
-        else:
-            each.add_argument("name", metavar="NAME")
-            scopes = ("user",) if name == "link" else ("user", "workspace")
-            each.add_argument("--scope", choices=scopes, default="user")
-        if name == "install":
-            each.add_argument("--path", default="")
-        if name in ("install", "link"):
-            each.add_argument("--consent", action="store_true")
-            each.add_argument("--ref")
-        each.add_argument("--skip-trust", action="store_true")
-        each.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 def _list(skills: Skills, *, as_json: bool) -> int:
@@ -125,8 +111,8 @@ def _list(skills: Skills, *, as_json: bool) -> int:
 
 def _change(options: "Namespace") -> int:
     """Installs, links or removes skills."""
-    home = config_home(os.environ)
-    base = home if options.scope == "user" else current_directory() / ".gemini"
+    workspace = options.scope == "workspace"
+    base = current_directory() / ".gemini" if workspace else config_home(os.environ)
     folder = base / "skills"
     if options.command == "uninstall":
         _remove(options.name, folder)
@@ -141,7 +127,7 @@ def _change(options: "Namespace") -> int:
         with staging(base) as top:
             fetch(options.name, top, own_environment(os.environ), options.ref)
             rmtree(top / ".git", ignore_errors=True)
-            within = Path(os.path.realpath(top / options.path))
+            within = Path(os.path.realpath(top / (options.path or "")))
             if not within.is_dir() or not is_within(str(within), os.path.realpath(top)):
                 told = f"{one_line(options.name)} has no folder {one_line(options.path)}"
                 raise InputError(f"{told}: nothing was installed.", remedy="Correct --path.")

@@ -40,17 +40,12 @@ class UnreadableError(AlhenaError):
 def run(argv: list[str]) -> int:
     """Carries out `alhena trace ARGV`; returns the exit code."""
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.arguments import Parser
+    from alhena.frontends.arguments import parsed
 
-    parser = Parser(prog="alhena trace", add_help=False, allow_abbrev=False)
-    parser.add_argument("session", metavar="SESSION", nargs="?", default="latest")
-    parser.add_argument("--html", metavar="FILE")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("-d", "--debug", action="store_true")
-    options = parser.parse_args(argv)
+    options = parsed("alhena trace", argv, "[SESSION] --html=FILE --json")
     place = open_place(current_directory(), os.environ)
     try:
-        path, timeline = _read(options.session, place)
+        path, timeline = _read(options.session or "latest", place)
     except NoSessionError:
         raise
     except SessionError as error:

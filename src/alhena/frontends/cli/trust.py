@@ -3,7 +3,6 @@
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from alhena.config.accepted_entries import own_data
 from alhena.config.effective_settings import Place, TrustLevel, open_place, trust_entries
@@ -11,6 +10,7 @@ from alhena.config.home import agent_folders, trusted_folders_path
 from alhena.config.pinned_entries import Bound
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
+from alhena.frontends.arguments import parsed
 from alhena.frontends.folder_trust import (
     Waits,
     accept,
@@ -25,9 +25,6 @@ from alhena.frontends.folder_trust import (
 )
 from alhena.frontends.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
-
-if TYPE_CHECKING:
-    from argparse import Namespace
 
 USAGE = """\
 usage: alhena trust [PATH] [--parent | --never | --forget | --data FILE]
@@ -52,7 +49,15 @@ again.
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena trust ARGV`; returns the exit code."""
-    options = _options(argv)
+    options = parsed(
+        "alhena trust",
+        argv,
+        "[PATH] --parent --never --forget --data=FILE --status --list --json",
+    )
+    kinds = ("parent", "never", "forget", "data", "status", "list")
+    given = [f"--{kind}" for kind in kinds if getattr(options, kind) not in (None, False)]
+    if len(given) > 1:
+        raise UsageError(f"{given[0]} contradicts {given[1]}.", remedy="See alhena trust --help.")
     if options.json and not (options.list or options.status):
         raise UsageError("--json needs --list or --status.", remedy="See alhena trust --help.")
     if options.list:
@@ -173,20 +178,6 @@ def _call_data(folder: Path, path: str) -> None:
         raise _no_data(folder, path, {name for each in entries for name in each.loose})
     for each in called:
         _say(f"{each.label} may change {', '.join(each.data)}: alhena will not ask about it.")
-
-
-def _options(argv: list[str]) -> "Namespace":
-    from alhena.frontends.arguments import Parser
-
-    parser = Parser(prog="alhena trust", add_help=False, allow_abbrev=False)
-    parser.add_argument("path", nargs="?", metavar="PATH")
-    kinds = parser.add_mutually_exclusive_group()
-    for name in ("--parent", "--never", "--forget", "--status", "--list"):
-        kinds.add_argument(name, action="store_true")
-    kinds.add_argument("--data", metavar="FILE")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("-d", "--debug", action="store_true")
-    return parser.parse_args(argv)
 
 
 def _folder(given: str | None) -> Path:

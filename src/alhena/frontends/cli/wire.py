@@ -1,11 +1,11 @@
 """alhena wire: checks a request against the rules, or converts it to another dialect."""
 
-import argparse
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from alhena.errors import InputError, UsageError
+from alhena.frontends.arguments import parsed_command
 from alhena.frontends.streams import read_input, write_json
 from alhena.models.catalogue import model_info
 from alhena.wire.conformance.check import check_json
@@ -16,7 +16,10 @@ from alhena.wire.dialects.fields import DialectError
 from alhena.wire.errors import Level, Violation
 from alhena.wire.json_values import as_object
 
-COMMANDS = ("check", "convert")
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+DIALECTS = "gemini|anthropic|openai"
 
 USAGE = """\
 usage: alhena wire check [--repair] [--model NAME] FILE
@@ -40,23 +43,15 @@ and signatures are kept; anything that cannot be converted is an error with its 
 
 def run(argv: list[str]) -> int:
     """Carries out `alhena wire ARGV`; returns the exit code."""
-    if not argv or argv[0] not in COMMANDS:
-        raise UsageError(
-            "`alhena wire` takes `check FILE` or `convert --from A --to B FILE`.",
-            remedy="See alhena wire --help.",
-        )
-    return (check if argv[0] == "check" else convert)(argv[1:])
-
-
-class WireParser(argparse.ArgumentParser):
-    """The parser of `alhena wire COMMAND`; its errors name the command."""
-
-    def __init__(self, command: str) -> None:
-        super().__init__(prog=f"alhena wire {command}", add_help=False, allow_abbrev=False)
-
-    def error(self, message: str) -> NoReturn:
-        """Raises instead of ending the process."""
-        raise UsageError(f"{self.prog}: {message}.", remedy="See alhena wire --help.")
+    options = parsed_command(
+        "alhena wire",
+        argv,
+        {
+            "check": "FILE --repair --model=NAME",
+            "convert": f"FILE --from={DIALECTS} --to={DIALECTS} --model=NAME",
+        },
+    )
+    return (_check if options.command == "check" else _convert)(options)
 
 
 def read_body(name: str) -> object:
@@ -71,21 +66,7 @@ def read_body(name: str) -> object:
     raise InputError(f"{name} {problem}", remedy=remedy) from cause
 
 
-class _Asked(argparse.Namespace):
-    """`alhena wire check …`, read."""
-
-    repair: bool
-    model: str | None
-    file: str
-
-
-def check(argv: list[str]) -> int:
-    """Carries out `alhena wire check ARGV`; returns the exit code."""
-    parser = WireParser("check")
-    parser.add_argument("--repair", action="store_true")
-    parser.add_argument("--model")
-    parser.add_argument("file", metavar="FILE")
-    asked = parser.parse_args(argv, namespace=_Asked())
+def _check(asked: "Namespace") -> int:
     body = read_body(asked.file)
     model = model_info(asked.model or _model_of(body))
     if not asked.repair:
@@ -115,46 +96,28 @@ def _model_of(body: object) -> str:
     return model if isinstance(model, str) else ""
 
 
-DIALECTS = ("gemini", "anthropic", "openai")
-
-
-class _AskedConvert(argparse.Namespace):
-    """`alhena wire convert …`, read."""
-
-    source: str
-    target: str
-    model: str | None
-    file: str
-
-
-def convert(argv: list[str]) -> int:
-    """Carries out `alhena wire convert ARGV`; returns the exit code."""
-    parser = WireParser("convert")
-    parser.add_argument("--from", dest="source", choices=DIALECTS, required=True)
-    parser.add_argument("--to", dest="target", choices=DIALECTS, required=True)
-    parser.add_argument("--model")
-    parser.add_argument("file", metavar="FILE")
-    asked = parser.parse_args(argv, namespace=_AskedConvert())
+def _convert(asked: "Namespace") -> int:
+    source = getattr(asked, "from")
+    if source is None or asked.to is None:
+        raise UsageError("--from and --to are needed.", remedy="See alhena wire --help.")
     body = read_body(asked.file)
     try:
-        request = _read(asked, body)
+        request = _read(source, body, asked.model)
     except DialectError as error:
         raise InputError(
             f"{asked.file}: {error.message}",
-            remedy=error.remedy or f"Give a request as {asked.source} takes it.",
+            remedy=error.remedy or f"Give a request as {source} takes it.",
         ) from error
-    write_json(_write(asked.target, request))
+    write_json(_write(asked.to, request))
     return 0
 
 
-def _read(asked: _AskedConvert, body: object) -> DialectRequest:
-    if asked.source == "gemini":
-        named = (as_object(body) or {}).get("model")
-        model = asked.model or (named if isinstance(named, str) else "")
-        return gemini.read_request(body, model)
-    read = anthropic.read_request if asked.source == "anthropic" else openai.read_request
+def _read(source: str, body: object, model: str | None) -> DialectRequest:
+    if source == "gemini":
+        return gemini.read_request(body, model or _model_of(body))
+    read = anthropic.read_request if source == "anthropic" else openai.read_request
     request = read(body)
-    return msgspec.structs.replace(request, model=asked.model or request.model)
+    return msgspec.structs.replace(request, model=model or request.model)
 
 
 def _write(target: str, request: DialectRequest) -> dict[str, Any]:

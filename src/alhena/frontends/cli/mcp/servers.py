@@ -21,7 +21,7 @@ from alhena.config.mcp_servers import (
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import Parser
+from alhena.frontends.arguments import parsed
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.descriptions import MARKS, state_words
 from alhena.frontends.streams import write_json, write_stdout
@@ -39,11 +39,7 @@ MAX_MORE = 1_000
 
 def list_all(argv: list[str]) -> int:
     """Carries out `alhena mcp list ARGV`; the exit code is 0 however the servers are."""
-    parser = Parser(prog="alhena mcp list", add_help=False, allow_abbrev=False)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--skip-trust", action="store_true")
-    parser.add_argument("-d", "--debug", action="store_true")
-    options = parser.parse_args(argv)
+    options = parsed("alhena mcp list", argv, "--json --skip-trust")
     place = place_here(skip_trust=options.skip_trust, told=False)
     tell(place.told)
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
@@ -140,12 +136,7 @@ def _as_json(report: ServerReport, words: str, more: list[str]) -> dict[str, Any
 
 def auth(argv: list[str]) -> int:
     """Carries out `alhena mcp auth ARGV`; returns the exit code."""
-    parser = Parser(prog="alhena mcp auth", add_help=False, allow_abbrev=False)
-    parser.add_argument("name", nargs="?")
-    parser.add_argument("--logout", action="store_true")
-    parser.add_argument("--skip-trust", action="store_true")
-    parser.add_argument("-d", "--debug", action="store_true")
-    options = parser.parse_args(argv)
+    options = parsed("alhena mcp auth", argv, "[NAME] --logout --skip-trust")
     tokens = token_file(os.environ)
     if options.logout:
         if options.name is None:

@@ -15,6 +15,7 @@ from alhena.config.jsonc import with_value, without_value
 from alhena.config.mcp_servers import EVERY
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
+from alhena.frontends.arguments import parsed
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.files import change_json
 from alhena.frontends.folder_trust import accept, forget_accepted
@@ -99,18 +100,6 @@ def parse_add(argv: list[str]) -> Added:
         include_tools=_names(said.get("include_tools", ())),
         exclude_tools=_names(said.get("exclude_tools", ())),
     )
-
-
-def scope_of(command: str, argv: list[str], *, scoped: bool = True) -> tuple[str, str | None]:
-    """The name and the scope (None: not said) of `alhena mcp COMMAND NAME`. Raises UsageError."""
-    words, said = _sorted(argv)
-    allowed = {"scope", "debug"} if scoped else {"debug"}
-    odd = [word for word in words if word.startswith("-")] + [
-        key for key in said if key not in allowed
-    ]
-    if odd or len(words) != 1:
-        raise UsageError(f"alhena mcp {command} takes the name of one server.", remedy=_REMEDY)
-    return words[0], _one_of(said, "scope", SCOPES)
 
 
 def _sorted(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -199,7 +188,8 @@ def add(argv: list[str]) -> int:
 
 def remove(argv: list[str]) -> int:
     """Carries out `alhena mcp remove ARGV`."""
-    name, scope = scope_of("remove", argv)
+    options = parsed("alhena mcp remove", argv, "NAME -s|--scope=user|project")
+    name, scope = options.name, options.scope
     scopes = ("project", "user") if scope is None else (scope,)
     files = {each: _settings_file(each, writing=scope is not None) for each in scopes}
     having = [each for each, file in files.items() if name in _entries(file)]
@@ -234,12 +224,7 @@ def disable(argv: list[str]) -> int:
 
 def _turn(argv: list[str], *, enabled: bool) -> int:
     word = "enable" if enabled else "disable"
-    if "--session" in argv:
-        raise UsageError(
-            "--session means a session, of which there is none here.",
-            remedy=f"In one it is /mcp {word} NAME --session.",
-        )
-    name, _ = scope_of(word, argv, scoped=False)
+    name: str = parsed(f"alhena mcp {word}", argv, "NAME").name
     place = place_here()
     known = list(place.settings.mcp_servers)
     there = name == "mcp" and place.settings.mcp.server_command
