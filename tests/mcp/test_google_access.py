@@ -129,7 +129,7 @@ async def test_an_identity_is_asked_for_as_the_settings_say(
         (json_reply({"error": {"message": "no actor"}}, status=403), CredentialsError),
         (json_reply({}, status=503), ServerFaultError),
         (json_reply({"token": 1}), ServerFaultError),
-        (json_reply({"token": "a b"}), CredentialsError),
+        (json_reply({"token": "a b"}), ServerFaultError),
     ],
 )
 async def test_an_identity_that_is_not_given_is_an_error(

@@ -13,12 +13,12 @@ from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultErro
 from alhena.http.client import Timeouts
 from alhena.models.auth.adc import (
     SCOPE,
-    Credentials,
     account_tokens,
     default_credentials,
     gcloud_file,
     metadata_tokens,
 )
+from alhena.models.auth.tokens import Credentials
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.select import ModelChoice, choose_generator
 from tests.models.asking import MODEL, chunks, texts
@@ -189,7 +189,7 @@ async def test_an_error_names_the_project_that_is_charged_and_keeps_its_link(
         (json_reply({}, 429), ServerFaultError, "for now"),
         (json_reply({}, 503), ServerFaultError, "HTTP 503"),
         (json_reply({"id_token": ACCESS}), ServerFaultError, "something else"),
-        (json_reply({"access_token": f"{ACCESS}\r\nx: y"}), ServerFaultError, "cannot be sent"),
+        (json_reply({"access_token": f"{ACCESS}\r\nx: y"}), ServerFaultError, "something else"),
         (json_reply([]), ServerFaultError, "something else"),
         (Reply(pieces=[b"<html>\xff"]), ServerFaultError, "something else"),
         (Reply(pieces=[b'{"access_token": "' + b"a" * 300_000]), ServerFaultError, "something"),
@@ -402,7 +402,7 @@ async def test_an_answer_without_an_identity_token_is_an_error(
     server.reply(json_reply(GRANT))
     path = written(project / "adc.json", user_info(server.url))
     tokens = found({"GOOGLE_APPLICATION_CREDENTIALS": path}, audience=AUDIENCE).tokens
-    with pytest.raises(ServerFaultError, match="gave no identity token") as caught:
+    with pytest.raises(ServerFaultError, match="something else") as caught:
         await tokens.token()
     shows_no_secret(caught.value)
 

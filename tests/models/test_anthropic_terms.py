@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from alhena.models.catalogue import claude_info
 from alhena.models.providers.anthropic_api import EMPTY, without_blanks
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
-from alhena.wire.dialects.anthropic.writing import answer_form
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.request import (
     FunctionCallingConfig,
@@ -23,7 +22,6 @@ from alhena.wire.request import (
     ToolConfig,
 )
 from tests.models.test_anthropic_api import asking, block, connected, message, taken, words
-from tests.support.each import for_each
 from tests.support.server import ScriptedServer
 
 THINKING = ThinkingConfig(thinking_budget=2000)
@@ -242,26 +240,6 @@ async def test_there_is_no_choice_among_no_tools(server: ScriptedServer, mode: F
     assert "tool_choice" not in await sent(server, tool_config=calling(mode))
 
 
-@pytest.mark.parametrize("older", [False, True])
-async def test_the_schema_of_an_answer_is_one_that_the_service_takes(
-    server: ScriptedServer, older: bool
-):
-    schema = {"type": "OBJECT", "properties": {"a": {"type": "INTEGER", "minimum": 3}}}
-    given: dict[str, Any] = {"response_schema": schema} if older else {"response_json_schema": {
-        "type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}}}  # fmt: skip
-    config = GenerationConfig(response_mime_type="application/json", **given)
-    body = await sent(server, model="claude-sonnet-4-5", generation_config=config)
-    assert body["output_config"]["format"] == {
-        "type": "json_schema",
-        "schema": {
-            "type": "object",
-            "properties": {"a": {"type": "integer", "description": "(minimum: 3)"}},
-            "additionalProperties": False,
-        },
-    }
-    assert "system" not in body
-
-
 @pytest.mark.parametrize(
     ("model", "schema", "said"),
     [
@@ -274,7 +252,7 @@ async def test_the_schema_of_an_answer_is_one_that_the_service_takes(
         ),
     ],
 )
-async def test_a_form_that_the_service_cannot_be_given_is_told_in_words(
+async def test_the_form_of_an_answer_is_told_in_words(
     server: ScriptedServer, model: str, schema: dict[str, Any] | None, said: str
 ):
     config = GenerationConfig(response_mime_type="application/json", response_json_schema=schema)
@@ -288,47 +266,6 @@ async def test_a_form_that_the_service_cannot_be_given_is_told_in_words(
     first, second = [item["text"] for item in body["system"]]
     assert first == "Be brief."
     assert said in second
-
-
-@for_each(("schema", "form"), [
-        ({"type": "object"}, None),
-        ({"type": ["object", "null"]}, None),
-        ({"type": "object", "properties": {}, "additionalProperties": False}, "same"),
-        ({"type": "array", "items": {"type": "object"}}, None),
-        ({"type": "object", "patternProperties": {"^a": {}}, "properties": {"a": {}}}, None),
-        ({"$defs": {"n": {"type": "string", "minLength": 2}}, "$ref": "#/$defs/n"},
-         {"$defs": {"n": {"type": "string", "description": "(minLength: 2)"}}, "$ref": "#/$defs/n"}),
-        ({"oneOf": [{"type": "string"}, {"type": "integer", "multipleOf": 2}]},
-         {"anyOf": [{"type": "string"}, {"type": "integer", "description": "(multipleOf: 2)"}]}),
-        ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "same"),
-        ({"type": "array", "items": {"type": "string"}, "minItems": 3},
-         {"type": "array", "items": {"type": "string"}, "description": "(minItems: 3)"}),
-        ({"type": "string", "format": "date-time"}, "same"),
-        ({"type": "string", "format": "regex"},
-         {"type": "string", "description": "(format: \"regex\")"}),
-        ({"enum": ["a", {"b": 1}]}, None),
-        ({"const": [1]}, None),
-        ({"$ref": "#"}, None),
-        ({"$ref": "https://example.com/schema"}, None),
-        ({"$defs": {"n": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/n"}]}}}, None),
-        ({"$defs": {"a": {"$ref": "#/$defs/b"},
-                    "b": {"type": "array", "items": {"$ref": "#/$defs/a"}}},
-          "$ref": "#/$defs/a"}, None),
-        ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "string"}},
-          "anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]}, "same"),
-        ({"enum": [1, None], "properties": {"properties": {"type": "string"}}},
-         {"enum": [1, None], "properties": {"properties": {"type": "string"}},
-          "additionalProperties": False}),
-    ])  # fmt: skip
-def test_a_schema_is_closed_where_that_allows_the_same_answers(schema: Any, form: Any) -> None:
-    assert answer_form(schema) == (schema if form == "same" else form)
-
-
-def test_no_schema_is_too_deep_to_be_told() -> None:
-    deep: dict[str, Any] = {"type": "string"}
-    for _ in range(200):
-        deep = {"type": "array", "items": deep}
-    assert answer_form(deep) is None
 
 
 async def test_what_would_be_lost_is_refused_before_anything_is_sent(server: ScriptedServer):

@@ -235,14 +235,13 @@ class ClaudeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A model of Anthropic, or of a compatible server.
 
     `most_output` is the output limit in tokens, thinking included, None if unknown;
-    `default_output` is used without an explicit limit, which the service requires. `thinks` and
-    `schemas`: it supports thinking budgets and answer schemas.
+    `default_output` is used without an explicit limit, which the service requires. `thinks`: it
+    supports thinking budgets.
     """
 
     most_output: int | None = None
     default_output: int = LEAST_OUTPUT
     thinks: bool = True
-    schemas: bool = True
 
 
 def claude_info(name: str) -> ClaudeInfo:
@@ -258,7 +257,6 @@ def claude_info(name: str) -> ClaudeInfo:
         most_output=most,
         default_output=min(most or _USUAL, _USUAL),
         thinks=version >= (3, 7),
-        schemas=version >= ((4, 1) if family == "opus" else (4, 5)),
     )
 
 

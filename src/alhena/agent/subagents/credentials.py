@@ -18,7 +18,7 @@ from alhena.http.connect import Endpoint, is_header_value
 from alhena.models.errors import CredentialsError
 
 if TYPE_CHECKING:
-    from alhena.models.auth.adc import Credentials
+    from alhena.models.auth.tokens import Credentials
 
 COMMAND_S = 60.0
 MAX_OUTPUT = 64 * 1024

@@ -23,6 +23,7 @@ from alhena.http.connect import parse_endpoint
 from alhena.models.auth.tokens import (
     IDENTITY_S,
     AccessToken,
+    Credentials,
     RenewedTokens,
     TokenSource,
     ask_grant,
@@ -30,7 +31,6 @@ from alhena.models.auth.tokens import (
     fetch,
     quota_project,
     read_grant,
-    read_identity,
     token_endpoint,
 )
 from alhena.models.errors import CredentialsError
@@ -43,17 +43,6 @@ _VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _GCLOUD_FILE = "application_default_credentials.json"
 _PRODUCT_NAME = Path("/sys/class/dmi/id/product_name")
 _SERVERLESS = ("K_SERVICE", "CLOUD_RUN_JOB")
-
-
-class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens, the quota project if it differs from their own, and their origin in words."""
-
-    tokens: TokenSource
-    source: str
-    quota_project: str = ""
-
-    def __repr__(self) -> str:
-        return f"Credentials(source={self.source!r}, quota_project={self.quota_project!r})"
 
 
 def default_credentials(
@@ -80,6 +69,7 @@ def default_credentials(
         return Credentials(
             tokens=metadata_tokens(environ, audience=audience),
             source="the metadata server",
+            remedy=_REMEDY,
             quota_project=quota_project(environ),
         )
     places = f"{_VARIABLE} is not set" + (f", there is no {path}" if path is not None else "")
@@ -112,11 +102,12 @@ def _from_file(path: Path, environ: Mapping[str, str], source: str, audience: st
         from alhena.models.auth.federated import impersonated_tokens
 
         actor = _tokens(as_object(info.get("source_credentials")) or {}, environ, source)
-        tokens: TokenSource = impersonated_tokens(info, actor, SCOPE, source, environ)
+        tokens: TokenSource = impersonated_tokens(info, actor, source, environ)
     else:
         tokens = _tokens(info, environ, source, audience)
     project = quota_project(environ, info.get("quota_project_id"))
-    return Credentials(tokens=tokens, source=source, quota_project=project)
+    remedy = f"Check the credentials of {source}."
+    return Credentials(tokens=tokens, source=source, remedy=remedy, quota_project=project)
 
 
 def _tokens(
@@ -205,7 +196,7 @@ def user_tokens(
             environ=environ,
             remedy=f"Sign in again: {LOGIN}.",
             now=now,
-            read=read_identity if audience else None,
+            identity=bool(audience),
         )
         return asked.grant.access(asked.at)
 
@@ -243,7 +234,7 @@ def account_tokens(
             environ=environ,
             remedy="Check that the service account and its key are still there.",
             now=now,
-            read=read_identity if audience else None,
+            identity=bool(audience),
         )
         return asked.grant.access(asked.at)
 

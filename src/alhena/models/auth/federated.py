@@ -7,7 +7,7 @@ identify the caller by environment variables read the process's own.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from importlib import import_module
@@ -16,25 +16,24 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 
-from alhena.errors import ModelError, ServerFaultError
+from alhena.errors import ServerFaultError
 from alhena.http.client import open_transport
 from alhena.http.connect import Endpoint, parse_endpoint
 from alhena.models.auth.adc import LOGIN, SCOPE
 from alhena.models.auth.tokens import (
     TIMEOUTS,
     AccessToken,
+    BearerAccess,
     RenewedTokens,
     TokenSource,
     checked_token,
     fetch,
-    other_token,
     token_endpoint,
 )
-from alhena.models.errors import CredentialsError
+from alhena.models.errors import CredentialsError, ModelNotFoundError, QuotaError
+from alhena.models.service import HttpService
 from alhena.models.status import Asked
-from alhena.version import __version__
-from alhena.wire.encode import decode_error
-from alhena.wire.json_values import as_array, as_object
+from alhena.wire.json_values import as_array, as_object, is_token
 
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding", "connection"})
@@ -105,8 +104,6 @@ def federated_tokens(
     info: Mapping[str, Any],
     environ: Mapping[str, str],
     source: str,
-    *,
-    now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
     """Tokens for a credentials file of one of google-auth's other types."""
 
@@ -117,7 +114,7 @@ def federated_tokens(
         finally:
             bridge.stop()
 
-    return RenewedTokens(renew, now=now)
+    return RenewedTokens(renew)
 
 
 def _refreshed(info: dict[str, Any], bridge: Bridge, source: str) -> AccessToken:
@@ -163,60 +160,47 @@ def _credentials(info: dict[str, Any]) -> Any:
     return import_module(name).Credentials.from_info(info, scopes=[SCOPE])
 
 
-class IamService(msgspec.Struct, frozen=True, kw_only=True):
-    """The IAM service that issues tokens. `environ` supplies proxies and certificates; `what` and
-    `remedy` are used in errors."""
-
-    endpoint: Endpoint
-    environ: Mapping[str, str]
-    what: str
-    remedy: str
-
-    async def ask(self, path: str, body: bytes, actor: TokenSource) -> bytes:
-        """Posts a JSON body as `actor`, whose token is renewed once after a 401. Raises ModelError
-        on failure; no message quotes the token."""
-        token = await actor.token()
-        status, answer = await self._answer(path, body, token)
-        if status == 401 and (other := await other_token(actor, token)) is not None:
-            token = other
-            status, answer = await self._answer(path, body, token)
-        if status != 200:
-            place = self.endpoint
-            asked = Asked("", place.place, [token], source=place.source, remedy=self.remedy)
-            raise _no_token(status, answer, asked, self.what)
-        return answer
-
-    async def _answer(self, path: str, body: bytes, token: str) -> tuple[int, bytes]:
-        headers = [
-            ("host", self.endpoint.authority),
-            ("user-agent", f"alhena/{__version__}"),
-            ("authorization", f"Bearer {token}"),
-            ("content-type", "application/json"),
-            ("accept", "application/json"),
-        ]
-        transport = open_transport(self.endpoint, self.environ, TIMEOUTS)
-        response, answer = await fetch(transport, "POST", path, headers, body)
-        return response.status, answer
-
-
-def _no_token(status: int, answer: bytes, asked: Asked, what: str) -> ModelError:
-    """The error for a refused token. It concerns no model and no model quota, so the messages of
-    `status.refusal` do not fit."""
-    api = decode_error(answer)
-    said = f"HTTP {status}" + (f": {asked.clean(api.message)}" if api is not None else "")
-    message = f"{asked.place} gives no {what} ({said})."
-    if status == 429 or status >= 500:
-        return ServerFaultError(message, remedy="Run again.", status=status)
-    return CredentialsError(message, remedy=asked.remedy, status=status)
-
-
 SERVICE = "https://iamcredentials.googleapis.com"
 LIFETIME_S = 3600.0
-_REMEDY = "Check that your credentials may create identity tokens for the service account."
 
 
-class _Granted(msgspec.Struct, frozen=True):
-    token: str
+class _Issued(msgspec.Struct, frozen=True, rename="camel"):
+    """The answers of the IAM service: an identity token, or an access token and its end."""
+
+    token: str = ""
+    access_token: str = ""
+    expire_time: str = ""
+
+
+async def _issued(
+    endpoint: Endpoint, path: str, body: object, actor: TokenSource, environ: Mapping[str, str]
+) -> AccessToken:
+    """Asks the IAM service for a token as `actor`. Raises ModelError; no message quotes a token."""
+    place, asked_at = endpoint.place, time.time()
+
+    def read(answer: bytes) -> AccessToken:
+        try:
+            issued = msgspec.json.decode(answer, type=_Issued)
+            end = issued.expire_time
+            until = datetime.fromisoformat(end).timestamp() if end else asked_at + LIFETIME_S
+        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+            issued, until = _Issued(), 0.0  # not chained: the cause may quote a token
+        value = issued.token or issued.access_token
+        if not is_token(value):
+            raise ServerFaultError(f"{place} answered a request for a token with something else.")
+        return AccessToken(value, until)
+
+    remedy = "Check that your credentials may create tokens for the service account."
+    access = BearerAccess(actor, remedy=remedy)
+    service = HttpService(endpoint, access, environ=environ, timeouts=TIMEOUTS)
+    try:
+        return await service.ask(path, "", msgspec.json.encode(body), read)
+    except (QuotaError, ModelNotFoundError) as error:  # whose messages concern models
+        kind = ServerFaultError if isinstance(error, QuotaError) else CredentialsError
+        message = f"{place} gives no token for the service account (HTTP {error.status})."
+        raise kind(message, remedy=remedy, status=error.status) from error
+    finally:
+        await service.aclose()
 
 
 def identity_tokens(
@@ -226,52 +210,17 @@ def identity_tokens(
     environ: Mapping[str, str],
     *,
     service: str = SERVICE,
-    now: Callable[[], float] = time.time,
 ) -> RenewedTokens:
     """Tokens that identify `account` to `audience`, requested by `actor`. Raises ConfigError for an
     invalid address of the service."""
     endpoint = token_endpoint(service, "address of the IAM service")
-    path = f"{endpoint.prefix}/v1/projects/-/serviceAccounts/{quote(account, safe='@')}"
-    body = msgspec.json.encode({"audience": audience, "includeEmail": True})
-
-    iam = IamService(endpoint=endpoint, environ=environ, what="identity token", remedy=_REMEDY)
-
-    async def renew() -> AccessToken:
-        asked_at = now()
-        answer = await iam.ask(f"{path}:generateIdToken", body, actor)
-        return AccessToken(_token(answer, endpoint.place), asked_at + LIFETIME_S)
-
-    return RenewedTokens(renew, now=now)
-
-
-def _token(answer: bytes, place: str) -> str:
-    try:
-        granted = msgspec.json.decode(answer, type=_Granted)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        # Not chained: the cause may quote a token.
-        raise ServerFaultError(
-            f"{place} answered a request for an identity token with something else."
-        ) from None
-    return checked_token(granted.token, place)
-
-
-LIFETIME = "3600s"
-_REMEDY_IMPERSONATED = (
-    "Check that the identity of that file may create tokens for the service account."
-)
-
-
-class _AccessToken(msgspec.Struct, frozen=True, rename="camel"):
-    access_token: str
-    expire_time: str
+    path = f"/v1/projects/-/serviceAccounts/{quote(account, safe='@')}:generateIdToken"
+    body = {"audience": audience, "includeEmail": True}
+    return RenewedTokens(lambda: _issued(endpoint, path, body, actor, environ))
 
 
 def impersonated_tokens(
-    info: Mapping[str, Any],
-    actor: TokenSource,
-    scope: str,
-    source: str,
-    environ: Mapping[str, str],
+    info: Mapping[str, Any], actor: TokenSource, source: str, environ: Mapping[str, str]
 ) -> RenewedTokens:
     """Tokens of the account in `service_account_impersonation_url`, requested by `actor`. Raises
     CredentialsError or ConfigError when the file does not name the account."""
@@ -279,29 +228,9 @@ def impersonated_tokens(
     if not isinstance(url, str) or not url:
         raise CredentialsError(
             f"the credentials of {source} have no service_account_impersonation_url.",
-            remedy="Get them again: gcloud auth application-default login.",
+            remedy=f"Get them again: {LOGIN}.",
         )
     endpoint = token_endpoint(url, f"service_account_impersonation_url of {source}")
     delegates = [one for one in as_array(info.get("delegates")) or () if isinstance(one, str)]
-    body = msgspec.json.encode({"delegates": delegates, "scope": [scope], "lifetime": LIFETIME})
-
-    what = "token for the service account"
-    iam = IamService(endpoint=endpoint, environ=environ, what=what, remedy=_REMEDY_IMPERSONATED)
-
-    async def renew() -> AccessToken:
-        answer = await iam.ask(endpoint.prefix, body, actor)
-        return _token_impersonated(answer, endpoint.place)
-
-    return RenewedTokens(renew)
-
-
-def _token_impersonated(answer: bytes, place: str) -> AccessToken:
-    try:
-        granted = msgspec.json.decode(answer, type=_AccessToken)
-        expires_at = datetime.fromisoformat(granted.expire_time).timestamp()
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
-        # Not chained: the cause may quote a token.
-        raise ServerFaultError(
-            f"{place} answered a request for a token with something else."
-        ) from None
-    return AccessToken(checked_token(granted.access_token, place), expires_at)
+    body = {"delegates": delegates, "scope": [SCOPE], "lifetime": f"{LIFETIME_S:g}s"}
+    return RenewedTokens(lambda: _issued(endpoint, "", body, actor, environ))

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from alhena.config.settings import OAuthSettings
-from alhena.errors import AlhenaError, ConfigError, ModelError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.models.auth.authorization import (
     HOST,
     Callback,
@@ -20,7 +20,6 @@ from alhena.models.auth.authorization import (
     pasted_code,
 )
 from alhena.models.auth.exchange import (
-    ExpiredLoginError,
     OAuthClient,
     TokenEndpoint,
     find_addresses,
@@ -39,9 +38,9 @@ from alhena.models.auth.store import (
 from alhena.models.auth.tokens import (
     EARLY,
     AccessToken,
+    Credentials,
     FixedToken,
     RenewedTokens,
-    TokenSource,
     checked_token,
 )
 from alhena.models.errors import CredentialsError
@@ -203,9 +202,8 @@ class UserLogin:
     """Renews the tokens of a saved login; `renew` is for `RenewedTokens`.
 
     A valid access token is taken from the file, even without an OAuth client; otherwise it is
-    refreshed under a lock, and the file written. A failed refresh leaves the file unchanged, unless
-    the service reports that a login of this client has ended. `warn` is called when a new token
-    could not be saved.
+    refreshed under a lock, and the file written. A failed refresh leaves the file unchanged. `warn`
+    is called when a new token could not be saved.
     """
 
     def __init__(
@@ -221,30 +219,25 @@ class UserLogin:
         self._store = store
         self._endpoint = endpoint
         self._client = client
-        self._warn = warn or _say_nothing
+        self._warn = warn
         self._now = now
         self._sleep = sleep
-        self._given: set[str] = set()
-        self._unsaved: OAuthCredentials | None = None
+        self._given = ""
 
     async def renew(self) -> AccessToken:
         """Returns a new token that is valid for a while; without a client to refresh it, the
         current one while it is valid. Raises CredentialsError when not signed in or the
         login is invalid, another AlhenaError when the renewal failed.
         """
-        found = self._load()
-        if (token := self._unused(found)) is not None:
-            return token
-        if self._client is None and (token := self._holding(found)) is not None:
-            return token
-        async with alone(self._store, self._sleep):
-            found = self._load()
-            if (token := self._unused(found)) is not None:
-                return token  # another process was first
-            return self._given_out(await self._refreshed(found))
+        if (token := self._unused(self._load())) is None:
+            async with alone(self._store, self._sleep):
+                found = self._load()  # another process may have been first
+                token = self._unused(found) or await self._refreshed(found)
+        self._given = token.value
+        return token
 
     def _load(self) -> OAuthCredentials:
-        found = self._unsaved or self._store.load()
+        found = self._store.load()
         if found is None:
             raise CredentialsError(
                 "not signed in with a Google account.", remedy="Run: alhena auth login."
@@ -252,22 +245,14 @@ class UserLogin:
         return found
 
     def _unused(self, found: OAuthCredentials) -> AccessToken | None:
-        """The token of the file if it is new and valid for a while."""
+        """The token of the file if it is new and valid for a while; without a client to refresh it,
+        until it expires."""
         token = AccessToken(found.access_token, found.expires_at)
-        new = found.access_token not in self._given
-        if not found.access_token or not new or not token.holds_for(EARLY, self._now()):
-            return None
-        return self._given_out(found)
+        early = EARLY if self._client is not None else 0.0
+        given = self._client is not None and token.value == self._given
+        return token if token.value and not given and token.holds_for(early, self._now()) else None
 
-    def _holding(self, found: OAuthCredentials) -> AccessToken | None:
-        token = AccessToken(found.access_token, found.expires_at)
-        return token if found.access_token and token.holds_for(0, self._now()) else None
-
-    def _given_out(self, found: OAuthCredentials) -> AccessToken:
-        self._given.add(found.access_token)
-        return AccessToken(found.access_token, found.expires_at)
-
-    async def _refreshed(self, old: OAuthCredentials) -> OAuthCredentials:
+    async def _refreshed(self, old: OAuthCredentials) -> AccessToken:
         if not old.refresh_token:
             raise CredentialsError(
                 "the login has expired, and contains no refresh token.",
@@ -280,56 +265,17 @@ class UserLogin:
                 "the login has expired, and was made with another OAuth client than is set now.",
                 remedy="Sign in again: alhena auth login.",
             )
-        try:
-            new = await self._endpoint.refresh(client, old)
-        except ExpiredLoginError:
-            self._forget(old)
-            raise
-        except ModelError:
-            if old.access_token in self._given or self._holding(old) is None:
-                raise
-            return old  # expires soon, but better than none
+        new = await self._endpoint.refresh(client, old)
         try:
             self._store.save(new)
-            self._unsaved = None
-        except AlhenaError as error:
-            self._unsaved = new  # for this process; the file still has the refresh token
-            self._warn(f"the renewed login could not be kept: {error}")
-        return new
-
-    def _forget(self, old: OAuthCredentials) -> None:
-        """Deletes an invalid login, unless it has been replaced meanwhile. A login made by another
-        program stays: it may be valid for that program's client."""
-        self._unsaved = None
-        if CLIENT_KEY not in old.other:
-            return
-        try:
-            there = self._store.load()
-            if there is not None and there.refresh_token == old.refresh_token:
-                self._store.forget()
-        except AlhenaError as error:
-            self._warn(f"the login that has ended could not be taken away: {error}")
-
-
-def _say_nothing(_message: str) -> None:
-    """Ignores warnings."""
+        except AlhenaError as error:  # the file still has the refresh token
+            if self._warn is not None:
+                self._warn(f"the renewed login could not be kept: {error}")
+        return AccessToken(new.access_token, new.expires_at)
 
 
 _GIVEN = "GOOGLE_CLOUD_ACCESS_TOKEN"
 _FILE = "GOOGLE_APPLICATION_CREDENTIALS"
-
-
-class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens, their origin in words, the advice after a refusal, and the quota project if it
-    differs from their own."""
-
-    tokens: TokenSource
-    source: str
-    remedy: str
-    quota_project: str = ""
-
-    def __repr__(self) -> str:
-        return f"SignedIn(source={self.source!r})"
 
 
 def signed_in(
@@ -338,7 +284,7 @@ def signed_in(
     settings: OAuthSettings,
     *,
     warn: Callable[[str], None] | None = None,
-) -> SignedIn:
+) -> Credentials:
     """The user's tokens. Sends nothing before the first is requested.
 
     In this order: GOOGLE_CLOUD_ACCESS_TOKEN, if GOOGLE_GENAI_USE_GCA is set; the login of `alhena
@@ -348,7 +294,7 @@ def signed_in(
     """
     given = environ.get("GOOGLE_CLOUD_ACCESS_TOKEN", "").strip()
     if given and environ.get("GOOGLE_GENAI_USE_GCA", "").strip().lower() in {"true", "1"}:
-        return SignedIn(
+        return Credentials(
             tokens=FixedToken(checked_token(given, _GIVEN)),
             source=_GIVEN,
             remedy=f"Set {_GIVEN} to a token that holds, or unset it and run alhena auth login.",
@@ -357,7 +303,7 @@ def signed_in(
     if store is not None and store.load() is not None:
         endpoint = TokenEndpoint(find_addresses(environ), environ=environ)
         login = UserLogin(store, endpoint, find_client(environ, settings), warn=warn)
-        return SignedIn(
+        return Credentials(
             tokens=RenewedTokens(login.renew),
             source=CREDENTIALS_FILE,
             remedy="Sign in again: alhena auth login.",
@@ -365,14 +311,8 @@ def signed_in(
     if environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip():
         from alhena.models.auth.adc import default_credentials
 
-        found = default_credentials(environ)
         remedy = f"Check {_FILE}, or run alhena auth login."
-        return SignedIn(
-            tokens=found.tokens,
-            source=found.source,
-            remedy=remedy,
-            quota_project=found.quota_project,
-        )
+        return msgspec.structs.replace(default_credentials(environ), remedy=remedy)
     raise CredentialsError(
         "not signed in with a Google account.",
         remedy=f"Run: alhena auth login. Or set {_GIVEN}.",

@@ -165,7 +165,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """An answer of a token endpoint; `expires_in` in seconds, ignored if it is decades. The repr
     shows no token."""
 
-    access_token: str
+    access_token: str = ""
     expires_in: float | None = None
     refresh_token: str | None = None
     id_token: str | None = None
@@ -227,10 +227,10 @@ async def ask_grant(
     environ: Mapping[str, str],
     remedy: str,
     now: Callable[[], float] = time.time,
-    read: "Callable[[bytes, Endpoint], Grant] | None" = None,
+    identity: bool = False,
 ) -> Timed:
-    """Posts `form` to the token endpoint, whose whole path is the endpoint's prefix; `read` reads
-    its answer instead of `read_grant`.
+    """Posts `form` to the token endpoint, whose whole path is the endpoint's prefix. With
+    `identity` the token of the grant is the identity token.
 
     `environ` supplies proxies and certificates; `remedy` is the advice after a refusal. Raises
     GrantRefusedError, ServerFaultError, NetworkError; no message quotes a value of the form.
@@ -238,7 +238,7 @@ async def ask_grant(
     at = now()
     status, body = await _post(endpoint, form, environ)
     if 200 <= status < 300:
-        return Timed((read or read_grant)(body, endpoint), at)
+        return Timed(read_grant(body, endpoint, identity=identity), at)
     raise _failure(status, body, endpoint, form, remedy)
 
 
@@ -275,35 +275,20 @@ async def fetch(
     return response, received
 
 
-def read_grant(body: bytes, endpoint: Endpoint) -> Grant:
+def read_grant(body: bytes, endpoint: Endpoint, *, identity: bool = False) -> Grant:
     """Parses the grant in the answer of `endpoint`. Raises ServerFaultError for an invalid one."""
     try:
         grant = msgspec.json.decode(body, type=Grant, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        # Not chained: the cause may quote a token.
+        grant = Grant()  # not chained: the cause may quote a token
+    if identity:
+        grant = Grant(access_token=grant.id_token or "", expires_in=IDENTITY_S)
+    if not is_token(grant.access_token):
         raise ServerFaultError(
             f"{endpoint.place} answered a request for a token with something else.",
             remedy=f"Check {endpoint.source}.",
-        ) from None
-    if not is_token(grant.access_token):
-        raise ServerFaultError(f"{endpoint.place} gave an access token that cannot be sent.")
+        )
     return grant
-
-
-class _Identity(msgspec.Struct, frozen=True):
-    id_token: str
-
-
-def read_identity(body: bytes, endpoint: Endpoint) -> Grant:
-    """Reads the identity token in the answer of `endpoint` as the access token of a grant. Raises
-    ServerFaultError when there is none."""
-    try:
-        token = msgspec.json.decode(body, type=_Identity).id_token
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        token = ""
-    if not is_token(token):
-        raise ServerFaultError(f"{endpoint.place} gave no identity token.")
-    return Grant(access_token=token, expires_in=IDENTITY_S)
 
 
 def _failure(
@@ -376,3 +361,20 @@ class BearerAccess:
         if self._quota_project:
             shown["x-goog-user-project"] = self._quota_project
         return shown
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, their origin in words, the advice after a refusal, and the quota project if it
+    differs from their own."""
+
+    tokens: TokenSource
+    source: str
+    remedy: str = ""
+    quota_project: str = ""
+
+    def __repr__(self) -> str:
+        return f"Credentials(source={self.source!r}, quota_project={self.quota_project!r})"
+
+    def access(self) -> BearerAccess:
+        """The authentication of requests."""
+        return BearerAccess(self.tokens, remedy=self.remedy, quota_project=self.quota_project)

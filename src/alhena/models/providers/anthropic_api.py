@@ -1,6 +1,5 @@
 """Models served by Anthropic's Messages API, or by a compatible server."""
 
-import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -24,11 +23,9 @@ from alhena.models.service import FixedAccess, HttpService
 from alhena.wire.conformance.repair import without_idle_calling
 from alhena.wire.content import MODEL, USER, Content, Part, encode_value
 from alhena.wire.dialects import anthropic
-from alhena.wire.dialects.anthropic.writing import answer_form
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     ToolNames,
-    answer_schema,
     thinking_budget,
 )
 from alhena.wire.dialects.fields import DialectError, is_foreign
@@ -52,9 +49,6 @@ _LEAST_BUDGET = 1024
 _WINDOW = 200_000
 """Known context window of Claude models in tokens, prompt and answer together."""
 _BYTES_PER_TOKEN = 3
-_MARGIN = 64
-"""Tolerance for differing token counts."""
-_BESIDE = re.compile(r"exceed context limit: (?P<used>\d+) \+ \d+ > (?P<most>\d+)")
 _LEAST_TOP_P = 0.95
 """Minimum top_p with thinking."""
 
@@ -104,16 +98,6 @@ def _is_blank(block: dict[str, Any]) -> bool:
     return block["type"] == "text" and not block["text"].strip()
 
 
-def room_left(config: GenerateContentConfig, error: RequestRejectedError) -> int | None:
-    """Remaining output tokens, if the service rejected a request for too many; None for other
-    errors, and for an explicit limit."""
-    found = _BESIDE.search(error.message.replace(",", ""))
-    if found is None or (config.generation_config and config.generation_config.max_output_tokens):
-        return None
-    left = int(found["most"]) - int(found["used"]) - _MARGIN
-    return left if left >= _LEAST_BUDGET else None
-
-
 def likely_room(request: GenerateContentRequest) -> int:
     """Conservative estimate of the output tokens left beside a prompt, from its size."""
     size = sum(entry.size for entry in request.contents) + len(encode_value(request.config))
@@ -125,25 +109,15 @@ def accepted(
 ) -> GenerateContentConfig:
     """Adapts the config to the service: no thinking with a forced tool or after calls without their
     own thoughts, thinking budgets within bounds, output within the model's limit, no conflicting
-    sampling parameters, no tool choice without tools. An unsupported schema is described in words.
-    An output limit is always set, by default at most `room`."""
+    sampling parameters, no tool choice without tools. The form of an answer is described in words,
+    because the service takes few schemas. An output limit is always set, by default at most
+    `room`."""
     if is_formed(config):
-        config = _formed(config, info)
+        config = with_form_in_words(config)
     config = without_idle_calling(config)
     made = config.generation_config or GenerationConfig()
     made = replace(made, thinking_config=_thinking(config, contents, info))
     return replace(config, generation_config=_sampled(_limited(made, info, room)))
-
-
-def _formed(config: GenerateContentConfig, info: ClaudeInfo) -> GenerateContentConfig:
-    """Adapts the answer format: as the service supports it, else described in words."""
-    given = config.generation_config or GenerationConfig()
-    schema = answer_schema(given)
-    form = answer_form(schema) if schema is not None and info.schemas else None
-    if form is None:
-        return with_form_in_words(config)
-    made = replace(given, response_schema=None, response_json_schema=form)
-    return replace(config, generation_config=made)
 
 
 def _thinking(
@@ -249,13 +223,9 @@ class AnthropicApi:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         names = tool_names(request)
-        try:
-            answer = await self._asked(request, names)
-        except RequestRejectedError as error:
-            room = room_left(request.config, error)
-            if room is None:
-                raise
-            answer = await self._asked(request, names, room)
+        body = encode_value(self._body(request, names, stream=False))
+        model = foreign_name(request.model)
+        answer = await self._http.ask(MESSAGES, model, body, decode_object, request.pause)
         try:
             return anthropic.read_response(answer, names, self._new_id)
         except DialectError as error:
@@ -265,26 +235,10 @@ class AnthropicApi:
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks. Raises StreamCutError when the stream ends before the
-        answer. A default output limit is lowered when the service reports less room."""
-        room: int | None = None
-        while True:
-            try:
-                async with aclosing(self._streamed(request, room)) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
-            except RequestRejectedError as error:
-                again, room = room is None, room_left(request.config, error)
-                if room is None or not again:
-                    raise
-            else:
-                return
-
-    async def _streamed(
-        self, request: GenerateContentRequest, room: int | None
-    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        answer."""
         names = tool_names(request)
         # Before the stream starts: a DialectError of the request is not an error of the answer.
-        body = encode_value(self._body(request, names, stream=True, room=room))
+        body = encode_value(self._body(request, names, stream=True))
         model = foreign_name(request.model)
         events = self._http.events(MESSAGES, model, lambda: body, decode_event, request.pause)
         chunks = answer_chunks(
@@ -323,29 +277,15 @@ class AnthropicApi:
         """Closes the connections."""
         await self._http.aclose()
 
-    async def _asked(
-        self, request: GenerateContentRequest, names: ToolNames, room: int | None = None
-    ) -> dict[str, Any]:
-        body = encode_value(self._body(request, names, stream=False, room=room))
-        model = foreign_name(request.model)
-        return await self._http.ask(MESSAGES, model, body, decode_object, request.pause)
-
     def _body(
-        self,
-        request: GenerateContentRequest,
-        names: ToolNames,
-        *,
-        stream: bool,
-        room: int | None = None,
+        self, request: GenerateContentRequest, names: ToolNames, *, stream: bool
     ) -> dict[str, Any]:
-        """`room`: the known number of output tokens left beside the prompt."""
-        room = likely_room(request) if room is None else room
         model = foreign_name(request.model)
         contents = tuple(own_thoughts(entry.content) for entry in request.contents)
         asked = DialectRequest(
             model=model,
             contents=tuple(content for content in contents if content.parts),
-            config=accepted(request.config, contents, claude_info(model), room),
+            config=accepted(request.config, contents, claude_info(model), likely_room(request)),
             stream=stream,
             names=names,
         )

@@ -8,7 +8,7 @@ from alhena.config.settings import OAuthSettings
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint
 from alhena.models.auth.store import PrivateFiles
-from alhena.models.auth.tokens import BearerAccess, LoopLock
+from alhena.models.auth.tokens import LoopLock
 from alhena.models.errors import RequestRejectedError
 from alhena.models.providers.code_assist_setup import (
     Account,
@@ -145,9 +145,7 @@ def for_login(
     notices for a new user. Raises CredentialsError when not signed in, ConfigError."""
     from alhena.models.auth.login import signed_in
 
-    found = signed_in(environ, files, settings, warn=tell)
-    access = BearerAccess(found.tokens, remedy=found.remedy, quota_project=found.quota_project)
-    return code_assist(environ, access, tell=tell)
+    return code_assist(environ, signed_in(environ, files, settings, warn=tell).access(), tell=tell)
 
 
 def for_machine(environ: Mapping[str, str], *, tell: Tell | None = None) -> CodeAssist:
@@ -155,7 +153,4 @@ def for_machine(environ: Mapping[str, str], *, tell: Tell | None = None) -> Code
     default from the metadata server. Raises CredentialsError, ConfigError."""
     from alhena.models.auth.adc import default_credentials
 
-    found = default_credentials(environ, metadata=True)
-    remedy = f"Check the credentials of {found.source}."
-    access = BearerAccess(found.tokens, remedy=remedy, quota_project=found.quota_project)
-    return code_assist(environ, access, tell=tell)
+    return code_assist(environ, default_credentials(environ, metadata=True).access(), tell=tell)

@@ -50,6 +50,10 @@ class GeminiService(msgspec.Struct, frozen=True, kw_only=True):
             shown["authorization"] = f"Bearer {self.api_key}"
         return shown
 
+    def path(self, model: str, method: str) -> str:
+        """The path of a model's method, below the endpoint's own."""
+        return f"/{self.version}/{model_path(model)}:{method}"
+
 
 def service_from(
     environ: Mapping[str, str], api_key: str, base_url: str | None = None
@@ -75,28 +79,17 @@ def wants_bearer(environ: Mapping[str, str]) -> bool:
     return environ.get("GEMINI_API_KEY_AUTH_MECHANISM", "").strip().lower() == "bearer"
 
 
-class GeminiApi:
-    """Answers requests over HTTP. `environ` supplies proxies and certificates.
+class GeminiMethods:
+    """The methods of the Gemini API over HTTP, at the paths that `path` gives for a model and a
+    method.
 
     Opens nothing before the first request. Requests may run concurrently; successive ones share a
     connection.
     """
 
-    def __init__(
-        self,
-        service: GeminiService,
-        *,
-        environ: Mapping[str, str] | None = None,
-        timeouts: Timeouts | None = None,
-    ) -> None:
-        self._version = service.version
-        self._http = HttpService(
-            service.endpoint,
-            FixedAccess(service.credentials, KEY_REMEDY),
-            environ=environ,
-            timeouts=timeouts,
-            headers=service.headers,
-        )
+    def __init__(self, http: HttpService, path: Callable[[str, str], str]) -> None:
+        self._http = http
+        self._path = path
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
@@ -124,6 +117,31 @@ class GeminiApi:
         body = encode_count_tokens(contents)
         return (await self._http.ask(path, model, body, decode_count_tokens)).total_tokens
 
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+
+class GeminiApi(GeminiMethods):
+    """The Gemini API with a key. `environ` supplies proxies and certificates."""
+
+    def __init__(
+        self,
+        service: GeminiService,
+        *,
+        environ: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        http = HttpService(
+            service.endpoint,
+            FixedAccess(service.credentials, KEY_REMEDY),
+            environ=environ,
+            timeouts=timeouts,
+            headers=service.headers,
+        )
+        self._version = service.version
+        super().__init__(http, service.path)
+
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
@@ -143,13 +161,6 @@ class GeminiApi:
             for each in found
             if "generateContent" in (as_array(each.get("supportedGenerationMethods")) or ())
         )
-
-    async def aclose(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
-
-    def _path(self, model: str, method: str) -> str:
-        return f"/{self._version}/{model_path(model)}:{method}"
 
 
 _NAMES = ("parametersjsonschema", "parameters_json_schema")

@@ -1,7 +1,7 @@
 """Vertex AI: by project and location, or by an express key (WIRE-04)."""
 
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 import msgspec
@@ -10,21 +10,16 @@ from alhena.errors import ConfigError
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
 from alhena.models.errors import CredentialsError
-from alhena.models.providers.gemini_api import wants_bearer
+from alhena.models.providers.gemini_api import GeminiMethods, wants_bearer
 from alhena.models.service import Access, FixedAccess, HttpService, parse_version
 from alhena.wire.encode import (
     EncodedContent,
-    decode_count_tokens,
     decode_embed,
     decode_predictions,
-    decode_response,
-    encode_count_tokens,
     encode_embed_contents,
     encode_predict,
-    request_body,
 )
-from alhena.wire.request import GenerateContentRequest
-from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+from alhena.wire.response import EmbedContentResponse
 
 DEFAULT_VERSION = "v1beta1"
 KEY_REMEDY = "Set GOOGLE_API_KEY to a valid key of Vertex AI in express mode."
@@ -123,7 +118,7 @@ def _token_access(environ: Mapping[str, str]) -> Access:
 
     found = default_credentials(environ)
     remedy = f"{SIGN_IN_REMEDY} The credentials are those of {found.source}."
-    return BearerAccess(found.tokens, remedy=remedy, quota_project=found.quota_project)
+    return msgspec.structs.replace(found, remedy=remedy).access()
 
 
 def vertex_service(
@@ -181,13 +176,9 @@ def _segment(text: str) -> str:
     return quote(text, safe="", errors="replace")
 
 
-class VertexApi:
-    """Answers requests over HTTP. `access` authenticates: `FixedAccess` with an express key,
-    `BearerAccess` with tokens. `environ` supplies proxies and certificates.
-
-    Opens nothing before the first request. Requests may run concurrently; successive ones share a
-    connection.
-    """
+class VertexApi(GeminiMethods):
+    """Vertex AI. `access` authenticates: `FixedAccess` with an express key, `BearerAccess` with
+    tokens. `environ` supplies proxies and certificates."""
 
     def __init__(
         self,
@@ -197,45 +188,18 @@ class VertexApi:
         environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
     ) -> None:
-        self._service = service
         self.endpoint = service.endpoint
-        self._http = HttpService(
+        http = HttpService(
             service.endpoint, access, environ=environ, timeouts=timeouts, headers=service.headers
         )
-
-    async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
-        """Returns the whole answer."""
-        path = self._service.path(request.model, "generateContent")
-        body = request_body(request)
-        return await self._http.ask(path, request.model, body, decode_response, request.pause)
-
-    def stream(
-        self, request: GenerateContentRequest
-    ) -> AsyncGenerator[GenerateContentResponse, None]:
-        """Yields the answer in chunks. Raises StreamCutError when the connection, or the JSON of
-        the last event, ends too early, and SseError when the body is not an event stream."""
-        path = self._service.path(request.model, "streamGenerateContent") + "?alt=sse"
-        return self._http.events(
-            path, request.model, lambda: request_body(request), decode_response, request.pause
-        )
-
-    async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
-        """Counts the tokens of the contents for this model."""
-        path = self._service.path(model, "countTokens")
-        body = encode_count_tokens(contents)
-        return (await self._http.ask(path, model, body, decode_count_tokens)).total_tokens
+        super().__init__(http, service.path)
 
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
         """Returns one vector per content; Vertex's own models use only its text."""
         if "gemini" not in model.rpartition("/")[2]:
-            path = self._service.path(model, "predict")
+            path = self._path(model, "predict")
             return await self._http.ask(path, model, encode_predict(contents), decode_predictions)
-        method = "embedContent" if len(contents) == 1 else "batchEmbedContents"
-        path = self._service.path(model, method)
+        path = self._path(model, "embedContent" if len(contents) == 1 else "batchEmbedContents")
         return await self._http.ask(path, model, encode_embed_contents(contents), decode_embed)
-
-    async def aclose(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()

@@ -36,10 +36,8 @@ from alhena.wire.dialects.fields import (
     word,
 )
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
-from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, GenerationConfig
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
-from alhena.wire.schema.keywords import described, note
 
 DEFAULT_MAX_TOKENS = 8192
 """The dialect requires a limit; Gemini's default has none."""
@@ -228,117 +226,6 @@ def _thinking(budget: int) -> dict[str, Any]:
     if budget < 0:
         return {"type": "adaptive"}
     return {"type": "enabled", "budget_tokens": budget}
-
-
-_DEEPEST = 32
-_SAID = frozenset(
-    {
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("minLength", "maxLength", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
-    }
-)
-"""Keywords the service rejects and a description can express."""
-_OPEN = frozenset({"patternProperties", "propertyNames", "not", "if", "prefixItems", "contains"})
-"""Rejected keywords whose removal would change the meaning."""
-_FORMATS = frozenset(
-    {
-        *("date-time", "time", "date", "duration", "email", "hostname", "uri", "uuid"),
-        *("ipv4", "ipv6"),
-    }
-)
-"""Supported formats."""
-_DEFINED = ("$defs", "definitions")
-_NAMED = frozenset({"properties", "$defs", "definitions"})
-_LISTED = frozenset({"anyOf", "allOf"})
-
-
-class _NotTakenError(Exception):
-    pass
-
-
-def answer_form(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema in the service's form: objects are closed, and bounds are moved to descriptions.
-    None if that is impossible."""
-    try:
-        made = _node(schema, _DEEPEST)
-        _require_ends(made)
-    except _NotTakenError:
-        return None
-    return made
-
-
-def _require_ends(schema: dict[str, Any]) -> None:
-    """Raises _NotTakenError for recursive references, and for references outside the schema's
-    definitions."""
-    below = {
-        f"#/{group}/{name}": _references(node)
-        for group in _DEFINED
-        for name, node in (as_object(schema.get(group)) or {}).items()
-    }
-    if not _references(schema) <= below.keys():
-        raise _NotTakenError
-    while below:
-        ended = {name for name, names in below.items() if names.isdisjoint(below)}
-        if not ended:
-            raise _NotTakenError
-        below = {name: names for name, names in below.items() if name not in ended}
-
-
-def _references(node: object) -> set[str]:
-    """All references in a schema."""
-    found: set[str] = set()
-    waiting = [node]
-    while waiting:
-        value = waiting.pop()
-        fields = as_object(value)
-        if fields is None:
-            waiting += as_array(value) or ()
-            continue
-        if isinstance(name := fields.get("$ref"), str):
-            found.add(name)
-        waiting += fields.values()
-    return found
-
-
-def _node(node: dict[str, Any], depth: int) -> dict[str, Any]:
-    if not depth or not _OPEN.isdisjoint(node):
-        raise _NotTakenError
-    made: dict[str, Any] = {}
-    notes: list[str] = []
-    for key, value in node.items():
-        name = "anyOf" if key == "oneOf" and "anyOf" not in node else key
-        if _is_compound(key, value):
-            raise _NotTakenError
-        unknown = key == "format" and value not in _FORMATS
-        if key in _SAID or unknown or (key == "minItems" and value not in (0, 1)):
-            notes.append(note(key, value))
-        else:
-            made[name] = _below(name, value, depth)
-    if "properties" in made or "object" in (as_array(made.get("type")) or [made.get("type")]):
-        if made.get("additionalProperties", not made.get("properties")):
-            raise _NotTakenError  # closing it would allow other answers
-        made["additionalProperties"] = False
-    return described(made, notes)
-
-
-def _is_compound(key: str, value: object) -> bool:
-    """True when a keyword lists whole objects or arrays, which the service rejects."""
-    values = as_array(value) or [] if key == "enum" else [value] if key == "const" else []
-    return any(isinstance(one, (dict, list)) for one in values)
-
-
-def _below(key: str, value: object, depth: int) -> Any:
-    fields, items = as_object(value), as_array(value)
-    if key in _NAMED and fields is not None:
-        return {name: _inner(inner, depth) for name, inner in fields.items()}
-    if key in _LISTED and items is not None:
-        return [_inner(inner, depth) for inner in items]
-    return _inner(value, depth) if key == "items" else value
-
-
-def _inner(value: object, depth: int) -> Any:
-    fields = as_object(value)
-    return value if fields is None else _node(fields, depth - 1)
 
 
 class _Block(msgspec.Struct):
