@@ -89,6 +89,8 @@ def test_chosen_demo_mode_is_remembered_until_there_is_a_key(server: ScriptedSer
         terminal.until("No API key found")
         answer(terminal, "4" + ENTER)
         terminal.until("default  demo")
+        terminal.send("/about" + ENTER)
+        terminal.until("sign-in    none: demo mode")
         leave(terminal)
     with Terminal() as terminal:
         shown = terminal.until("default  demo")

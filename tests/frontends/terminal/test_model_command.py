@@ -54,7 +54,11 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
         for each in ("one", "two", "three")
     ]
     server.reply(
-        sse(text("First.")), json_reply({"models": models}), sse(text("Second.")), sse(text("3."))
+        sse(text("First.")),
+        json_reply({"models": models}),
+        sse(text("Second.")),
+        sse(text("3.")),
+        sse(text("4.")),
     )
     with at(server, term=term) as terminal:
         terminal.until("commands and keys\n>" if term == "dumb" else PLACEHOLDER)
@@ -81,6 +85,10 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
         terminal.until("Saved as model.name")
         terminal.send("more" + ENTER)
         terminal.until("3.\n")
+        terminal.send("/clear" + ENTER)
+        terminal.until("Started a new conversation.")
+        terminal.send("again" + ENTER)
+        terminal.until("4.\n")
         terminal.send("/model set openai:x" + ENTER)
         terminal.until("another service")
         terminal.send("/model set gemini-2.5-por" + ENTER)
@@ -93,7 +101,7 @@ def test_a_model_is_chosen_for_the_session_and_for_good(
             leave(terminal)
     paths = [each.path.partition("?")[0] for each in server.requests]
     assert [path.rpartition("/")[2].partition(":")[0] for path in paths] == [
-        *("m", "models", "gemini-two", "gemini-three")
+        *("m", "models", "gemini-two", "gemini-three", "gemini-three")
     ]
     assert "First." in server.requests[3].body.decode()
     settings = json.loads((home / ".gemini" / "settings.json").read_text(encoding="utf-8"))
@@ -118,9 +126,9 @@ def test_the_foot_shows_context_branch_mode_model_and_cost(server: ScriptedServe
         terminal.send("/clear" + ENTER)
         terminal.until("Started a new conversation.", gone="% context")
         leave(terminal)
-    (style, told) = foot_line(Status(context=0.8), "")[-1]
+    (style, told) = foot_line(Status(context=0.8), "", 40)[-1]
     assert (style, told) == ("warning", "80% context")
-    assert foot_line(Status(context=0.79), "")[-1][0] == "dim"
+    assert foot_line(Status(context=0.79), "", 40)[-1][0] == "dim"
 
 
 def test_the_context_is_what_was_counted_last_and_what_is_new():

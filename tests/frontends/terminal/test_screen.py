@@ -374,15 +374,25 @@ async def test_the_end_of_the_input_ends_the_screen():
         (Status(cwd="~", mode="yolo", queued=("one", "b")), "", "yolo  ~"),
         (Status(), "", ""),
         (Status(cwd="~"), "Press it again.", "Press it again."),
+        (
+            Status(cwd="~/a/long/way/to/it", mode="yolo", model="m" * 9, more=("$0.10",)),
+            "",
+            f"yolo  {'m' * 9}  …/long/way/to/it  $0.10",
+        ),
+        (
+            Status(cwd="~/a/long/way/to/it", model="m" * 30, more=("$0.10",)),
+            "",
+            f"{'m' * 30}  …g/way/to/it  $0.10",
+        ),
     ],
 )
 def test_the_foot_says_what_holds(status: Status, hint: str, foot: str):
-    assert plain([foot_line(status, hint)]) == foot
+    assert plain([foot_line(status, hint, 40)]) == foot
 
 
 def test_a_mode_without_questions_stands_out():
     def styles(mode: str) -> set[str]:
-        return {style for style, text in foot_line(Status(mode=mode), "") if text == mode}
+        return {style for style, text in foot_line(Status(mode=mode), "", 40) if text == mode}
 
     assert styles("default") == {"dim"}
     assert styles("yolo") == {"error"}

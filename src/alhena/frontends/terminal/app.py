@@ -52,6 +52,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from alhena.display_text import one_line
 from alhena.frontends.terminal.drawing.lines import (
+    ELLIPSIS,
     Block,
     Line,
     Lines,
@@ -59,6 +60,7 @@ from alhena.frontends.terminal.drawing.lines import (
     Span,
     clipped,
     line,
+    width,
 )
 from alhena.frontends.terminal.drawing.live_region import (
     LiveMarkdown,
@@ -215,6 +217,8 @@ MAX_ROWS = 200
 BESIDE = 4
 """Rows that what streams in leaves to the input line and the foot."""
 CONTEXT_WARNING = 0.8
+MIN_CWD = 12
+"""Columns that the end of a long directory keeps at the foot."""
 MAX_MESSAGE = 400
 MODE_STYLES = {"autoEdit": "accent", "plan": "accent", "yolo": "error"}
 
@@ -535,15 +539,17 @@ class TerminalScreen:
         if self._app.editing_mode is EditingMode.VI:
             inserts = self._app.vi_state.input_mode is InputMode.INSERT
             vi = "[INSERT]" if inserts else "[NORMAL]"
-        return fragments([clipped(foot_line(self._status, self.hands.twice.hint, vi), columns)])
+        shown = foot_line(self._status, self.hands.twice.hint, columns, vi)
+        return fragments([clipped(shown, columns)])
 
 
 def _rows(block: Block) -> int:
     return len(block.lines) if isinstance(block, Lines) else block.text.count("\n")
 
 
-def foot_line(status: Status, hint: str, vi: str = "") -> Line:
-    """The line at the foot; `vi` is the mode of the vi keys."""
+def foot_line(status: Status, hint: str, columns: int, vi: str = "") -> Line:
+    """The line at the foot; `vi` is the mode of the vi keys. A long directory loses its beginning
+    where `columns` are too few for the rest."""
     if hint:
         return (("warning", hint),)
     spans: list[Span] = [("bold", vi)]
@@ -552,6 +558,10 @@ def foot_line(status: Status, hint: str, vi: str = "") -> Line:
     if status.context:
         style = "warning" if status.context >= CONTEXT_WARNING else "dim"
         spans.append((style, f"{status.context:.0%} context"))
-    spans += (("dim", each) for each in (status.cwd, *status.more))
+    more = [("dim", each) for each in status.more]
+    cwd, room = status.cwd, columns - sum(width(text) + 2 for _, text in (*spans, *more) if text)
+    if width(cwd) > room:
+        cwd = f"{ELLIPSIS}{cwd[1 - max(room, MIN_CWD) :]}"
+    spans += (("dim", cwd), *more)
     shown = [span for span in spans if span[1]]
     return tuple(part for span in shown for part in (span, ("", "  ")))[:-1]

@@ -2,30 +2,32 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from difflib import get_close_matches
-from typing import Protocol, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.display_text import escaped, one_line
-from alhena.events import CompressedEvent
-from alhena.frontends.mentions import PromptCommands
 from alhena.frontends.terminal import setting_commands
 from alhena.frontends.terminal.dialogs.approval import rule_words
 from alhena.frontends.terminal.drawing.call_result import counted, duration
-from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.frontends.terminal.drawing.view import Totals
-from alhena.frontends.terminal.ide import EditorLink
+from alhena.frontends.terminal.drawing.lines import Line, line, row
+from alhena.frontends.terminal.rewind import rewind
 from alhena.frontends.terminal.session_commands import (
-    ChatContext,
-    FolderContext,
-    GoingBack,
+    chat,
+    export,
+    mcp,
+    model,
     restore,
+    resume,
+    skills,
     undo,
     unread_lines,
 )
 from alhena.policy.model import PolicyRule
 
-NAME_COLUMNS = 26
+if TYPE_CHECKING:
+    from alhena.frontends.terminal.conversation import Conversation
+
 KEYS = (
     ("Enter", "sends; Alt-Enter, Ctrl-J or a backslash at the end begins a new line"),
     ("Esc", "interrupts what runs, then asks about queued prompts; twice: goes back to a prompt"),
@@ -51,61 +53,10 @@ LINE_KEYS = (
 """The keys of a terminal that only reads lines."""
 
 
-class CommandContext(
-    ChatContext, GoingBack, FolderContext, setting_commands.SettingContext, Protocol
-):
-    """The session as commands see it."""
-
-    @property
-    def totals(self) -> Totals:
-        """Usage so far."""
-        ...
-
-    @property
-    def age_ms(self) -> float:
-        """Age of the session."""
-        ...
-
-    @property
-    def keys(self) -> bool:
-        """True when the person presses keys, or sends lines."""
-        ...
-
-    @property
-    def prompts(self) -> PromptCommands:
-        """The commands that stand for prompts."""
-        ...
-
-    @property
-    def ide(self) -> EditorLink:
-        """The connection to an editor."""
-        ...
-
-    async def clear(self) -> None:
-        """Begins another session."""
-        ...
-
-    async def go_on(self, session_id: str) -> None:
-        """Switches to another session."""
-        ...
-
-    async def compress(self) -> CompressedEvent:
-        """Puts a summary in the place of what was said."""
-        ...
-
-    def leave(self) -> None:
-        """Ends the program."""
-        ...
-
-    def print(self, lines: list[Line]) -> None:
-        """Prints lines above the prompt."""
-        ...
+Carry = Callable[["Conversation", str], Awaitable[list[Line]]]
 
 
-Carry = Callable[[CommandContext, str], Awaitable[list[Line]]]
-
-
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class Command(msgspec.Struct, frozen=True):
     """A command. `at_once`: it need not wait until what runs has ended; `idle`: it is refused
     meanwhile. `listing`: its lines are cut where the terminal ends, unless more was asked for than
     the list."""
@@ -119,10 +70,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     listing: bool = False
 
 
-async def _help(context: CommandContext, _rest: str) -> list[Line]:
-    commands = [_row(f"/{each.name}", _with_aliases(each)) for each in COMMANDS]
-    keys = [_row(key, what) for key, what in (KEYS if context.keys else LINE_KEYS)]
-    own = [_row(f"/{name}", summary) for name, summary in context.prompts.names()]
+async def _help(context: "Conversation", _rest: str) -> list[Line]:
+    commands = [row(f"/{each.name}", _with_aliases(each)) for each in COMMANDS]
+    keys = [row(key, what) for key, what in (KEYS if context.keys else LINE_KEYS)]
+    own = [row(f"/{name}", summary) for name, summary in context.prompts.names()]
     own = [(), line("Prompts", "bold"), *own] if own else []
     tools = context.toolset
     names = {
@@ -130,11 +81,11 @@ async def _help(context: CommandContext, _rest: str) -> list[Line]:
         "Agents": tuple(f"@{each.name}" for each in tools.agents),
         "Extensions": tuple(each.name for each in tools.options.extensions),
     }
-    own += ((), *(_row(kind, ", ".join(found)) for kind, found in names.items() if found))
+    own += ((), *(row(kind, ", ".join(found)) for kind, found in names.items() if found))
     return [line("Commands", "bold"), *commands, *own, (), line("Keys", "bold"), *keys]
 
 
-async def _commands(context: CommandContext, rest: str) -> list[Line]:
+async def _commands(context: "Conversation", rest: str) -> list[Line]:
     what = rest.strip() or "list"
     if what not in ("list", "reload"):
         return [line("It is /commands list or /commands reload.", "error")]
@@ -143,7 +94,7 @@ async def _commands(context: CommandContext, rest: str) -> list[Line]:
     custom = context.prompts.custom
     lines = [line(counted(len(custom.files), "custom command"), "bold")]
     for name, file in custom.files.items():
-        lines.append(_row(f"/{name}", custom.described(file)))
+        lines.append(row(f"/{name}", custom.described(file)))
         lines.append(line(f"      {one_line(str(file.path))}", "dim"))
     return lines + [line(f"! {each}", "warning") for each in custom.problems]
 
@@ -153,7 +104,7 @@ def _with_aliases(command: Command) -> str:
     return f"{command.summary} (also {also})" if also else command.summary
 
 
-async def _tools(context: CommandContext, rest: str) -> list[Line]:
+async def _tools(context: "Conversation", rest: str) -> list[Line]:
     registry = context.toolset.registry
     if rest.strip() not in ("", "desc"):
         return [line("It is /tools or /tools desc.", "error")]
@@ -161,17 +112,17 @@ async def _tools(context: CommandContext, rest: str) -> list[Line]:
     lines = [line(counted(len(tools), "tool"), "bold")]
     for tool in tools:
         if rest.strip() == "desc":
-            lines.append(_row(tool.name, tool.kind))
+            lines.append(row(tool.name, tool.kind))
             lines += (
                 line(f"      {escaped(each)}", "dim") for each in tool.description.split("\n")
             )
         else:
             first = one_line(tool.description).partition(". ")[0]
-            lines.append(_row(tool.name, f"{tool.kind:11} {one_line(first, 200)}"))
+            lines.append(row(tool.name, f"{tool.kind:11} {one_line(first, 200)}"))
     return lines
 
 
-async def _policies(context: CommandContext, _rest: str) -> list[Line]:
+async def _policies(context: "Conversation", _rest: str) -> list[Line]:
     bench = context.toolset
     mode = bench.context.mode
     rules = [
@@ -184,7 +135,7 @@ async def _policies(context: CommandContext, _rest: str) -> list[Line]:
     return lines + [_rule(rule) for rule in rules]
 
 
-async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
+async def _hooks(context: "Conversation", _rest: str) -> list[Line]:
     hooks = context.toolset.hooks
     waiting = (each for each in context.toolset.warnings if each.startswith("hooks: "))
     unread = [line(f"! {one_line(each)}", "warning") for each in waiting]
@@ -195,12 +146,12 @@ async def _hooks(context: CommandContext, _rest: str) -> list[Line]:
     for group in hooks.groups:
         for hook in group.hooks:
             matcher = f" ({group.matcher})" if group.matcher else ""
-            lines.append(_row(f"{group.event}{matcher}", f"{one_line(hook.label, 120)}"))
+            lines.append(row(f"{group.event}{matcher}", f"{one_line(hook.label, 120)}"))
             lines.append(line(f"      {hook.source}: {one_line(hook.command, 200)}", "dim"))
     return lines + unread
 
 
-async def _memory(context: CommandContext, rest: str) -> list[Line]:
+async def _memory(context: "Conversation", rest: str) -> list[Line]:
     from alhena.memory.files import printed
 
     session, what = context.toolset.memory, rest.strip() or "show"
@@ -226,32 +177,32 @@ async def _memory(context: CommandContext, rest: str) -> list[Line]:
     return [*lines, *(line(one_line(each), "warning") for each in memory.warnings), *unread]
 
 
-async def _stats(context: CommandContext, _rest: str) -> list[Line]:
+async def _stats(context: "Conversation", _rest: str) -> list[Line]:
     totals = context.totals
     session, model = context.identity
     cost = context.toolset.spending.cost()
     return [
         line("Session", "bold"),
-        _row("session", session),
-        _row("model", model),
-        _row("time", duration(context.age_ms)),
-        _row("requests", f"{totals.requests} ({duration(totals.model_ms)})"),
-        _row("tokens in", f"{totals.input_tokens:,} ({totals.cached_tokens:,} of them cached)"),
-        _row("tokens out", f"{totals.output_tokens:,}"),
-        _row("cost", "not known" if cost is None else f"about ${cost:.4f}, by the table of prices"),
-        _row(
+        row("session", session),
+        row("model", model),
+        row("time", duration(context.age_ms)),
+        row("requests", f"{totals.requests} ({duration(totals.model_ms)})"),
+        row("tokens in", f"{totals.input_tokens:,} ({totals.cached_tokens:,} of them cached)"),
+        row("tokens out", f"{totals.output_tokens:,}"),
+        row("cost", "not known" if cost is None else f"about ${cost:.4f}, by the table of prices"),
+        row(
             "tool calls",
             f"{totals.calls} ({totals.failed_calls} failed, {duration(totals.tool_ms)})",
         ),
     ]
 
 
-async def _clear(context: CommandContext, _rest: str) -> list[Line]:
+async def _clear(context: "Conversation", _rest: str) -> list[Line]:
     await context.clear()
     return [line("Started a new conversation.", "dim")]
 
 
-async def _compress(context: CommandContext, _rest: str) -> list[Line]:
+async def _compress(context: "Conversation", _rest: str) -> list[Line]:
     from alhena.frontends.descriptions import compressed_words
 
     event = await context.compress()
@@ -259,251 +210,140 @@ async def _compress(context: CommandContext, _rest: str) -> list[Line]:
     return [line(one_line(compressed_words(event), 2_000), style)]
 
 
-async def _chat(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.session_commands import chat
-
-    return await chat(context, rest)
-
-
-async def _export(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.session_commands import chat
-
-    return await chat(context, f"share {rest}")
-
-
-async def _mcp(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.session_commands import mcp
-
-    return await mcp(context, rest)
-
-
-async def _skills(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.session_commands import change_skills
-
-    skills = context.toolset.skills
-    if skills is None:
-        return [line("There are no skills.")]
-    lines = change_skills(context.toolset, skills, rest.split() or ["list"])
-    if lines:
-        return lines
-    active = skills.active
-    lines = [line(counted(len(active), "skill"), "bold")]
-    for name, skill in skills.all.items():
-        state = "" if name in active else "disabled: "
-        lines.append(_row(name, f"{state}{skill.description}"))
-        lines.append(line(f"      {one_line(str(skill.path))}", "dim"))
-    return lines + [line(f"! {each}", "warning") for each in skills.problems]
-
-
-async def _ide(context: CommandContext, rest: str) -> list[Line]:
+async def _ide(context: "Conversation", rest: str) -> list[Line]:
     return await context.ide.command(rest)
 
 
-async def _agents(context: CommandContext, _rest: str) -> list[Line]:
+async def _agents(context: "Conversation", _rest: str) -> list[Line]:
     bench = context.toolset
     lines = [line(counted(len(bench.agents), "agent"), "bold")]
-    lines += [_row(agent.name, agent.description) for agent in bench.agents]
+    lines += [row(agent.name, agent.description) for agent in bench.agents]
     return lines + [line(f"! {each}", "warning") for each in bench.agent_problems]
 
 
-async def _extensions(context: CommandContext, _rest: str) -> list[Line]:
+async def _extensions(context: "Conversation", _rest: str) -> list[Line]:
     used = context.toolset.options.extensions
     if not used:
         return [line("There are no extensions. To add one: alhena extensions install SOURCE")]
     lines = [line(counted(len(used), "extension"), "bold")]
     rows = ((each.name, f"{each.manifest.version}  {each.manifest.description}") for each in used)
-    return [*lines, *(_row(name, text) for name, text in rows)]
+    return [*lines, *(row(name, text) for name, text in rows)]
 
 
-async def _model(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.session_commands import ModelContext, model
-
-    return await model(cast("ModelContext", context), rest)
-
-
-async def _resume(context: CommandContext, rest: str) -> list[Line]:
-    from alhena.frontends.terminal.session_commands import ModelContext, resume
-
-    return await resume(context, cast("ModelContext", context).choose, rest)
-
-
-async def _rewind(context: CommandContext, _rest: str) -> list[Line]:
-    from alhena.frontends.terminal.rewind import RewindContext, rewind
-
-    return await rewind(cast("RewindContext", context))
-
-
-async def _trust(context: CommandContext, rest: str) -> list[Line]:
+async def _trust(context: "Conversation", rest: str) -> list[Line]:
     if rest.strip() not in ("", "trust"):
         return [line("It is /trust.", "error")]
     return await context.ask_trust()
 
 
-async def _quit(context: CommandContext, _rest: str) -> list[Line]:
+async def _quit(context: "Conversation", _rest: str) -> list[Line]:
     context.leave()
     return []
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command(name="help", aliases=("?",), summary="these commands and the keys", carry=_help),
+    Command("help", "these commands and the keys", _help, aliases=("?",)),
+    Command("commands", "your own commands (`reload`: find them again)", _commands),
+    Command("tools", "the tools (`/tools desc`: all about them)", _tools, listing=True),
+    Command("policies", "the rules in effect", _policies),
+    Command("hooks", "the hooks of this session", _hooks),
     Command(
-        name="commands",
-        summary="your own commands (`reload`: find them again)",
-        carry=_commands,
+        "mcp", "MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)", mcp
     ),
     Command(
-        name="tools",
-        summary="the tools (`/tools desc`: all about them)",
-        carry=_tools,
-        listing=True,
+        "ide", "the editor around the terminal (`status`, `enable`, `disable`, `install`)", _ide
     ),
-    Command(name="policies", summary="the rules in effect", carry=_policies),
-    Command(name="hooks", summary="the hooks of this session", carry=_hooks),
+    Command("agents", "agents that get tasks", _agents),
+    Command("extensions", "extensions of this session", _extensions),
+    Command("skills", "skills of this session (`reload`; `enable`, `disable` NAME)", skills),
     Command(
-        name="mcp",
-        summary="MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)",
-        carry=_mcp,
-    ),
-    Command(
-        name="ide",
-        summary="the editor around the terminal (`status`, `enable`, `disable`, `install`)",
-        carry=_ide,
-    ),
-    Command(name="agents", summary="agents that get tasks", carry=_agents),
-    Command(name="extensions", summary="extensions of this session", carry=_extensions),
-    Command(
-        name="skills",
-        summary="skills of this session (`reload`; `enable`, `disable` NAME)",
-        carry=_skills,
-    ),
-    Command(
-        name="memory",
-        summary="what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
-        carry=_memory,
+        "memory",
+        "what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
+        _memory,
         at_once=False,
     ),
+    Command("stats", "tokens, cost, calls and times", _stats, aliases=("usage", "cost", "status")),
     Command(
-        name="stats",
-        aliases=("usage", "cost", "status"),
-        summary="tokens, cost, calls and times",
-        carry=_stats,
-    ),
-    Command(
-        name="context",
-        summary="the parts of the context window, by size",
-        carry=setting_commands.context,
+        "context",
+        "the parts of the context window, by size",
+        setting_commands.context,
         at_once=False,
         listing=True,
     ),
+    Command("clear", "begin a new session", _clear, aliases=("new",), at_once=False),
     Command(
-        name="clear", aliases=("new",), summary="begin a new session", carry=_clear, at_once=False
-    ),
-    Command(
-        name="compress",
+        "compress",
+        "replace the conversation so far with a summary",
+        _compress,
         aliases=("summarize", "compact"),
-        summary="replace the conversation so far with a summary",
-        carry=_compress,
         at_once=False,
     ),
     Command(
-        name="chat",
-        summary="`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
-        carry=_chat,
+        "chat",
+        "`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
+        chat,
         at_once=False,
     ),
     Command(
-        name="restore",
-        summary="restore a checkpoint: files, conversation, call (without NAME: list them)",
-        carry=restore,
+        "restore",
+        "restore a checkpoint: files, conversation, call (without NAME: list them)",
+        restore,
         at_once=False,
     ),
     Command(
-        name="rewind",
-        summary="go back to an earlier prompt, with or without its file changes",
-        carry=_rewind,
+        "rewind",
+        "go back to an earlier prompt, with or without its file changes",
+        rewind,
         at_once=False,
         idle=True,
     ),
+    Command("undo", "undo the last turn's file changes", undo, at_once=False),
+    Command("model", "choose the model (`set NAME [--persist]`)", model, at_once=False),
+    Command("resume", "resume an earlier session (`ID`, or pick one)", resume, at_once=False),
+    Command("trust", "trust this folder, or not", _trust, aliases=("permissions",), at_once=False),
     Command(
-        name="undo",
-        summary="undo the last turn's file changes",
-        carry=undo,
-        at_once=False,
-    ),
-    Command(
-        name="model",
-        summary="choose the model (`set NAME [--persist]`)",
-        carry=_model,
-        at_once=False,
-    ),
-    Command(
-        name="resume",
-        summary="resume an earlier session (`ID`, or pick one)",
-        carry=_resume,
-        at_once=False,
-    ),
-    Command(
-        name="trust",
-        aliases=("permissions",),
-        summary="trust this folder, or not",
-        carry=_trust,
-        at_once=False,
-    ),
-    Command(
-        name="auth",
+        "auth",
+        "another API key, account or local model",
+        setting_commands.authenticate,
         aliases=("login",),
-        summary="another API key, account or local model",
-        carry=setting_commands.authenticate,
         at_once=False,
     ),
     Command(
-        name="settings",
+        "settings",
+        "change a setting (`WORD`: those with it in their names; `reset KEY`)",
+        setting_commands.settings,
         aliases=("config",),
-        summary="change a setting (`WORD`: those with it in their names; `reset KEY`)",
-        carry=setting_commands.settings,
         at_once=False,
     ),
     Command(
-        name="directory",
+        "directory",
+        "directories of the workspace (`add DIR`)",
+        setting_commands.directory,
         aliases=("dir",),
-        summary="directories of the workspace (`add DIR`)",
-        carry=setting_commands.directory,
         at_once=False,
     ),
+    Command("plan", "plan mode (`/plan PROMPT`: with this prompt)", setting_commands.plan),
+    Command("copy", "copy the last answer", setting_commands.copy_answer),
     Command(
-        name="plan",
-        summary="plan mode (`/plan PROMPT`: with this prompt)",
-        carry=setting_commands.plan,
-    ),
-    Command(name="copy", summary="copy the last answer", carry=setting_commands.copy_answer),
-    Command(
-        name="export",
-        summary="write the conversation to a file (`FILE.md`, `.json`, `.html`)",
-        carry=_export,
+        "export",
+        "write the conversation to a file (`FILE.md`, `.json`, `.html`)",
+        export,
         at_once=False,
     ),
-    Command(name="todos", summary="the model's list of tasks", carry=setting_commands.todos),
+    Command("todos", "the model's list of tasks", setting_commands.todos),
     Command(
-        name="show",
-        summary="whole outputs, diffs, thoughts and long prompts (`NUMBER` prints one)",
-        carry=setting_commands.show,
+        "show",
+        "whole outputs, diffs, thoughts and long prompts (`NUMBER` prints one)",
+        setting_commands.show,
         listing=True,
     ),
+    Command("init", "have the model write a GEMINI.md", setting_commands.init, at_once=False),
     Command(
-        name="init",
-        summary="have the model write a GEMINI.md",
-        carry=setting_commands.init,
-        at_once=False,
+        "about", "version, system, model, session", setting_commands.about, aliases=("version",)
     ),
-    Command(
-        name="about",
-        aliases=("version",),
-        summary="version, system, model, session",
-        carry=setting_commands.about,
-    ),
-    Command(name="bug", summary="what a report of a defect needs", carry=setting_commands.bug),
-    Command(name="docs", summary="where the documentation is", carry=setting_commands.docs),
-    Command(name="quit", aliases=("exit",), summary="leave", carry=_quit),
+    Command("bug", "what a report of a defect needs", setting_commands.bug),
+    Command("docs", "where the documentation is", setting_commands.docs),
+    Command("quit", "leave", _quit, aliases=("exit",)),
 )
 
 
@@ -533,10 +373,6 @@ def unknown(name: str, prompts: Iterable[tuple[str, str]]) -> list[Line]:
 def command_names() -> list[tuple[str, str]]:
     """Names with their summaries, for completion."""
     return [(each.name, each.summary) for each in COMMANDS]
-
-
-def _row(name: str, text: str) -> Line:
-    return (("accent", f"  {escaped(name):{NAME_COLUMNS}} "), ("", escaped(text)))
 
 
 def _rule(rule: PolicyRule) -> Line:

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from string import ascii_letters, digits
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import get_app
@@ -27,10 +28,12 @@ from alhena.errors import AlhenaError
 from alhena.frontends.mentions import quoted_path
 from alhena.frontends.terminal.drawing.lines import first_sign, last_sign
 from alhena.frontends.terminal.drawing.menu import Panel
-from alhena.frontends.terminal.drawing.screen import Person
 from alhena.frontends.terminal.entry import Entry, save_image
 from alhena.frontends.terminal.keybindings import COMMANDS, Rebinding, changed_keys
 from alhena.system.workspace import current_directory
+
+if TYPE_CHECKING:
+    from alhena.frontends.terminal.conversation import Conversation
 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C leaves."""
@@ -93,13 +96,13 @@ class Hands:
         self._entry = entry
         self._panel = panel
         self._close = close
-        self._person: Person | None = None
+        self._person: Conversation | None = None
         self.attached = False
         self._waiting: list[str] = []
         self._elsewhere = 0
         self._left = False
 
-    def attach(self, person: Person) -> None:
+    def attach(self, person: "Conversation") -> None:
         """From now on `person` gets what is sent, and what was sent before."""
         self._person, self.attached = person, True
         for text in self._waiting:

@@ -13,11 +13,12 @@ import msgspec
 
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Lines, folded, plain
 from alhena.frontends.terminal.drawing.menu import ALONE, LOOK, PAUSE, Menu, Option, named
-from alhena.frontends.terminal.drawing.screen import Person, Status
+from alhena.frontends.terminal.drawing.screen import Status
 from alhena.frontends.terminal.drawing.view import View
 
 if TYPE_CHECKING:
     from alhena.config.settings import Settings
+    from alhena.frontends.terminal.conversation import Conversation
 
 PROMPT = "> "
 CHUNK = 65_536
@@ -44,7 +45,7 @@ class LineScreen:
         self._begun = ""
         self._answers: asyncio.Queue[str] | None = None
         self._kept: list[str] = []
-        self._person: Person | None = None
+        self._person: Conversation | None = None
         self._reading = False
         self._left = False
         self._prompted = False
@@ -55,7 +56,7 @@ class LineScreen:
         """As `Screen.keys`."""
         return False
 
-    def attach(self, person: Person) -> None:
+    def attach(self, person: "Conversation") -> None:
         """From now on `person` gets what is typed."""
         self._person = person
         if self._left:

@@ -4,32 +4,24 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from alhena.display_text import escaped, one_line
 from alhena.frontends.descriptions import age_words, restored_words, undone_note
 from alhena.frontends.terminal.drawing.call_result import counted
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
-from alhena.frontends.terminal.session_commands import ChatContext, GoingBack, ModelContext, model
 from alhena.session.forks import EarlierPrompt
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import SavedConversations
-    from alhena.frontends.terminal.drawing.screen import Screen
+    from alhena.frontends.terminal.conversation import Conversation
 
 LABEL, TITLE, NAMED_FILES = 200, 60, 5
 NO_CHECKPOINTS = "Files stay as they are: there are no checkpoints (general.checkpointing.enabled)."
 
 
-class RewindContext(GoingBack, ChatContext, ModelContext, Protocol):
-    """The session as /rewind sees it."""
-
-    screen: "Screen"
-    keys: bool
-
-
-async def rewind(context: RewindContext) -> list[Line]:
+async def rewind(context: "Conversation", _rest: str) -> list[Line]:
     """Carries out `/rewind`. Raises SessionError, JournalError, CheckpointError."""
     saved = context.checkpoints.conversations
     prompts = await saved.prompts()
@@ -68,7 +60,7 @@ def _checkpoints(prompts: Sequence[EarlierPrompt]) -> frozenset[str]:
 
 
 async def _how(
-    context: RewindContext, prompts: Sequence[EarlierPrompt]
+    context: "Conversation", prompts: Sequence[EarlierPrompt]
 ) -> tuple[bool, bool] | None:
     """Asks whether conversation and files go back, where files can; None when dismissed."""
     if not _checkpoints(prompts):
@@ -86,7 +78,7 @@ async def _how(
 
 
 async def _undo(
-    context: RewindContext, prompts: Sequence[EarlierPrompt], *, tell: bool
+    context: "Conversation", prompts: Sequence[EarlierPrompt], *, tell: bool
 ) -> list[Line]:
     restored = await context.checkpoints.undo_since(_checkpoints(prompts))
     if restored is None:
@@ -97,19 +89,17 @@ async def _undo(
 
 
 async def _fork(
-    context: RewindContext, saved: "SavedConversations", prompts: Sequence[EarlierPrompt], at: int
+    context: "Conversation", saved: "SavedConversations", prompts: Sequence[EarlierPrompt], at: int
 ) -> list[Line]:
     """Continues as a session that has the conversation before a prompt, which returns to the input
     line."""
-    before, chosen = context.identity
+    before, _ = context.identity
     session_id = await saved.fork(prompts, at)
     try:
         await context.go_on(session_id)
     finally:
         if context.identity[0] != session_id:  # it did not come about
             saved.abandon(session_id)
-    if context.identity[1] != chosen:
-        await model(context, f"set {chosen}")
     text = prompts[at].text
     context.screen.draft(text)
     lines = [

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from alhena.config.home import user_settings_path
 from alhena.errors import AlhenaError, InputError, UsageError
@@ -19,6 +19,8 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from alhena.frontends.terminal.app import TerminalScreen
     from alhena.frontends.terminal.entry import PromptCompleter
+    from alhena.frontends.terminal.keys import Hands
+    from alhena.frontends.terminal.line_screen import LineScreen
 
 INTERRUPTED = 130
 SIMPLE = ("", "dumb", "unknown")
@@ -32,24 +34,8 @@ RESTORED = (
 wrapped lines, no colours. Undoes what a program that is killed has left, too."""
 
 
-class Ender(Protocol):
-    """A run that can be ended."""
-
-    def leave(self, why: str = "") -> None:
-        """Ends the session in good order and prints `why`."""
-        ...
-
-    def interrupted(self) -> None:
-        """SIGINT."""
-        ...
-
-    def kill(self) -> None:
-        """Ends the processes that the session has started, at once."""
-        ...
-
-
 @contextmanager
-def signals(target: Ender) -> Generator[list[int]]:
+def signals(target: "Hands | LineScreen") -> Generator[list[int]]:
     """Within this SIGTERM and SIGHUP end the session in good order, and a second one at once; the
     terminal is left as it was found in either case. SIGINT is the target's. Signals that are
     ignored stay so. Those that have come to end the session are in the list."""

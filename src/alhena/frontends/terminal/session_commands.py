@@ -3,25 +3,26 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.toolset.toolset import Toolset
+from alhena.config.home import user_settings_path
 from alhena.display_text import escaped, one_line
+from alhena.frontends.files import set_disabled, write_setting
 from alhena.frontends.terminal.drawing.call_result import counted
-from alhena.frontends.terminal.drawing.lines import Line, line
+from alhena.frontends.terminal.drawing.lines import Line, line, row
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 
 if TYPE_CHECKING:
     from alhena.agent.chat import Choices
-    from alhena.agent.restoring import AgentCheckpoints, Restored, SavedConversations
-    from alhena.agent.runner import SessionRunner
+    from alhena.agent.restoring import Restored, SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.config.effective_settings import Place
+    from alhena.frontends.terminal.conversation import Conversation
     from alhena.mcp.servers import ServerReport
     from alhena.session.store import SessionSummary
     from alhena.skills.files import Skills
@@ -33,30 +34,7 @@ USAGE = (
 _REPLACE = "--replace"
 
 
-class ChatContext(Protocol):
-    """The session as /chat sees it."""
-
-    @property
-    def toolset(self) -> Toolset:
-        """Tools, policies and hooks of the session."""
-        ...
-
-    @property
-    def checkpoints(self) -> "AgentCheckpoints":
-        """Checkpoints of the session, and the conversations that were saved."""
-        ...
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """The session's id and its model."""
-        ...
-
-    async def go_on(self, session_id: str) -> None:
-        """Switches to another session."""
-        ...
-
-
-async def chat(context: ChatContext, rest: str) -> list[Line]:
+async def chat(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/chat REST`. Raises SessionError, InputError, JournalError."""
     what, _, name = rest.strip().partition(" ")
     name = name.strip()
@@ -95,7 +73,7 @@ async def _save(saved: "SavedConversations", said: str) -> list[Line]:
     return [line(f"Saved as {_quoted(tag.name)}. To resume it: /chat resume {tag.name}")]
 
 
-async def _resume(context: ChatContext, saved: "SavedConversations", name: str) -> list[Line]:
+async def _resume(context: "Conversation", saved: "SavedConversations", name: str) -> list[Line]:
     before, _ = context.identity
     recorded = saved.recorded
     session_id = await saved.begin(name)
@@ -108,6 +86,11 @@ async def _resume(context: ChatContext, saved: "SavedConversations", name: str) 
     if recorded:
         lines.append(line(f"The previous conversation: alhena --resume {before}", "dim"))
     return lines
+
+
+async def export(context: "Conversation", rest: str) -> list[Line]:
+    """Carries out `/export REST`. Raises SessionError, InputError, JournalError."""
+    return await chat(context, f"share {rest}")
 
 
 async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Line]:
@@ -144,10 +127,11 @@ MAX_NOTES = 5
 
 class Folder:
     """The settings of a session's folder; `opened` reads them. `added` are more directories of its
-    workspace."""
+    workspace, `model` the one that the person chose."""
 
     def __init__(self, opened: "Callable[[], Place]") -> None:
         self.added: list[str] = []
+        self.model = ""
         self._opened = opened
         self._place: Place | None = None
 
@@ -162,32 +146,6 @@ class Folder:
         return self._place
 
 
-class FolderContext(Protocol):
-    """The session as commands about its folder see it."""
-
-    @property
-    def folder(self) -> Folder:
-        """The settings of the session's folder."""
-        ...
-
-    async def ask_trust(self) -> list[Line]:
-        """Asks whether the folder is trusted."""
-        ...
-
-
-class ServerContext(FolderContext, Protocol):
-    """The session as /mcp sees it."""
-
-    @property
-    def toolset(self) -> Toolset:
-        """Tools, policies and hooks of the session."""
-        ...
-
-    def print(self, lines: list[Line]) -> None:
-        """Prints lines above the prompt."""
-        ...
-
-
 def unread_lines(place: "Place", *names: str) -> list[Line]:
     """Names the files (of these `names`) that are not read since the folder is not trusted."""
     unread = [each for each in place.unread if each in (names or (SETTINGS,))]
@@ -199,7 +157,7 @@ def unread_lines(place: "Place", *names: str) -> list[Line]:
     return [line(told, "warning")]
 
 
-async def mcp(context: ServerContext, rest: str) -> list[Line]:
+async def mcp(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/mcp REST`."""
     control = context.toolset.server_control
     if control is None:
@@ -314,24 +272,7 @@ def _to_sign_in(control: "ServerControl") -> list[Line]:
     return [head, *(line(f"  /mcp auth {one_line(name, 60)}") for name in waiting)]
 
 
-class GoingBack(Protocol):
-    """The session as /restore and /undo see it."""
-
-    @property
-    def checkpoints(self) -> "AgentCheckpoints":
-        """Checkpoints of the session."""
-        ...
-
-    def tell(self, note: str) -> None:
-        """Tells the model something, with the next prompt."""
-        ...
-
-    def propose(self) -> None:
-        """Has the calls made again that the session went back to, when the command is over."""
-        ...
-
-
-async def restore(context: GoingBack, rest: str) -> list[Line]:
+async def restore(context: "Conversation", rest: str) -> list[Line]:
     """Lists the checkpoints, or goes back to one."""
     from alhena.frontends.descriptions import listed
 
@@ -352,7 +293,7 @@ async def restore(context: GoingBack, rest: str) -> list[Line]:
     return lines
 
 
-async def undo(context: GoingBack, _rest: str) -> list[Line]:
+async def undo(context: "Conversation", _rest: str) -> list[Line]:
     """Takes back what the last turn has changed in the files."""
     from alhena.frontends.descriptions import undone_note
 
@@ -376,20 +317,20 @@ def _told(restored: "Restored") -> list[Line]:
     ]
 
 
-def change_skills(bench: Toolset, skills: "Skills", words: list[str]) -> list[Line]:
-    """Carries out `/skills WORDS`; nothing where the list is wanted. Raises ConfigError."""
-    match words:
-        case ["list"]:
-            return []
+async def skills(context: "Conversation", rest: str) -> list[Line]:
+    """Carries out `/skills REST`. Raises ConfigError."""
+    toolset, found = context.toolset, context.toolset.skills
+    if found is None:
+        return [line("There are no skills.")]
+    match rest.split():
+        case [] | ["list"]:
+            return _listed_skills(found)
         case ["reload"]:
-            skills.reload()
-            lines: list[Line] = []
-        case [("enable" | "disable") as what, name] if name in skills.all:
-            from alhena.config.home import user_settings_path
-            from alhena.frontends.files import set_disabled
-
+            found.reload()
+            lines = _listed_skills(found)
+        case [("enable" | "disable") as what, name] if name in found.all:
             set_disabled(name, user_settings_path(os.environ), disabled=what == "disable")
-            skills.turn(name, enabled=what == "enable")
+            found.turn(name, enabled=what == "enable")
             lines = [line(f"{one_line(name)} is {what}d, for later sessions too.")]
         case [("enable" | "disable"), name]:
             return [line(f"There is no skill {one_line(name)}. /skills lists them.", "error")]
@@ -398,50 +339,29 @@ def change_skills(bench: Toolset, skills: "Skills", words: list[str]) -> list[Li
                 "It is /skills list, /skills reload, /skills enable NAME or /skills disable NAME."
             )
             return [line(told, "error")]
-    if skills.active and "activate_skill" not in bench.registry.names:
+    if found.active and "activate_skill" not in toolset.registry.names:
         from alhena.skills.files import ActivateSkill
 
-        bench.registry.register(ActivateSkill(skills, bench.workspace))
-    bench.sources.changed()
+        toolset.registry.register(ActivateSkill(found, toolset.workspace))
+    toolset.sources.changed()
     return lines
+
+
+def _listed_skills(found: "Skills") -> list[Line]:
+    lines = [line(counted(len(found.active), "skill"), "bold")]
+    for name, skill in found.all.items():
+        state = "" if name in found.active else "disabled: "
+        lines.append(row(name, f"{state}{skill.description}"))
+        lines.append(line(f"      {one_line(str(skill.path))}", "dim"))
+    return lines + [line(f"! {each}", "warning") for each in found.problems]
 
 
 PERSIST = "--persist"
 
 
-Choose = Callable[[Menu], Awaitable[frozenset[int] | None]]
-
-
-class ModelContext(Protocol):
-    """The session as /model sees it."""
-
-    choose: Choose
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """The session's id and its model."""
-        ...
-
-    @property
-    def folder(self) -> Folder:
-        """The settings of the session's folder."""
-        ...
-
-    @property
-    def agent(self) -> "SessionRunner":
-        """The agent at work."""
-        ...
-
-    def show_status(self) -> None:
-        """Brings the line at the foot up to date."""
-        ...
-
-
-async def model(context: ModelContext, rest: str) -> list[Line]:
+async def model(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/model REST`. Raises AlhenaError."""
     from alhena.agent.chat import drive_switch
-    from alhena.config.home import user_settings_path
-    from alhena.frontends.files import write_setting
     from alhena.models.status import near_model
 
     words = rest.split()
@@ -465,6 +385,7 @@ async def model(context: ModelContext, rest: str) -> list[Line]:
         lines.append(line(f"Saved as model.name in {one_line(str(file))}.", "dim"))
     async for _ in context.agent.aside(drive_switch(name)):
         pass
+    context.folder.model = name
     context.show_status()
     near = near_model(name) if words else None
     if near is not None:
@@ -472,7 +393,7 @@ async def model(context: ModelContext, rest: str) -> list[Line]:
     return [line(f"Model: {one_line(context.identity[1])}."), *lines]
 
 
-async def _picked(context: ModelContext) -> tuple[str, bool] | None:
+async def _picked(context: "Conversation") -> tuple[str, bool] | None:
     """The model that was picked, and whether it is saved."""
     from alhena.agent.chat import drive_listing
     from alhena.models.catalogue import MODELS
@@ -515,7 +436,7 @@ MAX_SESSIONS = 50
 _TAIL_BYTES = 200_000
 
 
-async def resume(context: ChatContext, choose: Choose, rest: str) -> list[Line]:
+async def resume(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/resume REST`. Raises SessionError, JournalError."""
     from alhena.session.store import project_store
 
@@ -529,7 +450,7 @@ async def resume(context: ChatContext, choose: Choose, rest: str) -> list[Line]:
         if not sessions:
             return [line("There are no earlier sessions of this project.")]
         options = await asyncio.to_thread(lambda: tuple(map(_session_option, sessions)))
-        picked = await choose(Menu(title="Resume a session", options=options, search=""))
+        picked = await context.choose(Menu(title="Resume a session", options=options, search=""))
         if not picked:
             return []
         session_id = sessions[min(picked)].session_id
@@ -561,9 +482,9 @@ def _last_prompt(session: "SessionSummary") -> str:
             rows = file.read().split(b"\n")
     except OSError:
         return ""
-    for row in reversed(rows):
-        if row.startswith(b'{"type":"prompt",'):
+    for each in reversed(rows):
+        if each.startswith(b'{"type":"prompt",'):
             with suppress(msgspec.DecodeError):
-                said = record_of(row)
+                said = record_of(each)
                 return f"last: {said.text}" if isinstance(said, Prompted) else ""
     return ""

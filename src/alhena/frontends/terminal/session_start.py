@@ -126,6 +126,7 @@ def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner
         asked = session_options(arguments, conversation.folder.place)
         return msgspec.structs.replace(
             asked,
+            model=conversation.folder.model or asked.model,
             include_directories=(*asked.include_directories, *conversation.folder.added),
             approve=conversation.approve,
             ask=conversation.ask,

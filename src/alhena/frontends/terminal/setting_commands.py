@@ -5,7 +5,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -22,18 +22,17 @@ from alhena.config.settings import Section, Settings
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
 from alhena.frontends.files import change_json
-from alhena.frontends.terminal.drawing.call_result import Pages
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
-from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.looks.clipboard import copy
 from alhena.memory.files import LoadedMemory, MemoryKind
+from alhena.models.providers.select import is_demo
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
 from alhena.wire.content import Content, Part
 
 if TYPE_CHECKING:
-    from alhena.frontends.terminal.commands import CommandContext
+    from alhena.frontends.terminal.conversation import Conversation
 
 CONTEXT = 2
 """Contents that each session begins with."""
@@ -44,43 +43,21 @@ INIT = (
 )
 
 
-class SettingContext(Protocol):
-    """The session as commands that change or copy it see it."""
-
-    @property
-    def agent(self) -> SessionRunner:
-        """The agent at work."""
-        ...
-
-    @property
-    def screen(self) -> Screen:
-        """The screen, for questions."""
-        ...
-
-    @property
-    def pages(self) -> Pages:
-        """Whole outputs, diffs, thoughts and long prompts."""
-        ...
-
-    def submit(self, text: str) -> None:
-        """Takes a prompt as the person sends it."""
-        ...
-
-
-async def authenticate(context: "CommandContext", _rest: str) -> list[Line]:
+async def authenticate(context: "Conversation", _rest: str) -> list[Line]:
     """/auth: another way to reach models."""
     from alhena.frontends.terminal.access_dialog import change_access
 
     if not await change_access(context.folder.place, context.screen, context.print):
         return [line("Nothing is changed.")]
     context.folder.reread()
+    context.folder.model = ""
     if context.totals.requests:
         return [line("The next session uses it: /clear begins one.")]
     await context.clear()
     return [line("The session has begun again with it.", "dim")]
 
 
-async def copy_answer(context: "CommandContext", _rest: str) -> list[Line]:
+async def copy_answer(context: "Conversation", _rest: str) -> list[Line]:
     """/copy: the last answer to the clipboard."""
     text = next(_answers(context.agent), "")
     if not text:
@@ -100,7 +77,7 @@ def _answers(agent: SessionRunner) -> Iterator[str]:
             yield text
 
 
-async def about(context: "CommandContext", _rest: str) -> list[Line]:
+async def about(context: "Conversation", _rest: str) -> list[Line]:
     """/about and /bug: version, system, model, session."""
     session, model = context.identity
     settings = context.folder.place.settings
@@ -110,27 +87,29 @@ async def about(context: "CommandContext", _rest: str) -> list[Line]:
         "system": platform.platform(),
         "terminal": os.environ.get("TERM", ""),
         "model": model,
-        "sign-in": settings.security.auth.selected_type or "by environment",
+        "sign-in": "none: demo mode"
+        if is_demo(model)
+        else settings.security.auth.selected_type or "by environment",
         "sandbox": context.toolset.sandbox or "none",
         "session": session,
     }
     return [line(f"  {name:10} {one_line(text)}") for name, text in rows.items()]
 
 
-async def bug(context: "CommandContext", rest: str) -> list[Line]:
+async def bug(context: "Conversation", rest: str) -> list[Line]:
     """/bug: the lines that a report needs."""
     head = line("Put these lines into your report, and `alhena trace` for what happened:", "bold")
     return [head, *await about(context, rest)]
 
 
-async def docs(_context: "CommandContext", _rest: str) -> list[Line]:
+async def docs(_context: "Conversation", _rest: str) -> list[Line]:
     """/docs: the folder of the documentation."""
     inside = Path(alhena.__file__).parent / "docs"
     folder = inside if inside.is_dir() else Path(alhena.__file__).parents[2] / "docs"
     return [line(f"Documentation: {one_line(str(folder))}. The model can read it: ask it.")]
 
 
-async def plan(context: "CommandContext", rest: str) -> list[Line]:
+async def plan(context: "Conversation", rest: str) -> list[Line]:
     """/plan: plan mode, with the rest of the line as a prompt."""
     context.toolset.modes.switch(ApprovalMode.PLAN)
     if rest.strip():
@@ -138,7 +117,7 @@ async def plan(context: "CommandContext", rest: str) -> list[Line]:
     return [line("Plan mode: nothing is changed until you approve a plan. Shift-Tab leaves it.")]
 
 
-async def init(context: "CommandContext", _rest: str) -> list[Line]:
+async def init(context: "Conversation", _rest: str) -> list[Line]:
     """/init: has the model write a GEMINI.md."""
     if (context.toolset.workspace.cwd / "GEMINI.md").exists():
         return [line("There is a GEMINI.md here. Ask for changes to it.", "warning")]
@@ -146,7 +125,7 @@ async def init(context: "CommandContext", _rest: str) -> list[Line]:
     return []
 
 
-async def todos(context: "CommandContext", _rest: str) -> list[Line]:
+async def todos(context: "Conversation", _rest: str) -> list[Line]:
     """/todos: the model's list of tasks."""
     from alhena.frontends.terminal.drawing.call_result import task_lines
 
@@ -160,7 +139,7 @@ async def todos(context: "CommandContext", _rest: str) -> list[Line]:
     return [line("There is no list of tasks.")]
 
 
-async def show(context: "CommandContext", rest: str) -> list[Line]:
+async def show(context: "Conversation", rest: str) -> list[Line]:
     """/show: a list of the blocks that the pager opens, or the whole text of one."""
     pages, number = context.pages.items, rest.strip()
     if number.isdecimal() and 0 < int(number) <= len(pages):
@@ -173,7 +152,7 @@ async def show(context: "CommandContext", rest: str) -> list[Line]:
     return [line(f"{len(pages)} blocks; /show NUMBER prints one", "bold"), *rows]
 
 
-async def directory(context: "CommandContext", rest: str) -> list[Line]:
+async def directory(context: "Conversation", rest: str) -> list[Line]:
     """/directory show|add DIR: the directories of the workspace. Raises InputError."""
     what, _, given = rest.strip().partition(" ")
     workspace = context.toolset.workspace
@@ -204,7 +183,7 @@ def _directory(cwd: Path, given: str) -> Path:
     return path
 
 
-async def settings(context: "CommandContext", rest: str) -> list[Line]:
+async def settings(context: "Conversation", rest: str) -> list[Line]:
     """/settings [WORD | KEY VALUE | reset KEY]: a menu of settings (those with WORD in their
     names), or one that is set or removed. Raises ConfigError."""
     words = rest.split(None, 1)
@@ -226,7 +205,7 @@ async def settings(context: "CommandContext", rest: str) -> list[Line]:
     return await _change(context, key, kinds[key]) if key else [line("Nothing is changed.")]
 
 
-async def _change(context: "CommandContext", key: str, kind: Any) -> list[Line]:
+async def _change(context: "Conversation", key: str, kind: Any) -> list[Line]:
     """Asks for the value of a setting."""
     place, values = context.folder.place, _choices(kind)
     options = [Option(label=_shown(each)) for each in values] or [Option(label="Another value")]
@@ -294,7 +273,7 @@ def _at(now: Settings, key: str) -> Any:
     return value_at(msgspec.to_builtins(now), key)
 
 
-def _set(context: "CommandContext", key: str, value: Any) -> list[Line]:
+def _set(context: "Conversation", key: str, value: Any) -> list[Line]:
     changed = partial(with_value, path=tuple(key.split(".")), value=value)
     file, place = _write(context, changed)
     lines = [line(f"{key} is {_shown(value)} in {one_line(str(file))}.")]
@@ -308,13 +287,13 @@ def _set(context: "CommandContext", key: str, value: Any) -> list[Line]:
     return lines + _when(key)
 
 
-def _reset(context: "CommandContext", key: str) -> list[Line]:
+def _reset(context: "Conversation", key: str) -> list[Line]:
     file, place = _write(context, partial(without_value, path=tuple(key.split("."))))
     value = f"{_shown(_at(place.settings, key))} ({_layer(place, key)})"
     return [line(f"{key} is not in {one_line(str(file))} any more; it is {value}."), *_when(key)]
 
 
-def _write(context: "CommandContext", changed: Callable[[str], str]) -> tuple[Path, Place]:
+def _write(context: "Conversation", changed: Callable[[str], str]) -> tuple[Path, Place]:
     """Changes the user's settings and adopts them."""
     file = user_settings_path(os.environ)
     change_json(file, changed, f"{file} cannot be written")
@@ -344,7 +323,7 @@ class Item(msgspec.Struct, frozen=True):
     tokens: int
 
 
-async def context(context: "CommandContext", _rest: str) -> list[Line]:
+async def context(context: "Conversation", _rest: str) -> list[Line]:
     """/context: the parts of the context window, by their sizes."""
     bench, model = context.toolset, context.identity[1]
     request = await upcoming(context.agent)

@@ -20,6 +20,7 @@ BAR: Span = ("bar", "┃ ")
 _JOINING = re.compile("((?<=[^\\x00-\\x7f])[\u200c\u200d\ufe0e\ufe0f]+)")
 """Joiners and selectors behind a letter or sign that is not ASCII, as emoji have them."""
 ELLIPSIS = "…"
+NAME_COLUMNS = 26
 _MARKED = re.compile(r" *(?:[!?>·•■✓✗] +)?")
 
 
@@ -45,6 +46,11 @@ Block = Lines | Markdown
 def line(text: str, style: str = "") -> Line:
     """One line in one style; what acts on a terminal is escaped."""
     return ((style, safe(text)),)
+
+
+def row(name: str, text: str) -> Line:
+    """A row of a listing: a name and what belongs to it."""
+    return (("accent", f"  {escaped(name):{NAME_COLUMNS}} "), ("", escaped(text)))
 
 
 def safe(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -207,14 +206,6 @@ EARLY = "Key ignored: the question had just appeared. Wait a moment, then press 
 UNSURE = "Was that meant for what you were typing? Press a letter, or an arrow first."
 
 
-class Timer(Protocol):
-    """The handle returned by `later`."""
-
-    def cancel(self) -> object:
-        """Takes the call back."""
-        ...
-
-
 class Panel:
     """One question at a time. `changed` is called whenever another question is shown, or none, or
     keys begin to count; `later` calls a function after some seconds. `typed` gets what was no
@@ -231,7 +222,7 @@ class Panel:
     def __init__(
         self,
         changed: Callable[[], None],
-        later: Callable[[float, Callable[[], None]], Timer],
+        later: Callable[[float, Callable[[], None]], asyncio.TimerHandle],
         typed: Callable[[str], None],
     ) -> None:
         self.menu: Menu | None = None
@@ -244,12 +235,12 @@ class Panel:
         self._later = later
         self._typed = typed
         self._begun = ""
-        self._alone: Timer | None = None
+        self._alone: asyncio.TimerHandle | None = None
         self._seen = False
         self._away = False
         self._worded = False
         self._wait = LOOK
-        self._waiting: Timer | None = None
+        self._waiting: asyncio.TimerHandle | None = None
         self._picked: asyncio.Future[frozenset[int] | None] | None = None
         self._written: asyncio.Future[str | None] | None = None
 

@@ -28,39 +28,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     context: float = 0.0
 
 
-class Person(Protocol):
-    """Receiver of the person's input."""
-
-    def submit(self, text: str) -> None:
-        """A prompt or a command; "" sends prompts that were kept."""
-        ...
-
-    @property
-    def take_back(self) -> Callable[[], str]:
-        """Removes the last prompt that waits and returns it; "" when there is none."""
-        ...
-
-    def interrupt(self) -> bool:
-        """Stops what runs; False when nothing does."""
-        ...
-
-    def leave(self, why: str = "") -> None:
-        """Ends the program and prints `why`."""
-        ...
-
-    def kill(self) -> None:
-        """Ends all processes of the session, at once."""
-        ...
-
-    def next_mode(self) -> None:
-        """To the next approval mode."""
-        ...
-
-    def toggle_yolo(self) -> None:
-        """Everything runs without asking, or not any more."""
-        ...
-
-
 class Screen(Protocol):
     """Shows a conversation and asks its person. Used in the event loop's thread only."""
 

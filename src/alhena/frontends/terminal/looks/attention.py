@@ -1,8 +1,9 @@
 """The window's title, and notifications when a question waits or a long run has ended."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from alhena.display_text import one_line
 
@@ -18,31 +19,15 @@ _OSC9 = ("iterm.app", "wezterm", "ghostty", "kitty", "xterm-kitty", "xterm-ghost
 BELL = "\x07"
 
 
-class Timer(Protocol):
-    """The handle returned by `later`."""
-
-    def cancel(self) -> object:
-        """Takes the call back."""
-        ...
-
-
-class Clock(Protocol):
-    """Time as an event loop has it."""
-
-    def time(self) -> float:
-        """Seconds."""
-        ...
-
-    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """Calls a function after some seconds."""
-        ...
-
-
 class Attention:
     """Writes control sequences by `write` as the settings say; nothing before `adopt`."""
 
     def __init__(
-        self, write: Callable[[str], None], clock: Clock, environ: Mapping[str, str], cwd: Path
+        self,
+        write: Callable[[str], None],
+        clock: asyncio.AbstractEventLoop,
+        environ: Mapping[str, str],
+        cwd: Path,
     ) -> None:
         self._write = write
         self._clock = clock
@@ -52,7 +37,7 @@ class Attention:
         self._title = ""
         self._since: float | None = None
         self._thought = ""
-        self._asking: Timer | None = None
+        self._asking: asyncio.TimerHandle | None = None
 
     def adopt(self, settings: "Settings") -> None:
         """Follows these settings from now on."""
