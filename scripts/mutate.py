@@ -85,7 +85,7 @@ def planned() -> tuple[list[Fault], list[str]]:
     table = tomllib.loads((ROOT / "scripts" / "faults.toml").read_text(encoding="utf-8"))
     texts = {
         path.relative_to(ROOT): path.read_text(encoding="utf-8")
-        for pattern in ("*.py", "*.toml", "*.md")
+        for pattern in ("*.py", "*.toml", "*.json", "*.md")
         for folder in ("src", "examples")
         for path in sorted((ROOT / folder).rglob(pattern))
     }

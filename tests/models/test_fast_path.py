@@ -63,6 +63,7 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
             "http.client",
             "http.connect",
             "http.exchange",
+            "http.response",
             "models.catalogue",
             "models.errors",
             "models.providers.gemini_api",

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from alhena.policy.engine import decide
-from alhena.policy.gather import DEFAULTS_DIRECTORY
-from alhena.policy.load import load_directory
-from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext, Tier
+from alhena.policy.gather import default_policies
+from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext
 from alhena.policy.surroundings import DirectorySurroundings
 from tests.policy.support import ALLOW, ASK, DENY, ask, rule, rules
 
-DEFAULTS = load_directory(DEFAULTS_DIRECTORY, Tier.DEFAULT)
+DEFAULTS = default_policies()
 
 
 def edit(path: str, cwd: Path, mode: ApprovalMode = ApprovalMode.AUTO_EDIT) -> Decision:

@@ -110,6 +110,7 @@ class Parser(argparse.ArgumentParser):
         """Options and `words` in any order. What `parse_intermixed_args` makes of `--` is another
         thing in each version of Python, and in some of them an option follows it."""
         given, rest = before_dashes(argv)
+        self.usage = self.usage or ""  # else argparse formats it for errors, which imports shutil
         found = self.parse_intermixed_args(given, namespace or argparse.Namespace())
         found.words = [*(found.words or ()), *rest]
         return found

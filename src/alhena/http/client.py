@@ -7,12 +7,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-import h11
 import msgspec
 
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
 from alhena.http.connect import Endpoint, open_channel
-from alhena.http.exchange import Body, Connection, Headers, Named, unreachable
+from alhena.http.exchange import Body, Connection, Head, Headers, Named, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -131,7 +130,7 @@ class Transport:
 class Response:
     """A response whose head has arrived; the body is read piece by piece."""
 
-    def __init__(self, transport: Transport, connection: Connection, head: h11.Response) -> None:
+    def __init__(self, transport: Transport, connection: Connection, head: Head) -> None:
         self._transport = transport
         self._connection: Connection | None = connection
         self._head = head
@@ -139,7 +138,7 @@ class Response:
     @property
     def status(self) -> int:
         """The HTTP status."""
-        return self._head.status_code
+        return self._head.status
 
     def header(self, name: str) -> str:
         """The value of a header (lower-case name), "" when absent."""

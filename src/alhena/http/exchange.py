@@ -1,14 +1,18 @@
-"""HTTP/1.1 on one connection: a request, then its response piece by piece, with h11;
-and the errors for failed connections and answers that are no HTTP."""
+"""HTTP/1.1 on one connection: a request, then its response piece by piece, read with h11;
+and the errors for failed connections and answers that are no HTTP.
+
+h11 takes long to import, so it is imported only after a request is on its way.
+"""
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Protocol
-
-import h11
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from alhena.errors import NetworkError, StreamCutError
 from alhena.http.connect import Channel, Endpoint
+
+if TYPE_CHECKING:
+    from alhena.http.response import ResponseReader
 
 Headers = Sequence[tuple[str, str]]
 
@@ -23,11 +27,22 @@ class Pieces(Protocol):
 Body = bytes | Pieces
 
 MAX_HEAD_BYTES = 128 * 1024
-SMALL = 16 * 1024
-"""Bytes of a body sent together with the head."""
 MOST_INTERIM = 32
 """Maximum interim answers (1xx) to one request."""
-_START = 32
+SMALL = 16 * 1024
+"""Bytes of a body sent together with the head."""
+
+
+class MalformedResponseError(Exception):
+    """The bytes of the peer are no HTTP response."""
+
+
+class Head(NamedTuple):
+    """The head of a response; names of headers are in lower case."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    reason: bytes
 
 
 class Named(Protocol):
@@ -51,91 +66,68 @@ class Connection:
         self._channel = channel
         self._named = named
         self._idle = idle
-        self._http = _client()
-        self._answer: h11.Response | None = None
-        self._start = b""  # of the answer, after any interim ones
-        self._interim = 0
-        self._ended = False
+        self._method = ""
+        self._response: ResponseReader | None = None
+        self._sent = False
 
-    async def exchange(
-        self, method: str, path: str, headers: Headers, body: Body
-    ) -> h11.Response | None:
+    async def exchange(self, method: str, path: str, headers: Headers, body: Body) -> Head | None:
         """Sends a request and waits for the head of its response.
 
         None when the peer closed without an answer, as it may do with an idle connection. A refusal
         before the whole body was sent stops sending. Raises NetworkError.
         """
-        self._answer, self._start, self._interim, self._ended = None, b"", 0, False
-        sized = bool(body) or method not in {"GET", "CONNECT"}
-        length = [("content-length", str(len(body)))] if sized else []
-        request = h11.Request(method=method, target=path, headers=[*headers, *length])
+        self._method, self._response, self._sent = method, None, False
+        ended = False
         try:
-            for data in self._sent(request, body):
-                if self._answer is not None:
-                    self._channel.put(data)  # after its answer the peer may never read it
-                    continue
-                await self._channel.write(data, self._idle)
-                if self._channel.arrived and self._is_refused():
-                    break
-            self._answer = self._answer or self._next_head()
-            while self._answer is None:
+            head = await self._send(_request(method, path, headers, body), body)
+            response = self._reader
+            while head is None and (head := response.head()) is None:
                 arrived = await self._channel.read(self._idle)
                 if not arrived:
-                    if not self._start and not self._interim:
+                    if not response.start and not response.interim:
                         return None
-                    self._ended = True
-                    raise h11.RemoteProtocolError("the connection ended before the answer")
-                self._hear(arrived)
-                self._answer = self._next_head()
-            return self._answer
+                    ended = True
+                    raise MalformedResponseError("the connection ended before the answer")
+                response.feed(arrived)
+            return head
         except TimeoutError as error:
             raise self._silence() from error
         except OSError as error:
-            if not self._start and not self._interim:
+            if self._response is None or not (self._response.start or self._response.interim):
                 return None
             raise NetworkError(
                 f"{self._named.place} broke the connection: {_reason(error)}."
             ) from error
-        except h11.RemoteProtocolError as error:
+        except MalformedResponseError as error:
             raise unreadable(
-                self._start, self._named, interim=self._interim, ended=self._ended
+                self._reader.start, self._named, interim=self._reader.interim, ended=ended
             ) from error
 
-    def _sent(self, request: h11.Request, body: Body) -> Iterator[bytes]:
-        """Yields the bytes of a request, joined on demand."""
-        ahead = self._http.send(request) or b""
-        for piece in (body,) if isinstance(body, bytes) else body:
-            if ahead and len(piece) > SMALL:
-                yield ahead
-                ahead = b""
-            if piece:
-                self._http.send_with_data_passthrough(h11.Data(data=piece))
-            yield b"".join((ahead, piece)) if ahead else piece
-            ahead = b""
-        self._http.send(h11.EndOfMessage())
+    async def _send(self, ahead: bytes, body: Body) -> Head | None:
+        """Sends a request whose head is `ahead`; returns the head of an early answer, if any."""
+        head = None
+        for data in _joined(ahead, body):
+            if head is not None:
+                self._channel.put(data)  # after its answer the peer may never read it
+                continue
+            await self._channel.write(data, self._idle)
+            if self._channel.arrived:
+                response = self._reader
+                response.feed(self._channel.take())
+                head = response.head()
+                # A service that accepts a request early may still want to read it.
+                if head is not None and head.status >= 300:
+                    return head
+        self._sent = True
+        return head
 
-    def _is_refused(self) -> bool:
-        """True when an early answer makes the rest of the body useless. A service that accepts a
-        request early may still want to read it."""
-        self._hear(self._channel.take())
-        self._answer = self._next_head()
-        return self._answer is not None and self._answer.status_code >= 300
+    @property
+    def _reader(self) -> "ResponseReader":
+        if self._response is None:
+            from alhena.http.response import ResponseReader
 
-    def _hear(self, data: bytes) -> None:
-        if len(self._start) < _START:
-            self._start += data[:_START]
-        self._http.receive_data(data)
-
-    def _next_head(self) -> h11.Response | None:
-        """The head of the answer, if it has arrived."""
-        while (event := self._http.next_event()) is not h11.NEED_DATA:
-            if isinstance(event, h11.Response):
-                return event
-            self._interim += 1
-            if self._interim > MOST_INTERIM:
-                raise h11.RemoteProtocolError("too many interim responses")
-            self._start = self._http.trailing_data[0][:_START]
-        return None
+            self._response = ResponseReader(self._method)
+        return self._response
 
     async def read(self) -> bytes:
         """The bytes of the body received so far; b"" at its end.
@@ -143,40 +135,20 @@ class Connection:
         Raises StreamCutError when the connection ends before the body, NetworkError after a
         timeout.
         """
+        response = self._reader
         try:
             while True:
-                data, done = self._arrived()
+                data, done = response.body()
                 if data or done:
                     return data
-                self._http.receive_data(await self._channel.read(self._idle))
+                response.feed(await self._channel.read(self._idle))
         except TimeoutError as error:
             raise self._silence() from error
-        except (OSError, h11.RemoteProtocolError) as error:
+        except (OSError, MalformedResponseError) as error:
             raise StreamCutError(
                 f"the connection to {self._named.place} ended in the middle of the answer.",
                 remedy="Run again.",
             ) from error
-
-    def _arrived(self) -> tuple[bytes, bool]:
-        """The available body bytes, and True if the body ends with them.
-
-        An error after some bytes is raised by the next call, so that those bytes are not lost.
-        """
-        if self._http.their_state is h11.ERROR:
-            raise h11.RemoteProtocolError("the body is malformed")
-        pieces: list[bytes] = []
-        while self._http.their_state is h11.SEND_BODY:
-            try:
-                event = self._http.next_event()
-            except h11.RemoteProtocolError:
-                if not pieces:
-                    raise
-                return b"".join(pieces), False
-            if isinstance(event, h11.Data):
-                pieces.append(bytes(event.data))
-            elif event is h11.NEED_DATA:
-                return b"".join(pieces), False
-        return b"".join(pieces), True
 
     def renew(self) -> bool:
         """True when the exchange is complete and the connection can be reused.
@@ -184,21 +156,20 @@ class Connection:
         An unread end of the body that has arrived counts as read. Data after it answers no request:
         it would be mistaken for the next answer.
         """
+        response = self._reader
         try:
-            if not self._arrived()[1] and (data := self._channel.take()):
-                self._http.receive_data(data)
-                self._arrived()
-        except h11.RemoteProtocolError:
+            if not response.body()[1] and (data := self._channel.take()):
+                response.feed(data)
+                response.body()
+        except MalformedResponseError:
             return False
-        complete = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-        renewed = complete and self._channel.flushed and not self._http.trailing_data[0]
-        self._http = _client()
-        return renewed and self._channel.usable
+        complete = self._sent and response.complete and self._channel.flushed
+        return complete and self._channel.usable
 
     @property
     def surplus(self) -> bool:
         """True when data followed the head of the answer to a CONNECT."""
-        return bool(self._http.trailing_data[0]) or self._channel.arrived
+        return self._reader.surplus or self._channel.arrived
 
     @property
     def usable(self) -> bool:
@@ -220,8 +191,24 @@ class Connection:
         )
 
 
-def _client() -> h11.Connection:
-    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+def _request(method: str, path: str, headers: Headers, body: Body) -> bytes:
+    """The head of a request. Raises ValueError for characters that would end a line of it."""
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    if body or method not in {"GET", "CONNECT"}:
+        lines.append(f"content-length: {len(body)}")
+    if not all(line.isascii() and line.isprintable() for line in lines):
+        raise ValueError("a header or path of the request has a control or non-ASCII character")
+    return "\r\n".join((*lines, "", "")).encode("ascii")
+
+
+def _joined(ahead: bytes, body: Body) -> Iterator[bytes]:
+    """The bytes of a request, a small first piece together with its head."""
+    for piece in (body,) if isinstance(body, bytes) else body:
+        if ahead and len(piece) > SMALL:
+            yield ahead
+            ahead = b""
+        yield b"".join((ahead, piece)) if ahead else piece
+        ahead = b""
 
 
 def _reason(error: OSError) -> str:

@@ -163,9 +163,9 @@ class ProxiedTransport(Transport):
         )
         if head is None:
             raise self._refused("it closed the connection", None)
-        if not 200 <= head.status_code < 300:
+        if not 200 <= head.status < 300:
             reason = head.reason.decode("latin-1")
-            raise self._refused(f"{head.status_code} {reason}", head.status_code)
+            raise self._refused(f"{head.status} {reason}", head.status)
         if asked.surplus:
             raise self._refused("it sent something after its answer", None)
 

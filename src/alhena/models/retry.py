@@ -100,7 +100,7 @@ def hint_of(error: AlhenaError) -> float | None:
 def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
     import ssl
 
-    import h11
+    from alhena.http.exchange import MalformedResponseError
 
     if _is_final(error.status):
         return Manner.NEVER
@@ -109,7 +109,7 @@ def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return Manner.NEVER
-        if isinstance(cause, h11.RemoteProtocolError):
+        if isinstance(cause, MalformedResponseError):
             return Manner.BROKEN
         if isinstance(cause, ssl.SSLError):
             passing = passing or _passes((cause.reason or "").upper())

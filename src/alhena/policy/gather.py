@@ -5,8 +5,9 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from alhena.config.effective_settings import folder_trust
@@ -18,7 +19,13 @@ from alhena.config.home import (
 )
 from alhena.config.settings import Settings
 from alhena.policy.engine import PolicyFilter
-from alhena.policy.load import LoadedPolicies, PolicyProblem, load_directory, load_file
+from alhena.policy.load import (
+    LoadedPolicies,
+    PolicyProblem,
+    load_directory,
+    load_file,
+    load_tables,
+)
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.policy.settings_rules import ToolNames, settings_policy, with_slips
 from alhena.values import Value
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     from alhena.policy.checker import SafetyChecker
 
 ADMIN_DIRECTORY = Path("/etc/gemini-cli/policies")
-DEFAULTS_DIRECTORY = Path(__file__).parent / "defaults"
+DEFAULTS = Path(__file__).parent / "defaults" / "defaults.json"
 
 
 def load_policies(
@@ -39,7 +46,7 @@ def load_policies(
     """All rules and checkers of all tiers. `extra_paths` are files or directories beside the user's
     own; None for `user_dir` leaves the user's out. `admin_owner` is the user id that has to own an
     administrator's files."""
-    parts = [_packaged(DEFAULTS_DIRECTORY)]
+    parts = [default_policies()]
     if user_dir is not None:
         parts.append(load_directory(user_dir, Tier.USER))
     parts += [load_path(path, Tier.USER) for path in extra_paths]
@@ -48,9 +55,19 @@ def load_policies(
 
 
 @cache
-def _packaged(directory: Path) -> LoadedPolicies:
-    """The rules that come with the package: read once, for all sessions of the process."""
-    return load_directory(directory, Tier.DEFAULT)
+def default_policies() -> LoadedPolicies:
+    """The rules that come with the package (`defaults/*.toml`, compiled by
+    scripts/compile_policy.py): read once, for all sessions of the process."""
+    files = msgspec.json.decode(DEFAULTS.read_bytes(), type=dict[str, list[tuple[int, Any]]])
+    return LoadedPolicies.joined(
+        load_tables(
+            [rule for _, rule in rules],
+            file=file,
+            tier=Tier.DEFAULT,
+            lines=[line for line, _ in rules],
+        )
+        for file, rules in files.items()
+    )
 
 
 def load_filter(

@@ -204,7 +204,7 @@ def load_text(text: str, *, file: str, tier: Tier) -> LoadedPolicies:
 
 def load_file(path: Path, tier: Tier) -> LoadedPolicies:
     """The rules of one regular file, in UTF-8, at most 1 MiB."""
-    name = path.name if tier is Tier.DEFAULT else str(path)
+    name = str(path)
     try:
         raw = _read(path)
     except OSError as error:

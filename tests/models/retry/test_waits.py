@@ -4,13 +4,13 @@ import errno
 import socket
 import ssl
 
-import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, NetworkError, ServerFaultError, StreamCutError
+from alhena.http.exchange import MalformedResponseError
 from alhena.models.errors import CapacityError, QuotaError, RecordingError
 from alhena.models.retry import Manner, Patience, RetryPolicy, manner_of, retry_policy
 from alhena.wire.errors import DecodeError, EncodeError, SseError
@@ -146,7 +146,7 @@ CUT = ConnectionResetError(errno.ECONNRESET, "reset")
         (network(tls("HANDSHAKE_FAILURE")), Manner.NEVER, Manner.BACKOFF),
         (network(ssl.SSLCertVerificationError(1, "x")), Manner.NEVER, Manner.NEVER),
         (network(ValueError(), ssl.SSLCertVerificationError(1, "x")), Manner.NEVER, Manner.NEVER),
-        (network(h11.RemoteProtocolError("x")), Manner.BROKEN, Manner.BROKEN),
+        (network(MalformedResponseError("x")), Manner.BROKEN, Manner.BROKEN),
         (network(ValueError()), Manner.NEVER, Manner.BACKOFF),
         (network(), Manner.BACKOFF, Manner.BACKOFF),
     ],

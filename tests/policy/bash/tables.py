@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def compiler() -> ModuleType:
-    """scripts/compile_programs.py."""
-    path = ROOT / "scripts" / "compile_programs.py"
-    spec = importlib.util.spec_from_file_location("compile_programs", path)
+    """scripts/compile_policy.py."""
+    path = ROOT / "scripts" / "compile_policy.py"
+    spec = importlib.util.spec_from_file_location("compile_policy", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -17,9 +17,9 @@ from alhena.policy.programs import (
 from tests.policy.bash.tables import compiled, compiler
 
 
-def test_the_compiled_tables_are_up_to_date() -> None:
-    module = compiler()
-    assert module.COMPILED.read_text(encoding="utf-8") == module.compiled()
+def test_the_compiled_tables_and_rules_are_up_to_date() -> None:
+    for path, text in compiler().compiled().items():
+        assert path.read_text(encoding="utf-8") == text, path
 
 
 def test_an_option_has_an_arity_and_an_effect() -> None:

@@ -1,6 +1,6 @@
 """Tables of programs: their options, with what each takes and does.
 
-The tables are the `*.toml` files of this folder; `scripts/compile_programs.py` compiles them to
+The tables are the `*.toml` files of this folder; `scripts/compile_policy.py` compiles them to
 `programs.json`, of which a program is decoded when it is first asked for. docs/policy.md ("Adding a
 program") describes them.
 """
@@ -192,7 +192,7 @@ def program(name: str) -> Program | None:
 
 
 def from_compiled(table: dict[str, Any]) -> Program:
-    """A table as `scripts/compile_programs.py` makes it."""
+    """A table as `scripts/compile_policy.py` makes it."""
     options = dict(_options(table.get("options", {})))
     return msgspec.convert({**table, "options": options}, Program)
 

@@ -1,4 +1,5 @@
-"""Compiles src/alhena/policy/programs/*.toml to programs.json; `--check` only compares.
+"""Compiles the tables of src/alhena/policy/programs/*.toml to programs.json and the rules of
+src/alhena/policy/defaults/*.toml to defaults.json, which load faster; `--check` only compares.
 
 CONTRIBUTING.md explains the keys of the tables.
 """
@@ -9,8 +10,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[1] / "src/alhena/policy/programs"
-COMPILED = FOLDER / "programs.json"
+POLICY = Path(__file__).parents[1] / "src/alhena/policy"
+FOLDER = POLICY / "programs"
+DEFAULTS = POLICY / "defaults"
 
 EFFECTS = ("writes", "deletes", "runs", "settings", "changes", "elsewhere", "connects", "plain")
 _JUDGED = (*EFFECTS, "code", "calls", "known", "operand", "console")
@@ -232,26 +234,40 @@ def text_of(tables: dict[str, Any]) -> str:
     return "{" + "\n".join([*lines, '"programs":{', ",\n".join(programs), "}}"]) + "\n"
 
 
-def compiled() -> str:
-    """The text that programs.json has to have."""
+def compiled() -> dict[Path, str]:
+    """The text that each compiled file has to have."""
     tables: dict[str, Any] = {}
     for path in sorted(FOLDER.glob("*.toml")):
         for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
             if name in tables:
                 raise ValueError(f"{path.name}: {name} stands in two files")
             tables[name] = entry
-    return text_of(compile_tables(tables))
+    programs = text_of(compile_tables(tables))
+    return {FOLDER / "programs.json": programs, DEFAULTS / "defaults.json": default_rules()}
+
+
+def default_rules() -> str:
+    """For each file of default rules, its rules with the line where each begins, a rule a line."""
+    files: list[str] = []
+    for path in sorted(DEFAULTS.glob("*.toml")):
+        text = path.read_text(encoding="utf-8")
+        rules = tomllib.loads(text)["rule"]
+        starts = [n for n, line in enumerate(text.splitlines(), 1) if line == "[[rule]]"]
+        pairs = (json.dumps(pair) for pair in zip(starts, rules, strict=True))
+        files.append(f"{json.dumps(path.name)}:[\n" + ",\n".join(pairs) + "]")
+    return "{" + ",\n".join(files) + "}\n"
 
 
 def main() -> int:
-    """Writes programs.json, or compares it."""
-    text = compiled()
-    if "--check" not in sys.argv:
-        COMPILED.write_text(text, encoding="utf-8")
-        return 0
-    same = COMPILED.read_text(encoding="utf-8") == text
-    print("programs.json: ok" if same else "programs.json is old; run scripts/compile_programs.py")
-    return 0 if same else 1
+    """Writes the compiled files, or compares them."""
+    old = False
+    for path, text in compiled().items():
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            old = True
+            print(f"{path.name} is old; run scripts/compile_policy.py")
+    return int(old)
 
 
 if __name__ == "__main__":
