@@ -72,7 +72,6 @@ def test_a_direct_request_loads_no_full_http_client(server: ScriptedServer):
             "models.retry",
             "models.providers.select",
             "models.service",
-            "models.status",
         )
     }
 

@@ -8,12 +8,12 @@ import pytest
 
 from alhena.errors import AlhenaError, ModelError, ServerFaultError, StreamCutError
 from alhena.models.errors import (
+    Asked,
     CredentialsError,
     ModelNotFoundError,
     QuotaError,
     RequestRejectedError,
 )
-from alhena.models.status import Asked
 from alhena.wire.errors import DecodeError, SseError
 from tests.models.asking import KEY, MODEL, api, asked, chunks, contents, event, texts
 from tests.support.server import Reply, ScriptedServer, json_reply, sse, text

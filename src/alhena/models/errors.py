@@ -1,6 +1,14 @@
-"""The refusals and failures of a model service (`alhena.errors.ModelError`) by their kinds."""
+"""The refusals and failures of a model service (`alhena.errors.ModelError`) by their kinds, and the
+details of a request that their messages name."""
+
+import re
+from collections.abc import Iterable
 
 from alhena.errors import ModelError
+from alhena.wire.json_values import excerpt
+
+KEY_REMEDY = "Set GEMINI_API_KEY to a valid key (https://aistudio.google.com/apikey)."
+MESSAGE_LIMIT = 500
 
 
 class UnusableAnswerError(ModelError):
@@ -77,3 +85,49 @@ class RecordingError(ModelError):
     """A file of recorded responses has no matching response."""
 
     kind = "recording"
+
+
+class Asked:
+    """Details of a request for error messages; `secrets` are redacted from them.
+
+    `source` is the variable of the address, `remedy` the advice for rejected credentials,
+    `quota_tip` an addition to quota errors.
+    """
+
+    __slots__ = ("_secrets", "model", "place", "quota_tip", "remedy", "source")
+
+    def __init__(
+        self,
+        model: str,
+        place: str,
+        secrets: Iterable[str] = (),
+        *,
+        source: str = "GOOGLE_GEMINI_BASE_URL",
+        remedy: str = KEY_REMEDY,
+        quota_tip: str = "",
+    ) -> None:
+        self.model = model
+        self.place = place
+        self.source = source
+        self.remedy = remedy
+        self.quota_tip = quota_tip
+        self._secrets = tuple(sorted((s for s in secrets if s), key=len, reverse=True))
+
+    @property
+    def usual(self) -> bool:
+        """True for an address of Google's, which goes without saying."""
+        return self.place.endswith(".googleapis.com")
+
+    @property
+    def service(self) -> str:
+        """The name of the service in messages."""
+        return "The model's service" if self.usual else self.place
+
+    def clean(self, text: str, limit: int = MESSAGE_LIMIT) -> str:
+        """`text` on one line, at most `limit` characters, with secrets redacted."""
+        for secret in self._secrets:
+            # A short secret is only replaced as a whole word: "x" is in every other word.
+            edge = r"(?<![\w-])", r"(?![\w-])"
+            pattern = re.escape(secret)
+            text = re.sub(pattern if len(secret) >= 8 else pattern.join(edge), "[redacted]", text)
+        return excerpt(text, limit)

@@ -10,8 +10,7 @@ from alhena.errors import ConfigError, ModelError, StreamCutError
 from alhena.http.client import BodyReader, Response, Timeouts, Transport, open_transport
 from alhena.http.connect import Endpoint
 from alhena.http.exchange import Body
-from alhena.models.errors import RequestRejectedError
-from alhena.models.status import Asked, refusal, told
+from alhena.models.errors import Asked, RequestRejectedError
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
 from alhena.wire.sse import SseDecoder
@@ -144,6 +143,8 @@ class HttpService:
                         yield _decoded(payload, asked, decode)
                 rest = decoder.finish()
             except SseError as error:
+                from alhena.models.status import told
+
                 raise told(error, error.body, asked) from error.__cause__
             for payload in rest:
                 yield _decoded_last(payload, asked, decode)
@@ -186,6 +187,8 @@ class HttpService:
                 if other is not None:
                     credentials = other
                     continue
+            from alhena.models.status import refusal
+
             raise refusal(response.status, start, asked, retry_after_s=_wanted(response))
 
     def _headers(self, model: str, credentials: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -246,6 +249,8 @@ def _decoded(payload: bytes, asked: Asked, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(payload)
     except DecodeError as error:
+        from alhena.models.status import told
+
         raise told(error, payload, asked) from error.__cause__
 
 

@@ -1,11 +1,10 @@
 """Converts HTTP statuses and error bodies to errors of this room."""
 
-import re
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from alhena.errors import ModelError, ServerFaultError
 from alhena.models.errors import (
+    Asked,
     CapacityError,
     CredentialsError,
     DailyQuotaError,
@@ -22,8 +21,6 @@ from alhena.wire.json_values import as_array, as_object, excerpt
 
 E = TypeVar("E", SseError, DecodeError)
 
-KEY_REMEDY = "Set GEMINI_API_KEY to a valid key (https://aistudio.google.com/apikey)."
-MESSAGE_LIMIT = 500
 DETAIL_LIMIT = 2000
 DETAIL_DEPTH = 16
 
@@ -76,52 +73,6 @@ _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
     ),
 }
 """Message and remedy by error class."""
-
-
-class Asked:
-    """Details of a request for error messages; `secrets` are redacted from them.
-
-    `source` is the variable of the address, `remedy` the advice for rejected credentials,
-    `quota_tip` an addition to quota errors.
-    """
-
-    __slots__ = ("_secrets", "model", "place", "quota_tip", "remedy", "source")
-
-    def __init__(
-        self,
-        model: str,
-        place: str,
-        secrets: Iterable[str] = (),
-        *,
-        source: str = "GOOGLE_GEMINI_BASE_URL",
-        remedy: str = KEY_REMEDY,
-        quota_tip: str = "",
-    ) -> None:
-        self.model = model
-        self.place = place
-        self.source = source
-        self.remedy = remedy
-        self.quota_tip = quota_tip
-        self._secrets = tuple(sorted((s for s in secrets if s), key=len, reverse=True))
-
-    @property
-    def usual(self) -> bool:
-        """True for an address of Google's, which goes without saying."""
-        return self.place.endswith(".googleapis.com")
-
-    @property
-    def service(self) -> str:
-        """The name of the service in messages."""
-        return "The model's service" if self.usual else self.place
-
-    def clean(self, text: str, limit: int = MESSAGE_LIMIT) -> str:
-        """`text` on one line, at most `limit` characters, with secrets redacted."""
-        for secret in self._secrets:
-            # A short secret is only replaced as a whole word: "x" is in every other word.
-            edge = r"(?<![\w-])", r"(?![\w-])"
-            pattern = re.escape(secret)
-            text = re.sub(pattern if len(secret) >= 8 else pattern.join(edge), "[redacted]", text)
-        return excerpt(text, limit)
 
 
 def refusal(

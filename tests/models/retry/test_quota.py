@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from alhena.errors import ModelError, ServerFaultError
 from alhena.models.errors import (
+    Asked,
     CapacityError,
     CredentialsError,
     DailyQuotaError,
@@ -21,7 +22,7 @@ from alhena.models.errors import (
     ZeroQuotaError,
 )
 from alhena.models.retry import Manner, manner_of
-from alhena.models.status import Asked, api_error, refusal
+from alhena.models.status import api_error, refusal
 from tests.support.each import for_each
 
 ASKED = Asked("gemini-2.5-pro", "https://api.example", ("s3cret-key",))

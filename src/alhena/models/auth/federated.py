@@ -30,9 +30,8 @@ from alhena.models.auth.tokens import (
     fetch,
     token_endpoint,
 )
-from alhena.models.errors import CredentialsError, ModelNotFoundError, QuotaError
+from alhena.models.errors import Asked, CredentialsError, ModelNotFoundError, QuotaError
 from alhena.models.service import HttpService
-from alhena.models.status import Asked
 from alhena.wire.json_values import as_array, as_object, is_token
 
 _AWS = "urn:ietf:params:aws:token-type:aws4_request"

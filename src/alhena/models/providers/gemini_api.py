@@ -7,10 +7,9 @@ import msgspec
 
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, endpoint_from, parse_headers
-from alhena.models.errors import RequestRejectedError
+from alhena.models.errors import KEY_REMEDY, RequestRejectedError
 from alhena.models.generator import ContentGenerator
 from alhena.models.service import FixedAccess, HttpService, model_path, parse_version
-from alhena.models.status import KEY_REMEDY
 from alhena.wire.encode import (
     EncodedContent,
     decode_count_tokens,

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from alhena.models.errors import RecordingError
+from alhena.models.errors import Asked, RecordingError
 from alhena.models.generator import ContentGenerator
-from alhena.models.status import Asked, api_error
+from alhena.models.status import api_error
 from alhena.values import Value
 from alhena.wire.encode import (
     EncodedContent,
