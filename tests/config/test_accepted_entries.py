@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from alhena.config.accepted_entries import with_accepted
 from alhena.config.documents import MAX_BYTES
 from alhena.config.home import trusted_commands_path
-from alhena.config.pinned_entries import bound_entries
+from alhena.config.pinned_entries import bound_entries, with_accepted
 from alhena.errors import ConfigError
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
@@ -29,24 +28,6 @@ def _trusted(home: Path, project: Path) -> None:
     write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
 
 
-@pytest.mark.parametrize(
-    ("table", "name"), [("env", "MODE"), ("headers", "X"), ("oauth", "tokenUrl")]
-)
-def test_a_member_with_the_name_of_another_does_not_stand_for_it(
-    project: Path, table: str, name: str
-) -> None:
-    workspace(project, {"mcpServers": {"s": GOOD}})
-    accepted(project)
-    evil = {**GOOD, table: {name: "evil"}}
-    for odd in (f"{table}.{name}", f'["member","{table}","{name}"]', f'{table}","{name}'):
-        workspace(project, {"mcpServers": {"s": {**evil, odd: "good"}}})
-        (held,) = here(project).pending
-        assert f"{table}.{name}" in held.changed
-    workspace(project, {"mcpServers": {"s": {**GOOD, f"{table}.{name}": "good"}}})
-    why = pending(here(project))["mcpServers.s"]
-    assert why == f'it has changed since it was accepted; changed: "{table}.{name}"'
-
-
 def test_a_member_with_the_name_of_a_file_does_not_stand_for_it(project: Path) -> None:
     file = write(project / "a.js", "good")
     dotenv = write(project / ".env", "MODE=good\n")
@@ -56,19 +37,10 @@ def test_a_member_with_the_name_of_a_file_does_not_stand_for_it(project: Path) -
     (known,) = json.loads(trusted_commands_path(os.environ).read_bytes())[str(project)].values()
     file.write_text("evil", encoding="utf-8")
     dotenv.write_text("MODE=evil\n", encoding="utf-8")
-    odd = dict.fromkeys(("the file a.js", "MODE of .env", *known["parts"]), "good")
+    odd = dict.fromkeys(("the file a.js", "MODE of .env", *known["states"][0]["parts"]), "good")
     workspace(project, {"mcpServers": {"s": {**entry, **odd}}})
     (held,) = here(project).pending
-    assert {"the file a.js", "MODE of .env"} < set(held.changed)
-
-
-def test_an_entry_counts_as_a_whole_too(project: Path) -> None:
-    workspace(project, {"mcpServers": {"s": {"command": "node"}}})
-    accepted(project)
-    workspace(project, {"mcpServers": {"s": {"command": "node", "env": {}}}})
-    assert pending(here(project)) == {
-        "mcpServers.s": "it has changed since it was accepted; changed: how it is written"
-    }
+    assert set(held.changed) == {"the entry", "the file a.js", "MODE of .env"}
 
 
 def test_what_an_earlier_form_of_the_file_has_is_asked_about_once_more(project: Path) -> None:
@@ -85,9 +57,9 @@ def of_size(members: int) -> dict[str, Any]:
 
 
 def test_folders_used_least_recently_make_room(tmp_path: Path) -> None:
-    servers = {"mcpServers": {f"s{n}": of_size(800) for n in range(3)}}
+    servers = {"mcpServers": {f"s{n}": of_size(2_000) for n in range(12)}}
     data = b""
-    folders = [tmp_path / str(number) for number in range(5)]
+    folders = [tmp_path / str(number) for number in range(6)]
     for folder in folders:
         data = with_accepted(Path("f"), data, folder, bound_entries(servers, folder, {}))
     kept = list(json.loads(data))
@@ -97,6 +69,8 @@ def test_folders_used_least_recently_make_room(tmp_path: Path) -> None:
 
 
 def test_what_could_not_be_read_again_is_not_written(project: Path) -> None:
-    entries = bound_entries({"mcpServers": {"s": of_size(14_000)}}, project, {})
+    entries = bound_entries(
+        {"mcpServers": {f"s{n}": of_size(2_000) for n in range(60)}}, project, {}
+    )
     with pytest.raises(ConfigError, match="does not fit"):
         with_accepted(Path("f"), b"", project, entries)

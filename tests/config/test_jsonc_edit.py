@@ -10,7 +10,6 @@ from alhena.config.jsonc import (
     key_lines,
     strip_comments,
     with_value,
-    without_keys,
     without_value,
 )
 
@@ -141,13 +140,6 @@ def test_every_key_outside_of_lists_has_a_line(document: dict[str, Any]) -> None
     assert set(flat.values()) <= {1}
     lines = key_lines(json.dumps(document, indent=1, ensure_ascii=False))
     assert set(lines) == paths(document)
-
-
-def test_members_are_taken_out_and_no_comment_is_lost() -> None:
-    assert json.loads(without_keys('{"a": 1, "b": {"a": 2},}', {"a", "c"})) == {"b": {"a": 2}}
-    for text in ('{"a": 1 // mine\n}', "[1]", "{"):
-        with pytest.raises(JsonEditError):
-            without_keys(text, {"a"})
 
 
 SERVERS = """\

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from alhena.config import pinned_entries as named_files
-from alhena.config.accepted_entries import with_accepted
 from alhena.config.effective_settings import Place, open_place
 from alhena.config.mcp_servers import configured_servers
+from alhena.config.pinned_entries import with_accepted
 from alhena.errors import ConfigError
-from alhena.frontends.folder_trust import accept
 from tests.config.binding import accepted, here, pending
 from tests.config.places import user, workspace, write
 
@@ -52,24 +51,24 @@ def test_what_was_accepted_is_there_for_good(home: Path, project: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-CHANGES: list[tuple[dict[str, Any], str]] = [
-    ({"command": "deno"}, "command"),
-    ({"args": ["server.js"]}, "args"),
-    ({"cwd": "elsewhere"}, "cwd"),
-    ({"env": {"MODE": "b"}}, "env.MODE"),
-    ({"env": {"MODE": "a", "TOKEN": "$GITHUB_TOKEN"}}, "env.TOKEN"),
-    ({"env": {}}, "env.MODE"),
-    ({"url": "https://e.example/"}, "url"),
-    ({"httpUrl": "https://e.example/"}, "httpUrl"),
-    ({"headers": {"X": "$SSH_AUTH_SOCK"}}, "headers.X"),
-    ({"oauth": {"tokenUrl": "https://e.example/"}}, "oauth.tokenUrl"),
-    ({"whatever": 1}, "whatever"),
+CHANGES: list[dict[str, Any]] = [
+    {"command": "deno"},
+    {"args": ["server.js"]},
+    {"cwd": "elsewhere"},
+    {"env": {"MODE": "b"}},
+    {"env": {"MODE": "a", "TOKEN": "$GITHUB_TOKEN"}},
+    {"env": {}},
+    {"url": "https://e.example/"},
+    {"httpUrl": "https://e.example/"},
+    {"headers": {"X": "$SSH_AUTH_SOCK"}},
+    {"oauth": {"tokenUrl": "https://e.example/"}},
+    {"whatever": 1},
 ]
 
 
-@pytest.mark.parametrize(("change", "part"), CHANGES, ids=lambda each: str(each)[:30])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: str(each)[:30])
 def test_a_change_is_held_back_and_says_what_is_another(
-    project: Path, change: dict[str, Any], part: str
+    project: Path, change: dict[str, Any]
 ) -> None:
     workspace(project, {"mcpServers": {"s": SERVER, "t": {"command": "x"}}})
     accepted(project)
@@ -77,7 +76,7 @@ def test_a_change_is_held_back_and_says_what_is_another(
     place = here(project)
     assert started(place) == ["t"]
     assert pending(place) == {
-        "mcpServers.s": f"it has changed since it was accepted; changed: {part}",
+        "mcpServers.s": "it has changed since it was accepted; changed: the entry",
     }
     workspace(project, {"mcpServers": {"s": SERVER}})
     assert started(here(project)) == ["s"]
@@ -153,24 +152,13 @@ def test_a_file_too_large_to_be_read_is_known_by_its_size(
     assert pending(here(project))["mcpServers.s"].endswith("changed: the file big")
 
 
-def test_a_command_of_more_words_than_can_be_looked_at_is_never_accepted(project: Path) -> None:
-    words = " ".join(f"w{number}" for number in range(20_000))
-    workspace(project, {"tools": {"discoveryCommand": words}})
-    place = here(project)
-    accept(place, place.pending)
-    assert pending(here(project)) == {
-        "tools.discoveryCommand": "it cannot be accepted, for it has more words than can be looked "
-        "at"
-    }
-
-
 def test_a_fifo_or_a_directory_of_that_name_is_no_file(project: Path) -> None:
     os.mkfifo(project / "pipe")
     (project / "server.py").mkdir()
     args = ["pipe", "server.py", "/dev/zero", "a\0b", "x" * 5_000]
     workspace(project, {"mcpServers": {"s": {"command": "python", "args": args}}})
     (bound,) = here(project).pending
-    assert not any("file" in part for part in bound.parts)
+    assert bound.files == ()
 
 
 def test_files_elsewhere_are_the_users_own(project: Path, tmp_path: Path) -> None:
@@ -198,7 +186,7 @@ def test_commands_of_a_workspace_are_bound_likewise(
     accepted(project)
     workspace(project, settings("bin/list | sh"))
     place = here(project)
-    assert pending(place) == {key: "it has changed since it was accepted; changed: the command"}
+    assert pending(place) == {key: "it has changed since it was accepted; changed: the entry"}
     tools, mcp = place.settings.tools, place.settings.mcp
     assert (tools.discovery_command, tools.call_command, mcp.server_command) == (None, None, None)
     write(project / "bin" / "list", "x")

@@ -35,7 +35,7 @@ def test_a_server_that_came_with_a_pull_is_not_started_and_an_unattended_run_say
     assert not mark.exists()
     assert (
         "held back of this workspace, not started: MCP server good (it has changed since it was accepted; "
-        "changed: args; no longer watched: odd.script.json). alhena trust --status shows what it is now; "
+        "changed: the entry, the file odd.script.json). alhena trust --status shows what it is now; "
         "alhena trust accepts it."
     ) in ran.err
 
@@ -49,7 +49,7 @@ def test_trusting_again_shows_the_difference_and_accepts_it(home: Path, project:
     status = alhena("trust", "--status")
     assert "These servers and commands are held back (alhena trust accepts them):" in status.out
     assert alhena("trust", "--status", "--json").json["pending"] == {
-        "mcpServers.s": "it has changed since it was accepted; changed: args"
+        "mcpServers.s": "it has changed since it was accepted; changed: the entry"
     }
     again = alhena("trust")
     assert '\n      -    "a.js"\n' in again.out
@@ -109,14 +109,6 @@ def test_what_the_users_settings_let_through_to_every_child_is_shown(
     assert "tools.discoveryCommand is given all your variables, secrets too" in shown
 
 
-def test_what_cannot_be_accepted_is_said_by_the_command(home: Path, project: Path) -> None:
-    words = " ".join(f"w{number}" for number in range(20_000))
-    workspace(project, {"tools": {"discoveryCommand": words, "callCommand": "x"}})
-    done = alhena("trust")
-    assert "tools.discoveryCommand is held back: it cannot be accepted, for it has more" in done.out
-    assert list(recorded(home)[str(project)]) == ["tools.callCommand"]
-
-
 def test_a_change_in_a_text_too_long_to_compare_is_shown_with_all_of_it(
     home: Path, project: Path
 ) -> None:
@@ -125,7 +117,7 @@ def test_a_change_in_a_text_too_long_to_compare_is_shown_with_all_of_it(
     alhena("trust")
     workspace(project, {"mcpServers": {"s": {"command": "sh", "args": [*args, "second"]}}})
     shown = alhena("trust", "--status").out
-    assert "MCP server s: it has changed since it was accepted; changed: args" in shown
+    assert "MCP server s: it has changed since it was accepted; changed: the entry" in shown
     assert "x" * 30_000 in shown
     assert '"second"' in shown
 

@@ -43,18 +43,15 @@ def test_a_folder_that_is_not_trusted_any_more_has_nothing_accepted(
     assert pending(project) == [KEY]
 
 
-def test_nor_have_those_in_it_but_those_that_are_trusted_by_themselves(
-    home: Path, project: Path
-) -> None:
-    inner, own = project / "inner", project / "own"
-    two_states(own)
-    alhena("trust", str(project))
-    write(inner / ".gemini" / "settings.json", SERVERS)
-    write(home.joinpath(*FOLDERS), {str(project): "TRUST_FOLDER", str(own): "TRUST_FOLDER"})
-    workspace(inner, SERVERS)
-    alhena("trust", str(inner))
-    alhena("trust", str(inner), "--forget")
-    assert list(recorded(home)) == [str(own)]
+def test_nor_have_those_in_it_and_others_keep_what_they_have(home: Path, project: Path) -> None:
+    inner, beside = project / "inner", project.with_name(f"{project.name}2")
+    for folder in (inner, beside):
+        two_states(folder)
+    write(home.joinpath(*FOLDERS), {str(project): "TRUST_FOLDER", str(beside): "TRUST_FOLDER"})
+    assert pending(inner) == []
+    alhena("trust", str(project), "--forget")
+    assert list(recorded(home)) == [str(beside)]
+    write(home.joinpath(*FOLDERS), {str(project): "TRUST_FOLDER"})
     assert pending(inner) == [KEY]
 
 
@@ -160,17 +157,3 @@ def test_a_file_is_called_the_data_of_a_server(home: Path, project: Path) -> Non
     assert failed.code == 42
     assert "These can be: my memory.json." in failed.err
     assert alhena("trust", "--data", "x", "--never").code == 2
-
-
-def test_a_folder_is_not_trusted_with_a_file_that_nothing_names(home: Path, project: Path) -> None:
-    write(project / "state.json", "1")
-    write(project / ".env", "STATE=state.json")
-    entry = {"command": "true", "args": ["$STATE"]}
-    workspace(project, {"mcpServers": {"s": entry}})
-    failed = alhena("trust", "--data", "sate.json")
-    assert failed.code == 42
-    assert "These can be: state.json." in failed.err
-    assert not home.joinpath(*FOLDERS).exists()
-    done = alhena("trust", "--data", "state.json")
-    assert done.code == 0
-    assert "MCP server s may change state.json" in done.out

@@ -19,11 +19,10 @@ from alhena.config.home import (
 from alhena.config.settings import Settings
 
 if TYPE_CHECKING:
-    from alhena.config.accepted_entries import Acceptance
     from alhena.config.env_files import FoundEnvFile
     from alhena.config.extensions import Extension
     from alhena.config.layers import Layer, Layered, LayerFile
-    from alhena.config.pinned_entries import Bound
+    from alhena.config.pinned_entries import Acceptance, Bound
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -206,7 +205,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """The blocked MCP servers, each with the reason."""
         if not self.pending:
             return {}
-        from alhena.config.accepted_entries import held_words
+        from alhena.config.pinned_entries import held_words
 
         return {each.server: held_words(each) for each in self.pending if each.server}
 
@@ -392,10 +391,10 @@ def _acceptance(
     layer = next(each for each in base.layers if each.kind is LayerKind.WORKSPACE)
     if not {"mcpServers", "mcp", "tools"} & layer.document.keys():
         return None
-    from alhena.config.accepted_entries import Acceptance
+    from alhena.config.pinned_entries import Acceptance
 
     acceptance = Acceptance(layer, where, variables, dotenv)
-    return None if acceptance.is_empty else acceptance
+    return acceptance if acceptance.entries else None
 
 
 def _held_back(pending: "tuple[Bound, ...]") -> list[str]:

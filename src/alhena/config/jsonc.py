@@ -3,7 +3,7 @@ comments."""
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 
@@ -125,17 +125,6 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
         if path[-1] not in names:
             return text
         text = _cut(text, clean, start, names.index(path[-1]))
-
-
-def without_keys(text: str, names: Collection[str]) -> str:
-    """`text`, a JSON object, without some members. Raises JsonEditError when it is not one, or has
-    comments, which would be lost."""
-    clean, _, value = _opened(text)
-    entries = _object(value)
-    if _has_comment(text, clean):
-        raise JsonEditError("has comments, which would be lost")
-    kept = {name: entry for name, entry in entries.items() if name not in names}
-    return json.dumps(kept, ensure_ascii=False, indent=2) + "\n"
 
 
 def _opened(text: str) -> tuple[str, int, Any]:

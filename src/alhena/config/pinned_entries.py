@@ -1,156 +1,50 @@
-"""Servers and commands of a workspace in their current state: the entry, its variables, and the
-files its command names; and the file of their accepted states.
+"""Servers and commands of a workspace: their state now, and the states in which they were accepted.
 
-Each word of the command is examined: as it is, after a `=`, and split into words if it is itself a
-command line (`sh -c "python srv.py"`). Files a program reads by itself are not seen.
+The state of an entry is how it is written, the files of the folder that its command names, and the
+variables that the project's .env file puts in. A `git pull` can replace any of these; an entry is
+held back unless it is in an accepted state, which counts as a whole.
 
-A `git pull` can replace the program under a server's name, or the content of the file it runs. So
-each accepted entry is recorded part by part, and is blocked when it changes.
+Each word of a command is examined: as it is, after a `=`, and split into words if it is itself a
+command line (`sh -c "python srv.py"`). Files a program reads by itself are not seen, nor is a
+change between the comparison and the start.
 """
 
 import os
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from alhena.config.documents import NotReadableError, read_limited, value_at
+from alhena.config.documents import (
+    MAX_BYTES,
+    NotReadableError,
+    TooLargeError,
+    read_limited,
+    value_at,
+)
 from alhena.config.environment import (
     CREDENTIALS,
     has_secret_name,
     has_secret_value,
     own_environment,
 )
-from alhena.config.layers import expanded, names_in
+from alhena.config.home import trusted_commands_path
+from alhena.config.layers import Layer, expanded, names_in
 from alhena.errors import ConfigError, DamagedError
 
+SERVERS = "mcpServers"
+COMMANDS = ("mcp.serverCommand", "tools.discoveryCommand", "tools.callCommand")
 MAX_STATES = 8
-"""Maximum states of an entry."""
-WHOLE, FILE = "whole", "file"
-"""Kinds of parts: the entry as a whole, and a file it names."""
-
-
-class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An entry as accepted: a text for people and the digests of its parts, whose keys are JSON
-    arrays. `data` are files declared as its own data: they may change."""
-
-    parts: dict[str, str]
-    text: str = ""
-    data: tuple[str, ...] = ()
-
-
-class Accepted(State, frozen=True, kw_only=True, omit_defaults=True):
-    """The last accepted state, and `earlier` states, latest first."""
-
-    earlier: tuple[State, ...] = ()
-
-    @property
-    def states(self) -> tuple[State, ...]:
-        """All states, latest first."""
-        return (self, *self.earlier)
-
-
-Folder = dict[str, Accepted]
-Document = dict[str, Folder]
-"""Most recently used entries are last."""
-
-
-def part_key(*names: str) -> str:
-    """The key of a part, unique for any names."""
-    return msgspec.json.encode(names).decode("utf-8")
-
-
-def part_names(key: str) -> list[str]:
-    """The names encoded in a part key."""
-    try:
-        return msgspec.json.decode(key, type=list[str]) or [""]
-    except (msgspec.MsgspecError, UnicodeError):
-        return [key]  # an older form
-
-
-def whole_of(parts: dict[str, str]) -> str:
-    """The digest of the whole entry in the settings."""
-    return parts.get(part_key(WHOLE), "")
-
-
-def read_accepted(path: Path) -> Document:
-    """Reads the file; empty if missing. Raises ConfigError: DamagedError for an invalid file."""
-    try:
-        return parse_accepted(path, read_limited(path))
-    except FileNotFoundError:
-        return {}
-    except (NotReadableError, IsADirectoryError) as error:
-        raise _damaged(path, error.strerror or str(error)) from error
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read what was accepted of workspaces in {path}: {error.strerror or error}.",
-            remedy="Make the file readable.",
-        ) from error
-
-
-def parse_accepted(path: Path, data: bytes) -> Document:
-    """Parses the content of the file. Raises DamagedError."""
-    if not data.strip():
-        return {}
-    try:
-        document = msgspec.json.decode(data, type=Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(path, str(error).replace("`", "")) from error
-    # An older form had no digest of the whole: such entries have to be accepted again.
-    return {
-        folder: {key: each for key, each in entries.items() if whole_of(each.parts)}
-        for folder, entries in document.items()
-        if entries
-    }
-
-
-def written(document: Document) -> bytes:
-    """Encodes the file."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-
-
-def with_state(known: Accepted | None, state: State) -> Accepted:
-    """Adds an accepted state to an entry. Files declared as its own data stay so while the settings
-    of the entry are unchanged."""
-    states = () if known is None else known.states
-    whole = whole_of(state.parts)
-    data = set(state.data).union(*(each.data for each in states if whole_of(each.parts) == whole))
-    earlier = [each for each in states if each.parts != state.parts][: MAX_STATES - 1]
-    last = State(parts=state.parts, text=state.text, data=tuple(sorted(data)))
-    return _entry([last, *earlier])
-
-
-def with_data(known: Accepted, whole: str, data: Iterable[str]) -> Accepted:
-    """Declares files as own data in the states with this digest of the whole."""
-    more = set(data)
-    return _entry(
-        msgspec.structs.replace(each, data=tuple(sorted(more.union(each.data))))
-        if whole_of(each.parts) == whole
-        else each
-        for each in known.states
-    )
-
-
-def _entry(states: Iterable[State]) -> Accepted:
-    last, *earlier = (State(parts=each.parts, text=each.text, data=each.data) for each in states)
-    return Accepted(parts=last.parts, text=last.text, data=last.data, earlier=tuple(earlier))
-
-
-def _damaged(path: Path, why: str) -> DamagedError:
-    return DamagedError(
-        f"{path}: what was accepted of workspaces cannot be used: {why}.",
-        remedy="alhena trust moves the file aside and asks again.",
-    )
-
-
+"""Maximum accepted states of an entry."""
+MAX_TEXT = 20_000
+"""Maximum characters of an entry kept for the diff; the digests cover all of it."""
 MAX_FILE = 64 << 20
 """Maximum bytes of a file that are read; a larger one is identified by size and time."""
-MAX_READ = 256 << 20
-"""Maximum bytes read for all entries of a folder together."""
-MAX_WORDS = 10_000
+MAX_NAMED = 8
+UNWATCHED = "no file of it is checked for changes"
+_ENTRY, _FILE = "the entry", "the file "
 _DATA = frozenset(
     {
         *(".db", ".db3", ".sqlite", ".sqlite3", ".parquet", ".csv", ".tsv", ".jsonl", ".ndjson"),
@@ -163,61 +57,155 @@ _CODE = frozenset(
         *(".rb", ".pl", ".php", ".lua", ".jar", ".go", ".rs", ".exe"),
     }
 )
+_HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "excludeTools"})
+"""Members of a server entry that do not affect its identity."""
 
 
-class TooManyWordsError(Exception):
-    """A command cannot be analysed; the text completes "it cannot be accepted, for …"."""
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An accepted state: the digests of its parts by their names in words, and a text for people.
+    `data` are files declared as its own data: they may change."""
+
+    parts: dict[str, str]
+    text: str = ""
+    data: tuple[str, ...] = ()
 
 
-class NamedFiles(dict[str, str]):
-    """Digests of files by their path in the folder. `loose` are those that may be a program's own
-    data: only a person can tell."""
+class Accepted(msgspec.Struct, frozen=True):
+    """The accepted states of an entry, latest first."""
 
+    states: tuple[State, ...] = ()
+
+
+Document = dict[str, dict[str, Accepted]]
+"""By folder and entry; the most recently used are last."""
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """The current state of an entry at `path` of the settings: its text, and the digests of its
+    parts. `given` names the person's variables it receives, `variables` those it sets. `loose` are
+    its files that may be its own data, `data` those that a person declared so.
+
+    `before`: text of the closest accepted state, None if there is none; `changed` names the parts
+    that differ from it, and `doubtful` those of these files that are `loose`. `unknown` is the
+    reason why accepted states cannot be determined."""
+
+    path: tuple[str, ...]
+    text: str
+    parts: dict[str, str]
+    given: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     loose: frozenset[str] = frozenset()
+    data: tuple[str, ...] = ()
+    before: str | None = None
+    changed: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    unknown: str = ""
+
+    @property
+    def key(self) -> str:
+        """The dotted key."""
+        return ".".join(self.path)
+
+    @property
+    def label(self) -> str:
+        """The name used in messages."""
+        return f"MCP server {self.path[1][:100]}" if self.path[0] == SERVERS else self.key
+
+    @property
+    def server(self) -> str:
+        """The name of the server; "" for other entries."""
+        if self.path[0] == SERVERS:
+            return self.path[1]
+        return "mcp" if self.key == "mcp.serverCommand" else ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files watched for it."""
+        return _files(self.parts)
+
+    @property
+    def why(self) -> str:
+        """The reason why it is blocked."""
+        if self.unknown:
+            return f"it cannot be told whether it was accepted: {self.unknown}"
+        if self.before is None:
+            return "it is not accepted yet"
+        names = ", ".join(each[:100] for each in self.changed[:MAX_NAMED])
+        more = ", …" if len(self.changed) > MAX_NAMED else ""
+        return f"it has changed since it was accepted; changed: {names}{more}"
 
 
-class Looks:
-    """The files of a folder's entries, each read once, and the remaining number of bytes to
-    read."""
-
-    def __init__(self) -> None:
-        self._bytes = MAX_READ
-        self._digests: dict[str, str] = {}
-
-    def digest(self, path: str) -> str:
-        """The digest of a file; for a very large one, size and time. Raises TooManyWordsError."""
-        from hashlib import sha256
-
-        if path not in self._digests:
-            try:
-                data = read_limited(path, MAX_FILE)
-            except NotReadableError:
-                status = os.stat(path)
-                made = f"{status.st_size} bytes of {status.st_mtime_ns}"
-            except OSError as error:
-                made = f"unreadable ({error.strerror})"
-            else:
-                self._bytes -= len(data)
-                if self._bytes < 0:
-                    raise TooManyWordsError(
-                        "the files that the entries name are too large altogether"
-                    )
-                made = sha256(data).hexdigest()
-            self._digests[path] = made
-        return self._digests[path]
+def bound_entries(
+    settings: Mapping[str, Any],
+    folder: Path,
+    environ: Mapping[str, str],
+    dotenv: Mapping[str, str] | None = None,
+) -> tuple[Bound, ...]:
+    """The entries of a workspace document as written, with renamed keys. `dotenv` are the variables
+    of the project's .env file, which are part of `environ`."""
+    found: dict[tuple[str, ...], Any] = {}
+    servers = settings.get(SERVERS)
+    if isinstance(servers, dict):
+        for name, entry in cast("dict[str, Any]", servers).items():
+            found[SERVERS, name] = entry
+    for key in COMMANDS:
+        command = value_at(settings, key)
+        if isinstance(command, str):
+            found[tuple(key.split("."))] = command
+    return tuple(
+        _bound(path, entry, folder, (environ, dotenv or {})) for path, entry in found.items()
+    )
 
 
-def named_files(entry: Any, folder: Path, looks: Looks | None = None) -> NamedFiles:
-    """The files in a folder named by a command line, or by the command and arguments of a server
-    entry. Files with a suffix of data are left out. Raises TooManyWordsError."""
-    looks = looks or Looks()
+def runs_command(entry: Any) -> bool:
+    """True when an entry runs a command, or may: with a URL as well, only expansion decides."""
+    if not isinstance(entry, dict):
+        return isinstance(entry, str)
+    members = cast("dict[str, Any]", entry)
+    return bool(members.get("command")) or not (members.get("httpUrl") or members.get("url"))
+
+
+def _bound(
+    path: tuple[str, ...],
+    entry: Any,
+    folder: Path,
+    variables: tuple[Mapping[str, str], Mapping[str, str]],
+) -> Bound:
+    environ, dotenv = variables
+    deciding = msgspec.json.encode(_deciding(entry), order="deterministic")
+    parts = {_ENTRY: _digest(deciding)}
+    lines = [entry if isinstance(entry, str) else msgspec.json.format(deciding, indent=2).decode()]
+    files, loose = named_files(expanded(entry, environ, withheld=CREDENTIALS), folder)
+    for name, digest in files.items():
+        parts[_FILE + name] = digest
+        lines.append(f"with the file {name} ({digest[:16]})")
+    if not files and runs_command(entry):
+        lines.append(UNWATCHED)
+    for name in _of_dotenv(entry, dotenv):
+        value = dotenv[name]
+        parts[f"{name} of .env"] = _digest(value.encode("utf-8"))
+        hidden = has_secret_name(name) or has_secret_value(value)
+        lines.append(f"with {name} of .env" + ("" if hidden else f" = {value}"))
+    theirs = {name.upper() for name in dotenv if name not in own_environment(environ)}
+    env = cast("dict[str, Any]", entry).get("env") if isinstance(entry, dict) else None
+    return Bound(
+        path=path,
+        text="\n".join(lines),
+        parts=parts,
+        given=tuple(sorted(names_in(entry) - CREDENTIALS - theirs)),
+        variables=tuple(sorted(cast("dict[str, Any]", env))) if isinstance(env, dict) else (),
+        loose=loose,
+    )
+
+
+def named_files(entry: Any, folder: Path) -> tuple[dict[str, str], frozenset[str]]:
+    """The digests of the files in a folder named by a command line, or by the command and arguments
+    of a server entry; and those of them that may be a program's own data: only a person can tell.
+    Files with a suffix of data are left out."""
     root = os.path.realpath(folder)
     words, cwd = _command(entry)
-    made, strict = NamedFiles(), set[str]()
-    texts = [(number, text) for number, word in enumerate(words) for text in _readings(word)]
-    if len(texts) > MAX_WORDS:
-        raise TooManyWordsError("it has more words than can be looked at")
-    for number, text in texts:
+    files, strict = dict[str, str](), set[str]()
+    for number, text in ((n, text) for n, word in enumerate(words) for text in _readings(word)):
         for place in {os.path.join(root, cwd), root}:
             path = os.path.normpath(os.path.join(place, os.path.expanduser(text)))
             real = os.path.realpath(path)
@@ -227,12 +215,11 @@ def named_files(entry: Any, folder: Path, looks: Looks | None = None) -> NamedFi
             if not named_from_here or suffix in _DATA or not os.path.isfile(path):
                 continue
             name = printable_path(os.path.relpath(inside, root))
-            made[name] = looks.digest(real)
+            files[name] = _file_digest(real)
             code = not _CODE.isdisjoint({suffix, os.path.splitext(real)[1].lower()})
             if number == 0 or code or _runs(real):
                 strict.add(name)
-    made.loose = frozenset(made) - strict
-    return made
+    return files, frozenset(files) - strict
 
 
 def printable_path(path: str) -> str:
@@ -282,204 +269,15 @@ def _runs(path: str) -> bool:
         return True
 
 
-SERVERS = "mcpServers"
-COMMANDS = ("mcp.serverCommand", "tools.discoveryCommand", "tools.callCommand")
-MAX_TEXT = 20_000
-"""Maximum characters of an entry kept for the diff; the digests cover all of it."""
-MAX_NAMED = 8
-_HARMLESS = frozenset({"description", "timeout", "trust", "includeTools", "excludeTools"})
-"""Members of a server entry that do not affect its identity."""
-_TABLES = frozenset({"env", "headers", "oauth"})
-_MEMBER, _DOTENV = "member", ".env"
-"""Further kinds of parts."""
-UNWATCHED = "no file of it is checked for changes"
-
-
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """The current state of an entry at `path` of the settings: its text, and the digests of its
-    parts, whose keys are JSON arrays. `given` names the person's variables it receives. `obstacle`
-    is the reason why it cannot be accepted at all. `loose` are its files that may be its own data,
-    `data` those that a person declared so.
-
-    `before`: text of the closest accepted state, None if there is none; `among` is the number of
-    accepted states; `changed` describes the parts that differ from it, and `doubtful` lists those
-    of these files that are `loose`. `unwatched` are files watched in that state, no longer watched,
-    and still present. `unknown` is the reason why accepted states cannot be determined."""
-
-    path: tuple[str, ...]
-    text: str
-    parts: dict[str, str]
-    given: tuple[str, ...] = ()
-    obstacle: str = ""
-    loose: frozenset[str] = frozenset()
-    data: tuple[str, ...] = ()
-    before: str | None = None
-    among: int = 0
-    changed: tuple[str, ...] = ()
-    unwatched: tuple[str, ...] = ()
-    doubtful: tuple[str, ...] = ()
-    unknown: str = ""
-
-    @property
-    def key(self) -> str:
-        """The dotted key."""
-        return ".".join(self.path)
-
-    @property
-    def label(self) -> str:
-        """The name used in messages."""
-        return f"MCP server {self.path[1][:100]}" if self.path[0] == SERVERS else self.key
-
-    @property
-    def server(self) -> str:
-        """The name of the server; "" for other entries."""
-        if self.path[0] == SERVERS:
-            return self.path[1]
-        return "mcp" if self.key == "mcp.serverCommand" else ""
-
-    @property
-    def acceptable(self) -> bool:
-        """True when it can be accepted."""
-        return not self.obstacle
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files watched for it."""
-        return tuple(names[1] for names in map(part_names, self.parts) if names[0] == FILE)
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The names of the variables it sets."""
-        names = map(part_names, self.parts)
-        return tuple(each[2] for each in names if each[:2] == [_MEMBER, "env"] and len(each) > 2)
-
-    @property
-    def why(self) -> str:
-        """The reason why it is blocked."""
-        if not self.acceptable:
-            return f"it cannot be accepted, for {self.obstacle}"
-        if self.unknown:
-            return f"it cannot be told whether it was accepted: {self.unknown}"
-        if self.before is None:
-            return "it is not accepted yet"
-        told = (("changed", self.changed), ("no longer watched", self.unwatched))
-        differs = "; ".join(f"{how}: {_first_of(names)}" for how, names in told if names)
-        if self.among > 1:
-            return (
-                f"it is as in none of the {self.among} states in which it was accepted; against "
-                f"the nearest {differs}"
-            )
-        return f"it has changed since it was accepted; {differs}"
-
-    @property
-    def kept(self) -> State:
-        """The state to record."""
-        return State(parts=self.parts, text=self.text[:MAX_TEXT], data=self.data)
-
-
-def bound_entries(
-    settings: Mapping[str, Any],
-    folder: Path,
-    environ: Mapping[str, str],
-    dotenv: Mapping[str, str] | None = None,
-) -> tuple[Bound, ...]:
-    """The entries of a workspace document as written, with renamed keys. `dotenv` are the variables
-    of the project's .env file, which are part of `environ`. The work is bounded: `obstacle` marks
-    entries beyond the limit."""
-    found: list[Bound] = []
-    variables, looks = (environ, dotenv or {}), Looks()
-    servers = settings.get(SERVERS)
-    if isinstance(servers, dict):
-        for name, entry in cast("dict[str, Any]", servers).items():
-            found.append(_bound((SERVERS, name), entry, (folder, looks), variables))
-    for key in COMMANDS:
-        command = value_at(settings, key)
-        if isinstance(command, str):
-            path = tuple(key.split("."))
-            found.append(_bound(path, command, (folder, looks), variables))
-    return tuple(found)
-
-
-def runs_command(entry: Any) -> bool:
-    """True when an entry runs a command, or may: with a URL as well, only expansion decides."""
-    if not isinstance(entry, dict):
-        return isinstance(entry, str)
-    members = cast("dict[str, Any]", entry)
-    return bool(members.get("command")) or not (members.get("httpUrl") or members.get("url"))
-
-
-def _bound(
-    path: tuple[str, ...],
-    entry: Any,
-    where: tuple[Path, Looks],
-    variables: tuple[Mapping[str, str], Mapping[str, str]],
-) -> Bound:
-    folder, looks = where
-    environ, dotenv = variables
-    parts = {part_key(WHOLE): _digest(_deciding(entry))}
-    parts |= {part_key(*names): digest for names, digest in _parts(entry)}
-    obstacle = ""
-    lines = [entry if isinstance(entry, str) else _pretty(entry)]
+def _file_digest(path: str) -> str:
+    """The digest of a file; for a very large one, size and time."""
     try:
-        meant = expanded(entry, environ, withheld=CREDENTIALS)
-        files = named_files(meant, folder, looks)
-    except TooManyWordsError as error:
-        obstacle = str(error)
-        files = NamedFiles()
-    for name, digest in files.items():
-        parts[part_key(FILE, name)] = digest
-        lines.append(f"with the file {name} ({digest[:16]})")
-    if not files and not obstacle and runs_command(entry):
-        lines.append(UNWATCHED)
-    for name in _of_dotenv(entry, dotenv):
-        value = dotenv[name]
-        parts[part_key(_DOTENV, name)] = _digest(value)
-        hidden = has_secret_name(name) or has_secret_value(value)
-        lines.append(f"with {name} of .env" + ("" if hidden else f" = {value}"))
-    theirs = {name.upper() for name in dotenv if name not in own_environment(environ)}
-    own = names_in(entry) - CREDENTIALS - theirs
-    return Bound(
-        path=path,
-        text="\n".join(lines),
-        parts=parts,
-        given=tuple(sorted(own)),
-        obstacle=obstacle,
-        loose=files.loose,
-    )
-
-
-def _first_of(names: tuple[str, ...]) -> str:
-    more = len(names) - MAX_NAMED
-    shown = ", ".join(each[:100] for each in names[:MAX_NAMED])
-    return shown + (f" and {more} more" if more > 0 else "")
-
-
-def part_words(key: str) -> str:
-    """Describes a part key in words."""
-    match part_names(key):
-        case [kind, name] if kind == FILE:
-            return f"the file {name}"
-        case [kind, name] if kind == _DOTENV:
-            return f"{name} of .env"
-        case [kind, *names] if kind == _MEMBER and names:
-            return ".".join(
-                part_key(each)[1:-1] if re.search(r"[\s.,\"]|^$", each) else each for each in names
-            )
-        case names:
-            return " ".join(names)
-
-
-def _parts(entry: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The digests of an entry, member by member."""
-    if not isinstance(entry, dict):
-        yield ("the command",), _digest(entry)
-        return
-    for name, value in sorted(_deciding(entry).items()):
-        if name in _TABLES and isinstance(value, dict):
-            for inner, each in sorted(cast("dict[str, Any]", value).items()):
-                yield (_MEMBER, name, inner), _digest(each)
-        else:
-            yield (_MEMBER, name), _digest(value)
+        return _digest(read_limited(path, MAX_FILE))
+    except TooLargeError:
+        status = os.stat(path)
+        return f"{status.st_size} bytes of {status.st_mtime_ns}"
+    except OSError as error:
+        return f"unreadable ({error.strerror})"
 
 
 def _deciding(entry: Any) -> Any:
@@ -493,10 +291,9 @@ def _deciding(entry: Any) -> Any:
 def _of_dotenv(entry: Any, dotenv: Mapping[str, str]) -> Iterator[str]:
     """The variables of a .env file that affect an entry's identity. Secrets in places for secrets
     do not: they are rotated."""
-    if not dotenv:
-        return
-    deciding = names_in(_without_secrets(entry))
-    yield from (name for name in sorted(dotenv) if name.upper() in deciding)
+    if dotenv:
+        deciding = names_in(_without_secrets(entry))
+        yield from (name for name in sorted(dotenv) if name.upper() in deciding)
 
 
 def _without_secrets(entry: Any) -> Any:
@@ -516,12 +313,207 @@ def _is_secret(key: str, value: Any) -> bool:
     return has_secret_name(key) and bool(names) and all(map(has_secret_name, names))
 
 
-def _pretty(entry: Any) -> str:
-    encoded = msgspec.json.encode(_deciding(entry), order="deterministic")
-    return msgspec.json.format(encoded, indent=2).decode("utf-8")
-
-
-def _digest(value: Any) -> str:
+def _digest(data: bytes) -> str:
     from hashlib import sha256
 
-    return sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
+    return sha256(data).hexdigest()
+
+
+def _files(parts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(each.removeprefix(_FILE) for each in parts if each.startswith(_FILE))
+
+
+def read_accepted(path: Path) -> Document:
+    """Reads the file; empty if missing. Raises ConfigError: DamagedError for an invalid file."""
+    try:
+        return _parsed(path, read_limited(path))
+    except FileNotFoundError:
+        return {}
+    except (NotReadableError, IsADirectoryError) as error:
+        raise _damaged(path, error.strerror or str(error)) from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read what was accepted of workspaces in {path}: {error.strerror or error}.",
+            remedy="Make the file readable.",
+        ) from error
+
+
+def _parsed(path: Path, data: bytes) -> Document:
+    """Parses the content of the file. Raises DamagedError."""
+    if not data.strip():
+        return {}
+    try:
+        document = msgspec.json.decode(data, type=Document)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path, str(error).replace("`", "")) from error
+    return {  # entries of an older form have no states
+        folder: {key: each for key, each in entries.items() if each.states}
+        for folder, entries in document.items()
+    }
+
+
+def _damaged(path: Path, why: str) -> DamagedError:
+    return DamagedError(
+        f"{path}: what was accepted of workspaces cannot be used: {why}.",
+        remedy="alhena trust moves the file aside and asks again.",
+    )
+
+
+def _written(document: Document) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def folder_key(folder: Path) -> str:
+    """The key of a folder in the file."""
+    return printable_path(os.path.realpath(folder))
+
+
+def unaccepted(
+    entries: Iterable[Bound], folder: Path, environ: Mapping[str, str]
+) -> tuple[Bound, ...]:
+    """The entries that are not accepted in their current state; all of them if the file of accepted
+    entries is unusable."""
+    entries = tuple(entries)
+    if not entries:
+        return ()
+    try:
+        kept = read_accepted(trusted_commands_path(environ)).get(folder_key(folder), {})
+    except ConfigError as error:
+        why = error.message.rstrip(".")
+        return tuple(msgspec.structs.replace(each, unknown=why) for each in entries)
+    compared = (_compared(each, kept.get(each.key, Accepted())) for each in entries)
+    return tuple(each for each in compared if each is not None)
+
+
+def _compared(now: Bound, known: Accepted) -> Bound | None:
+    """An entry with its differences from the closest accepted state, the latest of equals; None
+    when there are none."""
+    if not known.states:
+        return now
+    nearest = min(known.states, key=lambda state: len(_differing(state, now)))
+    changed = _differing(nearest, now)
+    if not changed:
+        return None
+    doubtful = tuple(sorted(now.loose.intersection(_files(changed))))
+    return msgspec.structs.replace(
+        now, before=nearest.text, changed=tuple(changed), doubtful=doubtful
+    )
+
+
+def _differing(state: State, now: Bound) -> list[str]:
+    """The parts that differ from a state, without files that a person declared as the entry's own
+    data, and that may still be."""
+    own = {_FILE + name for name in state.data if name in now.loose or name not in now.files}
+    keys = dict.fromkeys((*now.parts, *state.parts))
+    return [key for key in keys if key not in own and state.parts.get(key) != now.parts.get(key)]
+
+
+def own_data(folder: Path, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The files a person declared as own data of a folder's entries, by entry key, in their last
+    accepted state. Raises ConfigError."""
+    of_folder = read_accepted(trusted_commands_path(environ)).get(folder_key(folder), {})
+    return {key: each.states[0].data for key, each in of_folder.items() if each.states[0].data}
+
+
+def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[Bound]) -> bytes:
+    """Returns new file content (`data` is the old) with these entries of a folder accepted in their
+    current state. Earlier states and other entries stay, because other branches have them. Without
+    enough room, other folders go, least recently used first. Raises ConfigError, and DamagedError
+    for an unusable file."""
+    document = _parsed(path, data)
+    root = folder_key(folder)
+    kept = document.pop(root, {})
+    for each in accepted:
+        kept[each.key] = _with_state(kept.pop(each.key, Accepted()), each)
+    others = list(document)
+    document[root] = kept
+    while len(whole := _written(document)) > MAX_BYTES:
+        if not others:
+            raise ConfigError(
+                f"{path}: what is accepted of {root} does not fit in it.",
+                remedy="Move the file away to be asked again.",
+            )
+        del document[others.pop(0)]
+    return whole
+
+
+def _with_state(known: Accepted, now: Bound) -> Accepted:
+    """Adds the current state of an entry. Files declared as its own data stay so while it is
+    written the same."""
+    same = (each.data for each in known.states if each.parts.get(_ENTRY) == now.parts[_ENTRY])
+    data = tuple(sorted(set(now.data).union(*same)))
+    state = State(parts=now.parts, text=now.text[:MAX_TEXT], data=data)
+    earlier = [each for each in known.states if each.parts != now.parts]
+    return Accepted((state, *earlier[: MAX_STATES - 1]))
+
+
+def with_own_data(path: Path, data: bytes, folder: Path, entries: Iterable[Bound]) -> bytes:
+    """Returns new file content (`data` is the old) with the `data` of these entries of a folder
+    recorded in their accepted states with the current settings; accepts nothing else. Raises
+    DamagedError."""
+    document = _parsed(path, data)
+    kept = document.get(folder_key(folder), {})
+    for each in entries:
+        if each.key not in kept:
+            continue
+        states = [
+            msgspec.structs.replace(state, data=tuple(sorted({*state.data, *each.data})))
+            if state.parts.get(_ENTRY) == each.parts[_ENTRY]
+            else state
+            for state in kept[each.key].states
+        ]
+        kept[each.key] = Accepted(tuple(states))
+    return _written(document)
+
+
+def without_accepted(path: Path, data: bytes, revoked: Callable[[str, str], bool]) -> bytes:
+    """Returns new file content (`data` is the old) without all states of the entries for which
+    `revoked(folder, key)` is true. Raises DamagedError."""
+    left = {
+        folder: {key: each for key, each in entries.items() if not revoked(folder, key)}
+        for folder, entries in _parsed(path, data).items()
+    }
+    return _written({folder: entries for folder, entries in left.items() if entries})
+
+
+class Acceptance:
+    """The servers and commands of a workspace layer as read, in `entries`; `pending` are those not
+    accepted at that time. `where` is the folder with the user's environment; `variables` expand the
+    texts of the settings, `dotenv` are those of them from the project's .env file."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        where: tuple[Path, Mapping[str, str]],
+        variables: Mapping[str, str],
+        dotenv: Mapping[str, str],
+    ) -> None:
+        folder, self._environ = where
+        self._folder = Path(os.path.realpath(folder))
+        self._variables, self._dotenv = variables, dotenv
+        self._layer = layer
+        self.entries = self._bound()
+        self.pending = unaccepted(self.entries, self._folder, self._environ)
+
+    def server(self, name: str) -> str:
+        """The reason why a server must not start, checked against its files now; "" if it may, or
+        if it is not from the workspace. Reads files: do not call in an event loop."""
+        return self._why(lambda each: each.server == name)
+
+    def command(self, key: str) -> str:
+        """The same for a command, by its dotted key."""
+        return self._why(lambda each: each.key == key)
+
+    def _why(self, concerns: Callable[[Bound], bool]) -> str:
+        held = unaccepted(filter(concerns, self._bound()), self._folder, self._environ)
+        return f"held back: {held_words(held[0])}" if held else ""
+
+    def _bound(self) -> tuple[Bound, ...]:
+        document = self._layer.written
+        bound = bound_entries(document, self._folder, self._variables, self._dotenv)
+        return tuple(each for each in bound if self._layer.says(each.path))
+
+
+def held_words(entry: Bound) -> str:
+    """The reason why an entry is blocked, and the remedy."""
+    return f"{entry.why}; alhena trust --status shows it, alhena trust accepts it"

@@ -1,25 +1,17 @@
 """Writes trust decisions on folders, and lists what in a folder needs trust."""
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from alhena.config.accepted_entries import (
-    folder_key,
-    with_accepted,
-    with_own_data,
-    without_accepted,
-)
 from alhena.config.checking import renewed
-from alhena.config.documents import settings_document
+from alhena.config.documents import settings_document, value_on
 from alhena.config.effective_settings import (
     Place,
     TrustLevel,
-    folder_trust,
     open_place,
     trust_entries,
 )
@@ -29,14 +21,18 @@ from alhena.config.home import (
     trusted_folders_path,
     workspace_settings_path,
 )
-from alhena.config.jsonc import with_value, without_keys
+from alhena.config.jsonc import with_value, without_value
 from alhena.config.pinned_entries import (
     MAX_TEXT,
     UNWATCHED,
     Bound,
     bound_entries,
+    folder_key,
     read_accepted,
     runs_command,
+    with_accepted,
+    with_own_data,
+    without_accepted,
 )
 from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import exact, one_line
@@ -67,7 +63,7 @@ def entry_lines(each: Bound, value: Any, redaction: EnvironmentRedaction) -> Ite
     yield from _chosen(each)
     if each.files:
         yield f"{name} with what is now in {_shown(', '.join(each.files))}"
-    elif each.acceptable and runs_command(value):
+    elif runs_command(value):
         yield f"{name}: {UNWATCHED}"
     yield from _given(each, redaction)
 
@@ -98,8 +94,8 @@ def _doubted(each: Bound) -> Iterator[str]:
 
     for name in each.doubtful:
         yield _shown(
-            f"{name} is watched, for it may say what is run, and no repository tells whose it is; "
-            f"if this program writes it itself: alhena trust --data {quote(name)}"
+            f"{name} is watched, for it may say what is run; if this program writes it itself: "
+            f"alhena trust --data {quote(name)}"
         )
 
 
@@ -165,45 +161,48 @@ UNACCEPTED = "what was accepted was not written down"
 
 class Waits:
     """Configuration that becomes active when a folder is trusted, in `lines`. `entries` are its
-    servers and commands by their keys; each was shown in full in the first `ends` lines."""
+    servers and commands by their keys, each with the number of lines that show it in full."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.entries: dict[str, Bound] = {}
-        self.ends: dict[str, int] = {}
-        self.begun: dict[str, int] = {}
+        self.entries: dict[str, tuple[Bound, int]] = {}
 
 
 def say_trust(environ: Mapping[str, str], folder: Path, level: TrustLevel) -> Path:
     """Writes down what the user says of a folder; returns the file. Everything else in it stays.
-    What was accepted of folders that are not trusted any more is forgotten. Raises ConfigError when
-    it cannot be read or written, and, before anything is written, when the folder's own settings
+    What was accepted of one that is not trusted any more is forgotten. Raises ConfigError when it
+    cannot be read or written, and, before anything is written, when the folder's own settings
     cannot be used: their effects could not be shown."""
     if level is not TrustLevel.DO_NOT_TRUST:
         open_place(folder, environ, skip_trust=True)
     file = trusted_folders_path(environ)
     names = [path for path, _ in trust_entries(file) if _same(path, folder)]
-    name = names[0] if names else os.path.realpath(folder)
 
     def changed(text: str) -> str:
-        for other in names[1:]:
-            text = with_value(text, (other,), str(level))
-        return with_value(text, (name,), str(level))
+        for name in names or [os.path.realpath(folder)]:
+            text = with_value(text, (name,), str(level))
+        return text
 
-    with _forgetting(environ, folder if level is TrustLevel.DO_NOT_TRUST else None):
-        change_json(file, changed, UNCHANGED)
+    change_json(file, changed, UNCHANGED)
+    if level is TrustLevel.DO_NOT_TRUST:
+        _forget_below(environ, folder)
     return file
 
 
 def forget_trust(environ: Mapping[str, str], folder: Path) -> bool:
-    """Takes back what the user has said of a folder, and all that was accepted of it, and of those
-    that are not trusted any more; whether there was anything. Raises ConfigError."""
+    """Takes back what the user has said of a folder, and all that was accepted of it and of those
+    in it; whether there was anything. Raises ConfigError."""
     file = trusted_folders_path(environ)
-    names = {path for path, _ in trust_entries(file) if _same(path, folder)}
-    with _forgetting(environ, folder) as had_accepted:
-        if names:
-            change_json(file, lambda text: without_keys(text, names), UNCHANGED)
-    return bool(names) or had_accepted
+    names = [path for path, _ in trust_entries(file) if _same(path, folder)]
+    for name in names:
+        change_json(file, lambda text, name=name: without_value(text, (name,)), UNCHANGED)
+    return _forget_below(environ, folder) or bool(names)
+
+
+def _forget_below(environ: Mapping[str, str], folder: Path) -> bool:
+    root = folder_key(folder)
+    below = f"{root.rstrip('/')}/"
+    return forget_accepted(environ, lambda at, _key: at == root or at.startswith(below))
 
 
 def set_aside(environ: Mapping[str, str]) -> tuple[tuple[Path, Path], ...]:
@@ -234,13 +233,11 @@ def what_waits(place: Place) -> Waits:
     text is made safe to print."""
     waits = Waits()
     for name in place.unread:
-        details = list(_details(place, name, waits))
-        waits.lines.append(f"{one_line(name)}{': ' + details[0] if details else ''}")
-        begin = len(waits.lines) - 1
-        waits.lines += (f"    {each}" for each in details[1:])
-        for entry in waits.begun:
-            waits.ends[entry] = begin + waits.begun[entry]
-        waits.begun.clear()
+        if name == ".gemini/settings.json":
+            _add_settings(waits, place, name)
+        else:
+            first, *rest = _details(place, name)
+            waits.lines += (f"{one_line(name)}: {first}", *(f"    {each}" for each in rest))
     return waits
 
 
@@ -251,8 +248,8 @@ def accept_shown(before: Place, waits: Waits, lines: int | None = None) -> Place
     after = open_place(before.cwd, os.environ)
     seen = {
         key: entry.parts
-        for key, entry in waits.entries.items()
-        if lines is None or waits.ends[key] <= lines
+        for key, (entry, end) in waits.entries.items()
+        if lines is None or end <= lines
     }
     accept(after, [each for each in after.pending if seen.get(each.key) == each.parts])
     return open_place(before.cwd, os.environ)
@@ -294,33 +291,20 @@ def call_data(place: Place, path: str) -> tuple[Bound, ...]:
     return found
 
 
-def forget_accepted(environ: Mapping[str, str], revoked: Callable[[str, str], bool]) -> None:
+def forget_accepted(environ: Mapping[str, str], revoked: Callable[[str, str], bool]) -> bool:
     """Forgets all states of the entries that are `revoked`, who is given a folder as the file names
-    it and the key of an entry. A file that contains something else is put aside and ignored. Raises
-    ConfigError."""
+    it and the key of an entry; whether there were any. A file that contains something else is put
+    aside and ignored. Raises ConfigError."""
     from alhena.system.private_files import change_file, set_aside_damaged
 
     path = trusted_commands_path(environ)
     failure = "what was accepted was not forgotten"
     set_aside_damaged(path, read_accepted, failure)
-    if any(revoked(folder, key) for folder, known in read_accepted(path).items() for key in known):
+    known = ((folder, key) for folder, each in read_accepted(path).items() for key in each)
+    found = any(revoked(folder, key) for folder, key in known)
+    if found:
         change_file(path, lambda data: without_accepted(path, data, revoked), failure)
-
-
-@contextmanager
-def _forgetting(environ: Mapping[str, str], folder: Path | None) -> Generator[bool]:
-    """Forgets, at the end of the block, what was accepted of `folder` and of folders that lose
-    their trust in it. Yields whether anything was accepted of `folder`."""
-    listed = {**environ, "GEMINI_RESTRICTED_MODE": "", "GEMINI_CLI_TRUST_WORKSPACE": ""}
-    lost = set[str]() if folder is None else {folder_key(folder)}
-    try:
-        known = read_accepted(trusted_commands_path(environ))
-    except ConfigError:  # what is trusted comes first
-        known = {}
-    before = {each for each in known if folder_trust(Path(each), listed).trusted}
-    yield not lost.isdisjoint(known)
-    lost |= {each for each in before if not folder_trust(Path(each), listed).trusted}
-    forget_accepted(environ, lambda folder, _key: folder in lost)
+    return found
 
 
 _KINDS = {
@@ -331,10 +315,8 @@ _KINDS = {
 }
 
 
-def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:
-    if name == ".gemini/settings.json":
-        yield from _of_settings(place, waits)
-    elif name.endswith(".env"):
+def _details(place: Place, name: str) -> Iterator[str]:
+    if name.endswith(".env"):
         from alhena.config.env_files import read_env_file
 
         found = read_env_file(place.cwd / name, {}, (), local=True)
@@ -347,38 +329,28 @@ def _details(place: Place, name: str, waits: Waits) -> Iterator[str]:
         yield _KINDS.get(name, "context for the model")
 
 
-def _of_settings(place: Place, waits: Waits) -> Iterator[str]:
-    path = workspace_settings_path(place.cwd)
+def _add_settings(waits: Waits, place: Place, name: str) -> None:
+    settings: dict[str, Any] = {}
     try:
-        document = settings_document(path)
-        if not isinstance(document, dict):
-            yield "empty" if document is None else "no settings"
-            return
-        settings, _ = renewed(cast("dict[str, Any]", document))
+        document = settings_document(workspace_settings_path(place.cwd))
+        if isinstance(document, dict):
+            settings, _ = renewed(cast("dict[str, Any]", document))
+        said = _some(list(settings)) or "no settings"
         entries = bound_entries(settings, place.cwd, place.environ)
     except ConfigError as error:
-        yield one_line(error.message)
-        return
+        said, entries = one_line(error.message), ()
     except RecursionError:
-        yield "nested too deeply to be read"
-        return
-    yield _some(list(settings)) or "empty"
-    count = 1
+        said, entries = "nested too deeply to be read", ()
+    waits.lines.append(f"{name}: {said}")
     for each in entries:
-        value: Any = settings
-        for name in each.path:
-            value = value[name]
-        rows = list(
-            entry_lines(each, value, place.settings.security.environment_variable_redaction)
-        )
-        count += len(rows)
-        waits.entries[each.key] = each
-        waits.begun[each.key] = count
-        yield from rows
+        redaction = place.settings.security.environment_variable_redaction
+        rows = entry_lines(each, value_on(settings, each.path), redaction)
+        waits.lines += (f"    {row}" for row in rows)
+        waits.entries[each.key] = (each, len(waits.lines))
     hooks = settings.get("hooks")
     if isinstance(hooks, dict) and hooks:
         events = _some(list(cast("dict[str, Any]", hooks)))
-        yield f"hooks of {events}; each needs approval (alhena hooks trust)"
+        waits.lines.append(f"    hooks of {events}; each needs approval (alhena hooks trust)")
 
 
 def _some(names: list[str]) -> str:

@@ -200,7 +200,7 @@ async def test_what_is_not_as_it_was_accepted_is_asked_about_with_the_difference
     workspace(project, {"mcpServers": {"s": entry}})
     written, shown = await changed(project, "Not now")
     assert not written
-    assert "changed: env.T" in shown
+    assert "changed: the entry" in shown
     assert '+    "T\\u202e": "$MY_TOKEN' in shown
     assert "is given what these variables of yours hold: MY_TOKEN (a secret by its name)" in shown
     assert not {"\x1b", "\u202e"} & set(shown)

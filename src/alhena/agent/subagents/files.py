@@ -217,14 +217,10 @@ def sources_of(
 
 
 def _state_of_servers(project: Path, environ: Mapping[str, str], servers: Mapping[str, Any]) -> str:
-    """The state of the servers of a project's agent: entries and the files that they name. Raises
-    InputError."""
+    """The state of the servers of a project's agent: entries and the files that they name."""
     from alhena.config.pinned_entries import bound_entries
 
     bound = bound_entries({"mcpServers": servers}, project, own_environment(environ))
-    for each in bound:
-        if each.obstacle:
-            raise InputError(f"{each.label} cannot be accepted, for {each.obstacle}")
     return repr([(each.key, sorted(each.parts.items())) for each in bound])
 
 

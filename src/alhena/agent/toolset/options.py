@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from alhena.agent.limits.budget import Spent
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgent
-    from alhena.config.accepted_entries import Acceptance
     from alhena.config.effective_settings import Place
     from alhena.config.extensions import Extension
+    from alhena.config.pinned_entries import Acceptance
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver, Edit
     from alhena.session.journal import Disk

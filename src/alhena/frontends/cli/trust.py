@@ -1,13 +1,12 @@
 """`alhena trust`: which folders may say anything about how the agent works."""
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
-from alhena.config.accepted_entries import own_data
 from alhena.config.effective_settings import Place, TrustLevel, open_place, trust_entries
 from alhena.config.home import agent_folders, trusted_folders_path
-from alhena.config.pinned_entries import Bound
+from alhena.config.pinned_entries import Bound, own_data
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
 from alhena.frontends.arguments import parsed
@@ -73,8 +72,6 @@ def run(argv: list[str]) -> int:
         there = forget_trust(os.environ, folder)
         _say(f"{folder}: {'forgotten' if there else 'nothing was said of it'}.")
         return 0
-    if options.data is not None:
-        _check_data(folder, options.data)
     level = TrustLevel.DO_NOT_TRUST if options.never else TrustLevel.TRUST_FOLDER
     code = _say_it(folder, TrustLevel.TRUST_PARENT if options.parent else level)
     if options.data is not None:
@@ -130,43 +127,10 @@ def _accept_agents(place: Place) -> None:
 
 def _accept_rest(place: Place) -> None:
     """Servers and commands that are not as they were accepted: shows each, and accepts it."""
-    new = [each for each in place.pending if each.acceptable]
-    if new:
+    if place.pending:
         _say("These servers and commands are accepted as they are now:")
-        _tell_pending(place, new)
-        accept(place, new)
-    for each in place.pending:
-        if not each.acceptable:
-            _say(f"{each.label} is held back: {each.why}.")
-
-
-def _check_data(folder: Path, path: str) -> None:
-    """Before the folder is trusted: raises InputError where nothing names a file as its data."""
-    from alhena.config.layers import LayerKind
-    from alhena.config.pinned_entries import bound_entries
-
-    place = open_place(folder, os.environ, skip_trust=True)
-    variables = dict(place.environ)
-    for found in place.env_files:
-        variables |= found.variables
-    names = {
-        name
-        for layer in place.layers
-        if layer.kind is LayerKind.WORKSPACE
-        for each in bound_entries(layer.written, folder, variables)
-        for name in each.loose
-    }
-    wanted = os.path.realpath(folder / path)
-    if all(os.path.realpath(folder / name) != wanted for name in names):
-        raise _no_data(folder, path, names)
-
-
-def _no_data(folder: Path, path: str, known: Collection[str]) -> InputError:
-    return InputError(
-        f"{path} is no file that can be the data of a server or command of {folder}: none "
-        "names it, or it may be run, or git tracks it, or it is not watched anyway.",
-        remedy=f"These can be: {', '.join(sorted(known))}." if known else "No other file can be.",
-    )
+        _tell_pending(place, place.pending)
+        accept(place, place.pending)
 
 
 def _call_data(folder: Path, path: str) -> None:
@@ -175,7 +139,12 @@ def _call_data(folder: Path, path: str) -> None:
     called = call_data(place, path)
     if not called:
         entries = () if place.acceptance is None else place.acceptance.entries
-        raise _no_data(folder, path, {name for each in entries for name in each.loose})
+        known = sorted({name for each in entries for name in each.loose})
+        raise InputError(
+            f"{path} is no file that can be the data of a server or command of {folder}: none "
+            "names it, or it may be run, or it is not watched anyway.",
+            remedy=f"These can be: {', '.join(known) or 'none'}.",
+        )
     for each in called:
         _say(f"{each.label} may change {', '.join(each.data)}: alhena will not ask about it.")
 

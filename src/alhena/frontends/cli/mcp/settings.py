@@ -8,11 +8,11 @@ from typing import Any, cast
 import msgspec
 
 from alhena.agent.toolset.mcp import turn
-from alhena.config.accepted_entries import folder_key
 from alhena.config.documents import settings_document
 from alhena.config.home import user_settings_path, workspace_settings_path
 from alhena.config.jsonc import with_value, without_value
 from alhena.config.mcp_servers import EVERY
+from alhena.config.pinned_entries import folder_key
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import parsed

@@ -83,7 +83,7 @@ async def ask_changed(
     time; whether something was written down. Dismissed, the session begins without them. Files that
     may be their own data can be called so with the answer."""
     written = False
-    waiting = [each for each in place.pending if each.acceptable]
+    waiting = list(place.pending)
     redaction = place.settings.security.environment_variable_redaction
     while waiting:
         page, rows = _page(waiting, redaction)
