@@ -390,4 +390,4 @@ async def test_without_hooks_nothing_of_them_is_there():
         assert session is not None
         assert session.bench.hooks is None
         assert session.prompt_hooks is None
-        assert session.chat.interposer is None
+        assert session.chat.services.interposer is None

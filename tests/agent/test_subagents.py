@@ -6,7 +6,6 @@ import pytest
 
 from alhena.agent.delegation import Delegation
 from alhena.agent.subagents import builtin_agents
-from alhena.chat.chat import ModelTraits
 from alhena.events import (
     ApiRequestEvent,
     ContentEvent,
@@ -275,12 +274,10 @@ async def test_the_agents_calls_name_the_call_they_serve(project: Path):
     delegation = Delegation(
         worker(),
         office.bench,
-        (office.generator, ModelTraits(name="m")),
-        office.subagents.outlets,
-        None,
+        office.subagents,
         ExecutionContext(project, call_id="d1"),
     )
-    await delegation.run((), "Find it.")
+    await delegation.run("Find it.")
     (completed,) = delegation._scheduler.last_batch
     assert completed.request.parent_call_id == "d1"
     assert completed.request.scheduler_id == delegation.agent_id

@@ -28,7 +28,6 @@ from alhena.wire.content import (
     MODEL,
     USER,
     Blob,
-    CallIds,
     Content,
     EncodedContent,
     FunctionCall,
@@ -133,7 +132,6 @@ def chat_over(history: History) -> Chat:
         GenerateContentConfig(system_instruction=text_content(USER, "be brief")),
         history,
         Outlets(lambda _event: None, pace),
-        CallIds("token"),
     )
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from alhena.chat.chat import Chat, ChatServices
 from alhena.chat.history import History
 from alhena.chat.recovery import NUDGE_CUT, NUDGE_CUT_BEHIND, TOOLS_DONE
+from alhena.errors import AlhenaError
 from alhena.events import WarningEvent
 from alhena.wire.content import FunctionResponse, Part
 from alhena.wire.response import NO_REASON
@@ -34,14 +36,21 @@ async def test_a_conversation_that_makes_room_meanwhile_loses_no_word_and_a_new_
     def one(key: str) -> Script:
         return cut(call("note", {"key": key}, id=key))
 
-    async def shortened(parts: tuple[Part, ...], prompt_id: str) -> tuple[Part, ...]:
-        del prompt_id
-        talk.chat.history = History(tuple(entry.content for entry in talk.chat.history.contents))
-        return parts
+    class Shortening:
+        async def make(
+            self, chat: Chat, parts: tuple[Part, ...], prompt_id: str
+        ) -> tuple[Part, ...]:
+            del prompt_id
+            chat.history = History(tuple(entry.content for entry in chat.history.contents))
+            return parts
 
-    talk = Talk(one("1"), one("2"), [text("so")])
+        async def refit(self, chat: Chat, error: AlhenaError) -> bool:
+            del chat, error
+            return False
+
+    services = ChatServices(room=Shortening())
+    talk = Talk(one("1"), one("2"), [text("so")], services=services)
     await talk.chat.send((Part(text="hi"),), "p")
-    talk.chat.room = shortened
     await talk.chat.send((RESULT,), "p")
     assert "output limit" in str(talk.model.seen(1)[-1])
     talk.chat.history = History()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, ChatServices, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.chat.recovery import Substitute
 from alhena.chat.turn import InvalidResponseError, Turn
@@ -19,7 +19,7 @@ from alhena.models.retry import RetryingGenerator
 from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
 from alhena.wire.conformance.check import check_json, check_request
 from alhena.wire.conformance.history import slice_history
-from alhena.wire.content import Blob, CallIds, Content, Part, text_content
+from alhena.wire.content import Blob, Content, Part, text_content
 from alhena.wire.encode import encode_request
 from alhena.wire.errors import Level
 from alhena.wire.request import (
@@ -170,7 +170,6 @@ class Conversation:
 
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
-        self.ids = CallIds("token")
         self.services: list[Service] = []
         self.chat = self.opened((), "two")
 
@@ -184,9 +183,8 @@ class Conversation:
         traits = traits_of(model)
         outlets = Outlets(lambda _event: None, pace)
         retrying = RetryingGenerator(self.service, sleep=at_once, chance=lambda: 0)
-        chat = Chat(retrying, traits, CONFIG, History(contents), outlets, self.ids)
-        chat.fallback = AnyOther(self)
-        return chat
+        services = ChatServices(fallback=AnyOther(self))
+        return Chat(retrying, traits, CONFIG, History(contents), outlets, services)
 
     async def prompt(self) -> None:
         pending: tuple[Part, ...] = (Part(text="go"),)

@@ -9,7 +9,7 @@ import pytest
 
 from alhena.chat.chat import Chat, ModelTraits, Outlets
 from alhena.chat.history import CUT_OFF, History
-from alhena.wire.content import CallIds, Part
+from alhena.wire.content import Part
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse
 from tests.support.scripted import ScriptedGenerator
@@ -47,7 +47,7 @@ async def after_an_interruption(*begun: dict[str, Any]) -> list[Any]:
     history = History()
     traits = ModelTraits(name="m")
     outlets = Outlets(lambda _: None, pace)
-    chat = Chat(generator, traits, GenerateContentConfig(), history, outlets, CallIds("t"))
+    chat = Chat(generator, traits, GenerateContentConfig(), history, outlets)
     sending = asyncio.ensure_future(chat.send((Part(text="one"),), "p"))
     await generator.halted.wait()
     sending.cancel()

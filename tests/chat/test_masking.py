@@ -25,7 +25,6 @@ from alhena.chat.masking import (
 from alhena.wire.content import (
     MODEL,
     USER,
-    CallIds,
     Content,
     EncodedContent,
     FunctionCall,
@@ -50,7 +49,6 @@ def chat_over(generator: ScriptedGenerator | None = None) -> Chat:
         CONFIG,
         History(),
         Outlets(lambda _event: None, pace),
-        CallIds("t"),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.chat.chat import Admission, Chat, ModelTraits, Outlets
+from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.chat.recovery import NUDGE_CUT, NUDGE_EMPTY, NUDGE_THOUGHTS, TOOLS_DONE
 from alhena.chat.turn import InvalidResponseError
@@ -16,7 +16,7 @@ from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent,
 from alhena.models.errors import RecordingError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.wire.conformance.check import check_request
-from alhena.wire.content import CallIds, FunctionResponse, Part, text_content
+from alhena.wire.content import FunctionResponse, Part, text_content
 from alhena.wire.errors import Level
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import CUT_CALL, GenerateContentResponse
@@ -36,7 +36,7 @@ async def unpaced() -> None:
 class Talk:
     """A chat over a script that notes its waits and events."""
 
-    def __init__(self, *turns: Script, **policy: Any) -> None:
+    def __init__(self, *turns: Script, services: ChatServices = ALONE, **policy: Any) -> None:
         self.model = ScriptedGenerator(*turns)
         self.events: list[Event] = []
         self.waits: list[float] = []
@@ -50,7 +50,7 @@ class Talk:
             GenerateContentConfig(),
             History(),
             Outlets(self.events.append, unpaced),
-            CallIds("t"),
+            services,
         )
 
     async def _wait(self, seconds: float) -> None:
@@ -228,7 +228,6 @@ async def test_a_cancelled_wait_takes_the_prompt_back_and_the_next_one_goes_out(
         GenerateContentConfig(),
         History(),
         Outlets(talk.events.append, unpaced),
-        CallIds("t"),
     )
     task = asyncio.ensure_future(chat.send((Part(text="one"),), "p"))
     await begun.wait()
@@ -268,8 +267,8 @@ class Between:
 
 
 async def test_an_answer_that_did_not_come_from_the_model_is_not_asked_for_again():
-    talk = Talk()
-    talk.chat.interposer = between = Between(chunk(finish="STOP"))
+    between = Between(chunk(finish="STOP"))
+    talk = Talk(services=ChatServices(interposer=between))
     with pytest.raises(InvalidResponseError):
         await talk.say()
     assert between.admitted == 1
@@ -277,8 +276,9 @@ async def test_an_answer_that_did_not_come_from_the_model_is_not_asked_for_again
 
 
 async def test_whoever_stands_between_sees_every_attempt_and_of_held_answers_nothing_is_void():
-    talk = Talk([chunk({"text": "half"}), StreamCutError("cut")], [text("whole")])
-    talk.chat.interposer = between = Between(reviews=True)
+    between = Between(reviews=True)
+    broken = [chunk({"text": "half"}), StreamCutError("cut")]
+    talk = Talk(broken, [text("whole")], services=ChatServices(interposer=between))
     assert await talk.say() == "whole"
     assert between.admitted == 2
     assert [event.retract for event in talk.retries] == [False]
@@ -293,7 +293,6 @@ async def test_a_generator_that_does_not_retry_is_asked_once():
         GenerateContentConfig(),
         History(),
         Outlets(events.append, unpaced),
-        CallIds("t"),
     )
     with pytest.raises(ServerFaultError):
         await chat.send((Part(text="hi"),), "p")

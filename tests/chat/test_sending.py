@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from alhena.chat.chat import Admission, Chat, ModelTraits, Outlets
+from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, ModelTraits, Outlets
 from alhena.chat.history import History
 from alhena.events import Event
-from alhena.wire.content import CallIds, Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import ConformanceError
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
@@ -20,14 +20,18 @@ OPENING = (text_content("user", "hi"), text_content("model", "hello"))
 
 
 class Sends:
-    """Puts other contents in place of those of a request."""
+    """Puts other contents in place of those of the first request."""
 
     reviews_answers = False
 
     def __init__(self, *contents: Content) -> None:
         self.contents = tuple(map(EncodedContent, contents))
+        self.admitted = 0
 
     async def admit(self, request: GenerateContentRequest) -> Admission:
+        self.admitted += 1
+        if self.admitted > 1:
+            return Admission(request)
         return Admission(
             GenerateContentRequest(
                 model=request.model, contents=self.contents, config=request.config
@@ -41,7 +45,10 @@ class Sends:
 
 
 def chatting(
-    traits: ModelTraits, *answers: str, contents: Sequence[Content] = OPENING
+    traits: ModelTraits,
+    *answers: str,
+    contents: Sequence[Content] = OPENING,
+    services: ChatServices = ALONE,
 ) -> tuple[Chat, ScriptedGenerator, list[Event]]:
     async def pace() -> None:
         pass
@@ -54,15 +61,15 @@ def chatting(
         GenerateContentConfig(),
         History(contents),
         Outlets(events.append, pace),
-        CallIds("t"),
+        services,
     )
     return chat, generator, events
 
 
 async def test_a_request_that_was_changed_for_the_worse_is_repaired_and_said_to_be() -> None:
-    chat, generator, events = chatting(ModelTraits(name="m"), "a", "b")
     calling = Content(role="model", parts=(Part(function_call=FunctionCall(id="1", name="f")),))
-    chat.interposer = Sends(OPENING[0], calling, OPENING[0])
+    services = ChatServices(interposer=Sends(OPENING[0], calling, OPENING[0]))
+    chat, generator, events = chatting(ModelTraits(name="m"), "a", "b", services=services)
     await chat.send((Part(text="go"),), "p")
     assert [content["role"] for content in generator.seen(0)] == ["user", "model", "user", "user"]
     answer = generator.seen(0)[2]["parts"][0]["functionResponse"]
@@ -71,15 +78,14 @@ async def test_a_request_that_was_changed_for_the_worse_is_repaired_and_said_to_
         'the request was repaired before it was sent, at contents[1]: the call of "f" was answered.'
     ]
     assert [entry.content.role for entry in chat.history.contents] == ["user", "model"] * 2
-    chat.interposer = None
     await chat.send((Part(text="go on"),), "p")
     assert generator.seen(1)[2]["parts"] == [{"text": "go"}]
     assert len(warnings(events)) == 1
 
 
 async def test_what_cannot_be_repaired_is_not_sent_and_the_prompt_taken_back() -> None:
-    chat, generator, _ = chatting(ModelTraits(name="m"), "a")
-    chat.interposer = Sends()
+    services = ChatServices(interposer=Sends())
+    chat, generator, _ = chatting(ModelTraits(name="m"), "a", services=services)
     with pytest.raises(ConformanceError):
         await chat.send((Part(text="go"),), "p")
     assert generator.requests == []
@@ -115,7 +121,6 @@ async def test_a_signature_goes_back_on_the_part_it_came_with_and_on_no_other():
         GenerateContentConfig(),
         History(OPENING),
         Outlets(events.append, pace),
-        CallIds("t"),
     )
     turn = await chat.send((Part(text="go"),), "p")
     (called,) = turn.calls
@@ -142,9 +147,7 @@ async def test_what_the_service_called_by_itself_enters_the_history_before_its_a
 
     script = ScriptedGenerator([text("so") | {"automaticFunctionCallingHistory": done}])
     outlets = Outlets(events.append, pace)
-    chat = Chat(
-        script, ModelTraits(name="m"), GenerateContentConfig(), History(), outlets, CallIds("t")
-    )
+    chat = Chat(script, ModelTraits(name="m"), GenerateContentConfig(), History(), outlets)
     await chat.send((Part(text="go"),), "p")
     kept = [entry.content for entry in chat.history.contents]
     assert [content.role for content in kept] == ["user", "model", "user", "model"]

@@ -32,7 +32,6 @@ from alhena.session.replay import Recorder, Replay
 from alhena.system.files import synchronise
 from alhena.wire.content import (
     MODEL,
-    CallIds,
     Content,
     FunctionCall,
     FunctionResponse,
@@ -76,7 +75,6 @@ class Played:
             GenerateContentConfig(),
             History(),
             Outlets(lambda _event: None, _at_once),
-            CallIds("x"),
         )
         self.chat.history.watch = self.recorder.history
         self.calls = 0

@@ -1,19 +1,18 @@
 """The conversation of a session and the choice of its model and generation settings."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from alhena.agent.context import SessionPrompt
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session
-from alhena.agent.toolset.toolset import SessionLinks, Toolset
-from alhena.chat.chat import Chat, Outlets, traits_of
+from alhena.agent.toolset.toolset import Toolset
+from alhena.chat.chat import Chat, ChatServices, Outlets, traits_of
 from alhena.chat.history import History
 from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.errors import AlhenaError, InputError, ModelError
+from alhena.events import Event
 from alhena.models.catalogue import (
     ANTHROPIC,
     MODELS,
@@ -25,11 +24,12 @@ from alhena.models.catalogue import (
 from alhena.models.generator import ContentGenerator
 from alhena.models.providers.select import ChosenGenerator, is_demo
 from alhena.values import Value
-from alhena.wire.content import CallIds, Content, Part
+from alhena.wire.content import Content, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, Tool
 
 if TYPE_CHECKING:
+    from alhena.agent.toolset.prompt_hooks import ModelHooks
     from alhena.chat.compression import ContextRoom
 
 
@@ -109,20 +109,26 @@ SMALL = 100_000
 
 def open_chat(
     bench: Toolset,
-    links: SessionLinks,
-    answering: tuple[ChosenGenerator, SessionModels],
-    opening: Sequence[Content | EncodedContent],
+    chosen: ChosenGenerator,
+    models: SessionModels,
+    contents: Sequence[Content | EncodedContent],
     prompt: SessionPrompt,
+    room: "ConversationRoom",
 ) -> Chat:
     """The conversation; its declarations and instruction follow the approval mode."""
-    chosen, models = answering
+    links = bench.links
     chat = Chat(
         chosen.generator,
         traits_of(chosen.model),
         request_config(bench, prompt, models.config(chosen.model)),
-        History(opening),
+        History(contents),
         Outlets(links.emit, links.pace, texts=links.texts),
-        CallIds(os.urandom(4).hex()),
+        ChatServices(
+            interposer=interposer(bench, links.emit),
+            fallback=links.fallback,
+            again=models.again,
+            room=room,
+        ),
     )
 
     def follow() -> None:
@@ -136,60 +142,55 @@ def open_chat(
     return chat
 
 
+def interposer(bench: Toolset, emit: Callable[[Event], None]) -> "ModelHooks | None":
+    """The hooks around the requests of a conversation, if there are any."""
+    if bench.hooks is None:
+        return None
+    from alhena.agent.toolset.prompt_hooks import model_hooks
+
+    return model_hooks(bench.hooks, emit)
+
+
 class ConversationRoom:
     """Room in the window of a conversation, whose first `opening` contents stay. What makes it is
     loaded when there is something that it could be made of."""
 
     def __init__(
-        self,
-        bench: Toolset,
-        chat: Chat,
-        generator: ContentGenerator,
-        outlets: Outlets,
-        opening: int,
+        self, bench: Toolset, generator: ContentGenerator, outlets: Outlets, opening: int
     ) -> None:
-        self._chat = chat
+        self._bench = bench
+        self._generator = generator
+        self._outlets = outlets
         self._opening = opening
-        self._open = partial(_open_room, bench, chat, generator, outlets, opening)
         self._room: ContextRoom | None = None
 
-    def serve(self) -> None:
-        """Has the conversation ask here from now on."""
-        self._chat.room, self._chat.refit = self.make, self.refit
-
-    async def make(self, parts: tuple[Part, ...], prompt_id: str) -> tuple[Part, ...]:
-        """A `chat.MakeRoom`."""
-        if self._room is None and self._is_small(parts):
+    async def make(self, chat: Chat, parts: tuple[Part, ...], prompt_id: str) -> tuple[Part, ...]:
+        """Makes the next parts fit beside the conversation."""
+        if self._room is None and self._is_small(chat, parts):
             return parts
-        return await self.opened().make(parts, prompt_id)
+        return await self.opened(chat).make(parts, prompt_id)
 
-    async def refit(self, error: AlhenaError) -> bool:
+    async def refit(self, chat: Chat, error: AlhenaError) -> bool:
         """True when a request that was refused with `error` can be sent again, the conversation
         being shorter now."""
-        return isinstance(error, ModelError) and await self.opened().refit(error)
+        return isinstance(error, ModelError) and await self.opened(chat).refit(error)
 
-    def opened(self) -> "ContextRoom":
+    def opened(self, chat: Chat) -> "ContextRoom":
         """The context room, opened on first use."""
         if self._room is None:
-            self._room = self._open()
+            from alhena.agent.compression import open_room
+
+            self._room = open_room(self._bench, chat, self._generator, self._outlets, self._opening)
         return self._room
 
-    def _is_small(self, parts: tuple[Part, ...]) -> bool:
-        contents = self._chat.history.contents
+    def _is_small(self, chat: Chat, parts: tuple[Part, ...]) -> bool:
+        contents = chat.history.contents
         if len(contents) > self._opening or any(
             part.inline_data or part.file_data for part in parts
         ):
             return False
         size = sum(map(len, contents)) + sum(len(part.text or "") for part in parts)
         return size < SMALL
-
-
-def _open_room(
-    bench: Toolset, chat: Chat, generator: ContentGenerator, outlets: Outlets, opening: int
-) -> "ContextRoom":
-    from alhena.agent.compression import open_room
-
-    return open_room(bench, chat, generator, outlets, opening)
 
 
 def request_config(

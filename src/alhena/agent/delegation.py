@@ -6,17 +6,23 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
-from alhena.agent.chat import ConversationRoom, config_for, tells_retries_apart
+from alhena.agent.chat import (
+    ConversationRoom,
+    config_for,
+    interposer,
+    tells_retries_apart,
+)
 from alhena.agent.loop import answers
 from alhena.agent.loops import LoopWatch, chanting
 from alhena.agent.subagents import AgentDefinition, prompt_text
 from alhena.agent.toolset.model_access import SessionFallback
 from alhena.agent.toolset.toolset import Caller, SessionLinks, Toolset
-from alhena.chat.chat import Chat, ModelTraits, Outlets, traits_of
+from alhena.chat.chat import Chat, ChatServices, ModelTraits, Outlets, traits_of
 from alhena.chat.history import History
 from alhena.chat.loops import Loop
 from alhena.chat.prompt import system_instruction
@@ -59,7 +65,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.registry import ToolRegistry, declared_name, isolated
-from alhena.wire.content import CallIds, Content, Part, ToolCallRequestInfo
+from alhena.wire.content import Content, Part, ToolCallRequestInfo
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
 
@@ -189,15 +195,13 @@ class Delegation:
         self,
         definition: AgentDefinition,
         bench: Toolset,
-        model: tuple[ContentGenerator, ModelTraits],
-        outlets: Outlets,
-        approver: Approver | None,
+        office: "Subagents",
         context: ExecutionContext,
     ) -> None:
+        model, opening = office.model(), office.opening
+        outlets, self._approver = office.outlets, office.approver
         self.agent_id = f"{definition.name}-{os.urandom(4).hex()}"
         self._definition = definition
-        self._bench = bench
-        self._approver = approver
         self._parent = context.call_id or self.agent_id
         self._detects = not bench.settings.model.disable_loop_detection
         self._relay = EventRelay(self._parent, outlets.emit, context.update_output)
@@ -213,28 +217,29 @@ class Delegation:
             registry,
             caller=Caller(definition.name, self._relay.call_id),
         )
-        generator, traits = model
-        self._generator = generator
-        self._outlets = Outlets(
-            self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts
-        )
+        traits = model.traits
         if definition.model:
             traits = traits_of(resolved_name(definition.model))
+        outlets = Outlets(self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts)
+
+        def settings(name: str, *, is_retry: bool = False) -> GenerateContentConfig:
+            return _settings(definition, name, bench, is_retry=is_retry)
+
+        configs = bench.settings.model_configs
+        again = partial(settings, is_retry=True) if tells_retries_apart(configs) else None
         self._chat = Chat(
-            generator,
+            model.generator,
             traits,
             _config(definition, traits.name, registry, bench),
-            History(),
-            self._outlets,
-            CallIds(os.urandom(4).hex()),
+            History(opening),
+            outlets,
+            ChatServices(
+                interposer=interposer(bench, self._relay.emit),
+                fallback=model.fallback and model.fallback.giving(settings),
+                again=again,
+                room=ConversationRoom(bench, model.generator, outlets, len(opening)),
+            ),
         )
-        if bench.hooks is not None:
-            from alhena.agent.toolset.prompt_hooks import model_hooks
-
-            self._chat.interposer = model_hooks(bench.hooks, self._relay.emit)
-        if tells_retries_apart(bench.settings.model_configs):
-            self._chat.again = lambda model: _settings(definition, model, bench, is_retry=True)
-        self._chat.hears_chanting = self._detects
         self._loops = LoopWatch(self._relay.emit, role="subagent")
         self._loop: Loop | None = None
         self._results: list[Any] = []
@@ -245,19 +250,8 @@ class Delegation:
         self._asking = 0
         self._left = 0.0
 
-    def fall_back_by(self, fallback: SessionFallback | None) -> None:
-        """Has `fallback` decide whether another model answers when the agent's own cannot."""
-        if fallback is not None:
-            self._chat.fallback = fallback.giving(
-                lambda model: _settings(self._definition, model, self._bench)
-            )
-
-    async def run(self, opening: Sequence[Content], objective: str) -> ToolResult:
+    async def run(self, objective: str) -> ToolResult:
         """The result of the agent's work. Raises AlhenaError when its model fails."""
-        self._chat.history = History(opening)
-        ConversationRoom(
-            self._bench, self._chat, self._generator, self._outlets, len(opening)
-        ).serve()
         query = self._definition.query.replace("${query}", objective)
         pending: tuple[Part, ...] = (Part(text=query),)
         try:
@@ -297,7 +291,8 @@ class Delegation:
 
     async def _ask(self, parts: tuple[Part, ...]) -> list[ToolCallRequestInfo]:
         self._turns += 1
-        turn = await self._chat.send(parts, f"{self.agent_id}#{self._turns}")
+        prompt_id = f"{self.agent_id}#{self._turns}"
+        turn = await self._chat.send(parts, prompt_id, hears_chanting=self._detects)
         self._words = turn.text.strip() or self._words
         return [
             msgspec.structs.replace(call, parent_call_id=self._parent, scheduler_id=self.agent_id)
@@ -465,7 +460,7 @@ class Subagents:
         self.outlets = outlets
         self.approver = approver
         self.opening = tuple(opening)
-        self._model = model
+        self.model = model
         given = bench.agents if agents is None else agents
         self._agents = {agent.name: agent for agent in given}
 
@@ -512,11 +507,7 @@ class Subagents:
         context: ExecutionContext,
         bench: Toolset,
     ) -> ToolResult:
-        model = self._model()
-        given = (model.generator, model.traits)
-        delegation = Delegation(definition, bench, given, self.outlets, self.approver, context)
-        delegation.fall_back_by(model.fallback)
-        return await delegation.run(self.opening, objective)
+        return await Delegation(definition, bench, self, context).run(objective)
 
     async def _in_worktree(
         self, definition: AgentDefinition, objective: str, context: ExecutionContext

@@ -17,7 +17,6 @@ from alhena.config.settings import BudgetSettings, Settings
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.content import Part, ToolCallRequestInfo
-from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
@@ -37,9 +36,9 @@ FINAL = "final_answer"
 class Course:
     """Decides between the turns of a prompt. A detected loop is first reported to the model with
     the next message; detected again in the same prompt, it ends the run, unless a person can be
-    asked and chooses to continue without further warnings. Not `detects_loops`: no
-    detection. `judge`, if any, asks a model now and then; `ledger`, if any, admits requests. `step`
-    is awaited before tool results are sent."""
+    asked and chooses to continue without further warnings: then the prompt `looks` no more. Not
+    `detects_loops`: no detection. `judge`, if any, asks a model now and then; `ledger`, if any,
+    admits requests. `step` is awaited before tool results are sent."""
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class Course:
         self._emit = links.emit
         self._ask = links.ask
         self._detects = detects_loops
-        self._looks = detects_loops
+        self.looks = detects_loops
         self._prompt_id = ""
         self._watch: LoopWatch | None = None
 
@@ -70,10 +69,9 @@ class Course:
         """Resets the state for a new prompt, which may ask for a value, and has had `turns`."""
         self._limits.new_prompt(turns)
         self.final = final
-        self._chat.adapt = _same if final is None else final.adapted
         self._prompt_id = prompt_id
         self._watch = None
-        self._looks = self._chat.hears_chanting = self._detects
+        self.looks = self._detects
         if self.judge is not None:
             self.judge.new_prompt()
 
@@ -109,7 +107,7 @@ class Course:
         """Parts to send after the results of a turn's calls. Raises LimitError, LoopError, and what
         `step` raises: then no further turn may start."""
         note: tuple[Part, ...] = ()
-        if self._looks:
+        if self.looks:
             loop = self._watching().calls(done)
             if loop is None and self.judge is not None:
                 loop = await self.judge.after_turn(self._prompt_id)
@@ -141,7 +139,7 @@ class Course:
         if self._ask is not None:
             what = f"The model seems to go in circles: {loop.detail}."
             if await wants_more(self._ask, what, "without looking for loops in this prompt"):
-                self._looks = self._chat.hears_chanting = False
+                self.looks = False
                 watch.ignore(loop, self._prompt_id)
                 return ()
         raise watch.end(loop, self._prompt_id)
@@ -207,10 +205,6 @@ def within_budget(
     return kept, None if ask is None else ledger.untimed(ask), ledger
 
 
-def _same(config: GenerateContentConfig) -> GenerateContentConfig:
-    return config
-
-
 CANCELLED = "the run was interrupted"
 
 
@@ -225,10 +219,11 @@ async def run_prompt(
     session. Every call gets exactly one response, also if the run is cancelled, a limit is reached
     or a tool stops it: the responses are then recorded without asking the model again."""
     await course.begin()
+    adapt = None if course.final is None else course.final.adapted
     while True:
         course.take()
         try:
-            turn = await chat.send(parts, *ids)
+            turn = await chat.send(parts, *ids, adapt=adapt, hears_chanting=course.looks)
         except ChantingError as error:
             parts = await course.after_chanting(error)
             continue

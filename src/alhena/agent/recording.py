@@ -311,12 +311,9 @@ class Beginning:
         """The path of the record, "" where there is none."""
         return "" if self.recording is None else str(self.recording.path)
 
-    def attach(self, chat: "Chat", channel: "EventChannel", opening: int) -> None:
-        """Records the conversation from here on, the first `opening` contents of a new one being
-        its environment's. Another model than the one that answered before gets it without what
-        it could not verify."""
-        if not self.contents:
-            self.opening = opening
+    def attach(self, chat: "Chat", channel: "EventChannel") -> None:
+        """Records the conversation from here on. Another model than the one that answered before
+        gets it without what it could not verify."""
         if self.recording is not None:
             self.recording.opening = self.opening
             self.recording.attach(chat, self.kept)

@@ -75,39 +75,33 @@ class LastTurn:
 
 
 async def drive_prompt(
-    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt | None
+    session: Session,
+    channel: EventChannel,
+    prompt_id: str,
+    prompt: Prompt | None,
+    listen: "Listen | None" = None,
 ) -> None:
     """Runs the prompt (or, without one, the calls proposed after a restore) and always closes the
     event stream."""
-    emit = channel.emit
     start = time.perf_counter()
     last = LastTurn()
-    unsubscribe = channel.subscribe(last.feed)
+    listeners = [last.feed] if listen is None else [listen(session), last.feed]
+    leave = [channel.subscribe(listener) for listener in listeners]
     reason = "error"
     watch = session.course.watch_time()
+    ids = (prompt_id, session.session_id)
     try:
-        try:
-            await session.bench.sources.gather()
-        finally:
-            emit(
-                RunStartedEvent(
-                    session_id=session.session_id,
-                    model=session.model,
-                    cwd=scrub(str(session.bench.workspace.cwd)),
-                    tools=session.bench.registry.names,
-                    notices=session.take_notices(),
-                )
-            )
-            proceeds, session.proceeds = session.proceeds and prompt is not None, False
-            if prompt is not None and not proceeds:
-                emit(UserMessageEvent(prompt_id=prompt_id, text=prompt.text))
+        proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
         if prompt is None:
             from alhena.agent.restoring import propose
 
-            await propose(session, (prompt_id, session.session_id))
+            await propose(session, ids)
         else:
-            await (_proceed if proceeds else _carry)(session, channel, prompt_id, prompt)
+            parts = await (_left if proceeds else _first)(session, channel, prompt_id, prompt)
+            while parts:
+                turn = await run_prompt(session.chat, session.scheduler, session.course, parts, ids)
+                parts = () if proceeds else await _after(session, channel, prompt_id, turn)
         if watch is not None:
             watch.stop()
         await session.turn_over()
@@ -128,7 +122,7 @@ async def drive_prompt(
         try:
             await _end(session, channel)
         finally:
-            emit(
+            channel.emit(
                 RunFinishedEvent(
                     reason=reason,
                     text=last.text,
@@ -137,8 +131,32 @@ async def drive_prompt(
                     finish_reason=last.finish_reason,
                 )
             )
-            unsubscribe()
+            for end in leave:
+                end()
             channel.close()
+
+
+async def _start(
+    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt | None
+) -> bool:
+    """Waits for the tools and announces the run; True if the prompt is in the conversation
+    already."""
+    try:
+        await session.bench.sources.gather()
+    finally:
+        channel.emit(
+            RunStartedEvent(
+                session_id=session.session_id,
+                model=session.model,
+                cwd=scrub(str(session.bench.workspace.cwd)),
+                tools=session.bench.registry.names,
+                notices=session.take_notices(),
+            )
+        )
+        proceeds, session.proceeds = session.proceeds and prompt is not None, False
+        if prompt is not None and not proceeds:
+            channel.emit(UserMessageEvent(prompt_id=prompt_id, text=prompt.text))
+    return proceeds
 
 
 async def drive_call(
@@ -188,60 +206,64 @@ async def drive_compression(
         channel.close()
 
 
-async def _carry(session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt) -> None:
-    """Runs a prompt to its end, with its hooks, if any."""
-    chat, course = session.chat, session.course
-    if prompt.final is not None:
-        prompt.final.by_tool = not session.chosen.speaks_gemini
-    course.new_prompt(prompt_id, prompt.final)
-    around = (prompt.before, prompt.attached)
+async def _first(
+    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt
+) -> tuple[Part, ...]:
+    """The parts of a new prompt, with what hooks add; changed memory goes before them."""
+    del channel
+    _begin(session, prompt_id, prompt)
     if session.before_first is not None:
         await session.before_first()
         session.before_first = None
+    before = prompt.before
     changed = None if session.bench.memory is None else session.bench.memory.take_changes()
     if changed:
-        around = ((changed_memory(changed), *around[0]), around[1])
-
-    async def send(parts: tuple[Part, ...]) -> Turn:
-        nonlocal around
-        (before, attached), around = around, ((), ())  # they go with the prompt, not with
-        parts = (*before, *parts, *attached)  # what hooks send after it
-        ids = (prompt_id, session.session_id)
-        return await run_prompt(chat, session.scheduler, course, parts, ids)
-
-    if session.prompt_hooks is None:
-        await send((Part(text=prompt.text),))
-        return
-
-    def announce(text: str) -> None:
-        said = f"an AfterAgent hook blocked the answer; its reason is the next prompt: {text}"
-        channel.emit(WarningEvent(message=said))
-        channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text))
-
-    await session.prompt_hooks.carry(prompt.text, chat, send, announce)
+        before = (changed_memory(changed), *before)
+    parts: tuple[Part, ...] = (Part(text=prompt.text),)
+    if session.prompt_hooks is not None:
+        parts = await session.prompt_hooks.begin(prompt.text, session.chat)
+    return (*before, *parts, *prompt.attached)
 
 
-async def _proceed(session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt) -> None:
-    """Continues a prompt at the step where its journal ends: what was sent last without an answer
-    is sent again; an answer that ends the prompt is emitted again."""
-    chat, course = session.chat, session.course
+async def _left(
+    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt
+) -> tuple[Part, ...]:
+    """The parts that continue a prompt where its journal ends: those sent last without an answer;
+    none after an answer that ends the prompt, which is emitted again."""
+    history = session.chat.history
+    said = history.contents[session.recording.opening if session.recording else 0 :]
+    turns = sum(entry.content.role != USER for entry in said)
+    _begin(session, prompt_id, prompt, turns=turns)
+    last = history.contents[-1].content
+    if last.role == USER:
+        history.rollback(len(history) - 1)
+        return last.parts
+    text = "".join(part.text or "" for part in last.parts if not part.thought)
+    correction = None if prompt.final is None else prompt.final.read_text(text)
+    if correction is None:
+        channel.emit(ContentEvent(text=text))
+        return ()
+    return (correction,)
+
+
+def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
     if prompt.final is not None:
         prompt.final.by_tool = not session.chosen.speaks_gemini
-    said = chat.history.contents[session.recording.opening if session.recording else 0 :]
-    turns = sum(entry.content.role != USER for entry in said)
-    course.new_prompt(prompt_id, prompt.final, turns=turns)
-    last = chat.history.contents[-1].content
-    parts = last.parts
-    if last.role == USER:
-        chat.history.rollback(len(chat.history) - 1)
-    else:
-        text = "".join(part.text or "" for part in parts if not part.thought)
-        correction = None if prompt.final is None else prompt.final.read_text(text)
-        if correction is None:
-            channel.emit(ContentEvent(text=text))
-            return
-        parts = (correction,)
-    await run_prompt(chat, session.scheduler, course, parts, (prompt_id, session.session_id))
+    session.course.new_prompt(prompt_id, prompt.final, turns=turns)
+
+
+async def _after(
+    session: Session, channel: EventChannel, prompt_id: str, turn: Turn
+) -> tuple[Part, ...]:
+    """The parts to send after an answer that a hook blocked; none if it stands."""
+    hooks = session.prompt_hooks
+    text = None if hooks is None else await hooks.after(turn, session.chat)
+    if text is None:
+        return ()
+    said = f"an AfterAgent hook blocked the answer; its reason is the next prompt: {text}"
+    channel.emit(WarningEvent(message=said))
+    channel.emit(UserMessageEvent(prompt_id=prompt_id, text=text))
+    return (Part(text=text),)
 
 
 async def _end(session: Session, channel: EventChannel) -> None:
@@ -494,23 +516,13 @@ class SessionRunner:
         if driver is self._driver:
             self._channel.close()
 
-    async def _drive(
-        self,
-        prompt: Prompt | None,
-        session: Session,
-        *,
-        listen: Listen | None = None,
-    ) -> None:
+    def _drive(
+        self, prompt: Prompt | None, session: Session, *, listen: Listen | None = None
+    ) -> Coroutine[Any, Any, None]:
         """Runs the prompt; without one, the calls that the session went back to."""
         self._prompts += 1
         prompt_id = session.prompt_id(self._prompts)
-        channel = self._channel
-        leave = None if listen is None else channel.subscribe(listen(session))
-        try:
-            await drive_prompt(session, channel, prompt_id, prompt)
-        finally:
-            if leave is not None:
-                leave()
+        return drive_prompt(session, self._channel, prompt_id, prompt, listen)
 
     def _read_options(self) -> SessionOptions:
         given = self._options

@@ -146,7 +146,7 @@ class Session(msgspec.Struct, kw_only=True):
 
     async def compress(self) -> "CompressedEvent":
         """Compresses the conversation, whatever its size. Raises JournalError."""
-        event = await self.room.opened().compress("manual")
+        event = await self.room.opened(self.chat).compress("manual")
         await self.settle()
         return event
 

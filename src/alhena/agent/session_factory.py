@@ -196,12 +196,12 @@ def _open(
     headless = links.approver is None
     trust = memory.request.trust
     prompt = open_prompt(bench, environ, trust, options.system_prompt, headless=headless)
-    chat = open_chat(bench, links, (chosen, models), begun.contents or opening, prompt)
-    begun.attach(chat, channel, 0 if options.history else len(opening))
-    chat.fallback, chat.again = links.fallback, models.again
+    if not begun.contents:
+        begun.opening = 0 if options.history else len(opening)
     outlets = Outlets(links.emit, links.pace, texts=links.texts)
-    room = ConversationRoom(bench, chat, chosen.generator, outlets, begun.opening)
-    room.serve()
+    room = ConversationRoom(bench, chosen.generator, outlets, begun.opening)
+    chat = open_chat(bench, chosen, models, begun.contents or opening, prompt, room)
+    begun.attach(chat, channel)
     _tell_checkers(bench, chat, begun.opening)
     course, limits = open_course(options, settings, chat, links, ledger)
     again = bool(options.history or begun.contents)
@@ -352,15 +352,14 @@ def _prompt_hooks(
     source: Literal["startup", "resume", "clear"],
     begun: Beginning,
 ) -> "PromptHooks | None":
-    """Puts the hooks of the session, if there are any, between the chat and its model and around
-    its prompts. The opening contents are left when a hook clears the conversation."""
+    """The hooks around the prompts of a session, if there are any. The opening contents are left
+    when a hook clears the conversation."""
     if bench.hooks is None:
         return None
-    from alhena.agent.toolset.prompt_hooks import PromptHooks, model_hooks
+    from alhena.agent.toolset.prompt_hooks import PromptHooks
 
     if begun.recording is not None:
         begun.recording.at_once = True  # hooks may read it
-    chat.interposer = model_hooks(bench.hooks, bench.links.emit)
     left = tuple(entry.content for entry in chat.history.contents[: begun.opening or None])
     return PromptHooks(bench.hooks, source, left)
 

@@ -2,6 +2,7 @@
 events of each request."""
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -28,7 +29,6 @@ from alhena.wire.content import (
     USER,
     CallIds,
     Content,
-    EncodedContent,
     Part,
     holds_data,
     sign_first_call,
@@ -146,21 +146,41 @@ class Outlets(msgspec.Struct, frozen=True):
     texts: bool = False
 
 
-MakeRoom = Callable[[tuple[Part, ...], str], Awaitable[tuple[Part, ...]]]
-"""Makes the next parts (with their prompt id) fit beside the history, which it may compress;
-returns the parts to send. Raises AlhenaError if they cannot fit."""
+class Room(Protocol):
+    """Makes a conversation fit into the model's context window."""
+
+    async def make(self, chat: "Chat", parts: tuple[Part, ...], prompt_id: str) -> tuple[Part, ...]:
+        """Makes the next parts fit beside the history, which it may compress; returns the parts to
+        send. Raises AlhenaError if they cannot fit."""
+        ...
+
+    async def refit(self, chat: "Chat", error: AlhenaError) -> bool:
+        """True if a request that was refused with `error` can be sent again, the history being
+        shorter now."""
+        ...
+
+
+class ChatServices(msgspec.Struct, frozen=True, kw_only=True):
+    """The optional parts of a chat. `interposer` sees every request and response; `fallback` may
+    switch to another model; `again` gives a model's different settings for retries."""
+
+    interposer: "Interposer | None" = None
+    fallback: "Fallback | None" = None
+    again: Callable[[str], GenerateContentConfig] | None = None
+    room: Room | None = None
+
+
+ALONE = ChatServices()
+Adapt = Callable[[GenerateContentConfig], GenerateContentConfig]
 
 
 class Chat:
     """Sends one user content at a time. Not for use by two tasks at once.
 
     `config` may be replaced between requests: the next one uses the new declarations and system
-    instruction; the encoded history stays. An `interposer` sees every request and response. A
-    RetryingGenerator's retries are done here, with events, and also cover broken or empty
-    responses; `again` gives a model's different settings for retries, if any. A `fallback` may
-    switch to another `model`. `room` is called before each request, `refit` after one was refused
-    as too large. `measured`: number of contents of the history that the service counted last, and
-    their tokens.
+    instruction; the encoded history stays. A RetryingGenerator's retries are done here, with
+    events, and also cover broken or empty responses. `measured`: number of contents of the history
+    that the service counted last, and their tokens.
     """
 
     def __init__(
@@ -170,28 +190,24 @@ class Chat:
         config: GenerateContentConfig,
         history: History,
         outlets: Outlets,
-        ids: CallIds,
+        services: ChatServices = ALONE,
     ) -> None:
         self._history = history
         self.config = config
-        self.adapt: Callable[[GenerateContentConfig], GenerateContentConfig] = lambda same: same
         self.model = model
-        self.interposer: Interposer | None = None
-        self.fallback: Fallback | None = None
-        self.again: Callable[[str], GenerateContentConfig] | None = None
-        self.room: MakeRoom | None = None
-        self.refit: Callable[[AlhenaError], Awaitable[bool]] | None = None
+        self.services = services
         self.measured: tuple[int, int] | None = None
-        self.hears_chanting = True
         self._retrying = generator if isinstance(generator, RetryingGenerator) else None
         self._generator = generator if self._retrying is None else self._retrying.inner
         self._outlets = outlets
-        self._ids = ids
+        self._ids = CallIds(os.urandom(4).hex())
         self._gate = RequestGate(history.checker)
         self._says_reasons = True
-        self._altered = False
         self._cut_call: str | None = None  # behind others, at the end of the history
-        self._to_tell_of: str | None = None  # the same, while an answer to it is asked for
+        # While a content is sent:
+        self._to_tell_of: str | None = None
+        self._recovery: Recovery | None = None
+        self._refitted = self._altered = self._interposed = False
 
     @property
     def history(self) -> History:
@@ -206,20 +222,31 @@ class Chat:
         if history.watch is not None:
             history.watch(0, history.contents)
 
-    async def send(self, parts: tuple[Part, ...], prompt_id: str, session_id: str = "") -> Turn:
-        """Runs one model turn: appends `parts`, streams the answer, appends it.
+    async def send(
+        self,
+        parts: tuple[Part, ...],
+        prompt_id: str,
+        session_id: str = "",
+        *,
+        adapt: Adapt | None = None,
+        hears_chanting: bool = True,
+    ) -> Turn:
+        """Runs one model turn: appends `parts`, streams the answer, appends it. `adapt` changes the
+        settings of its requests.
 
-        If the answer fails, or is cancelled before any text, a prompt is removed from the history;
-        tool results stay, because their effects happened. Text streamed before a cancellation stays
-        with the prompt, because a person has read it; so does the text of an answer broken off for
-        repeating itself, while the chat `hears_chanting`. Raises ModelError, WireError,
-        InvalidResponseError or ChantingError.
+        Retries repeat no effects, because the calls of a failed attempt were not announced. If the
+        answer fails, or is cancelled before any text, a prompt is removed from the history; tool
+        results stay, because their effects happened. Text streamed before a cancellation stays with
+        the prompt, because a person has read it; so does the text of an answer broken off for
+        repeating itself, if `hears_chanting`. Raises ModelError, WireError, InvalidResponseError or
+        ChantingError.
         """
         answers_tools = any(part.function_response for part in parts)
-        self._to_tell_of = self._cut_call
-        if self.room is not None:
+        emit = self._outlets.emit
+        self._to_tell_of, self._recovery, self._refitted = self._cut_call, None, False
+        if self.services.room is not None:
             try:
-                parts = await self.room(parts, prompt_id)
+                parts = await self.services.room.make(self, parts, prompt_id)
             except BaseException:
                 if answers_tools:
                     self.history.add_user(parts)
@@ -228,29 +255,26 @@ class Chat:
         self.history.add_user(parts)
         complete = False
         try:
-            try:
-                turn = await self._answer(prompt_id, session_id, answers_tools=answers_tools)
-            except AlhenaError as error:
-                if self.refit is None or not await self.refit(error):
+            while True:
+                turn = Turn(prompt_id, self._ids, emit, hears_chanting=hears_chanting)
+                request = self._request((prompt_id, session_id), adapt)
+                try:
+                    await self._ask(request, turn)
+                    turn.check(answers_tools=answers_tools, reason_needed=self._reason_needed())
+                except asyncio.CancelledError:
+                    if turn.text:
+                        self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
                     raise
-                turn = await self._answer(prompt_id, session_id, answers_tools=answers_tools)
-            turn.announce_calls()
-            complete = True
+                except AlhenaError as error:
+                    await self._recover(error, turn, prompt_id)
+                else:
+                    complete = True
+                    break
         finally:
             last = self.history.contents[-1].content
             if not complete and not answers_tools and last.role == USER:
                 self.history.rollback(min(length, len(self.history) - 1))
-        counted = 0 if self._altered else turn.usage.prompt_token_count
-        self.measured = (len(self.history), counted) if counted else None
-        content = model_content(turn.parts, sign_calls=self.model.sign_calls)
-        if turn.automatic_history:
-            self.history.add_automatic_calls(turn.automatic_history, content)
-        if content is not None:
-            self.history.add_model(content)
-        self._cut_call = turn.cut_call
-        if (shortfall := turn.shortfall) is not None:
-            self._outlets.emit(WarningEvent(message=shortfall))
-        self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
+        self._take(turn)
         return turn
 
     def record_responses(self, parts: tuple[Part, ...]) -> None:
@@ -268,131 +292,102 @@ class Chat:
         )
         self.config = self.config.with_settings(substitute.config)
 
-    async def _answer(self, prompt_id: str, session_id: str, *, answers_tools: bool) -> Turn:
-        """Gets a usable turn. Retries repeat no effects, because the calls of a failed turn were
-        not announced."""
-        recovery: Recovery | None = None
-        while True:
-            contents, config = self.history.contents, self.adapt(self.config)
-            contents = self._told(contents, recovery)
-            if recovery is not None and recovery.again and self.again is not None:
-                config = config.with_settings(self.again(self.model.name))
-            request = GenerateContentRequest(
-                model=self.model.name,
-                contents=contents,
-                config=config,
-                prompt_id=prompt_id,
-                session_id=session_id,
-            )
-            turn = Turn(prompt_id, self._ids, self._outlets.emit)
-            asked = True
-            try:
-                asked = await self._exchange(request, turn)
-                needed = asked and self._reason_needed(recovery)
-                turn.check(answers_tools=answers_tools, reason_needed=needed)
-            except asyncio.CancelledError:
-                if turn.text:
-                    self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
+    def _take(self, turn: Turn) -> None:
+        """Announces the calls of a usable turn and appends it to the history."""
+        turn.announce_calls()
+        if turn.calls and not self._interposed:
+            alike = self._recovery is None or self._recovery.silent
+            self._says_reasons = turn.finish_reason is not None or not alike
+        counted = 0 if self._altered else turn.usage.prompt_token_count
+        self.measured = (len(self.history), counted) if counted else None
+        content = model_content(turn.parts, sign_calls=self.model.sign_calls)
+        if turn.automatic_history:
+            self.history.add_automatic_calls(turn.automatic_history, content)
+        if content is not None:
+            self.history.add_model(content)
+        self._cut_call = turn.cut_call
+        if (shortfall := turn.shortfall) is not None:
+            self._outlets.emit(WarningEvent(message=shortfall))
+        self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
+
+    async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> None:
+        """Returns when the next attempt is due: of another model, or with a shorter history, if
+        need be. Raises the error if there is no further attempt."""
+        if isinstance(error, ChantingError):
+            self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
+            raise error
+        try:
+            if self._retrying is None or self._interposed or self._refitted:
+                raise error
+            if self._recovery is None:
+                from alhena.chat.recovery import Recovery
+
+                outlets, fallback = self._outlets, self.services.fallback
+                self._recovery = Recovery(
+                    self._retrying, fallback, outlets.emit, role=outlets.role, prompt_id=prompt_id
+                )
+            substitute = await self._recovery.after(error, turn, self.model.name)
+        except AlhenaError as last:
+            room = self.services.room
+            if self._refitted or room is None or not await room.refit(self, last):
                 raise
-            except ChantingError as error:
-                self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
-                raise
-            except AlhenaError as error:
-                if self._retrying is None or not asked:
-                    raise
-                recovery = recovery or self._recovery(self._retrying, prompt_id)
-                substitute = await recovery.after(error, turn, self.model.name)
-            else:
-                if turn.calls and asked:
-                    alike = recovery is None or recovery.silent
-                    self._says_reasons = turn.finish_reason is not None or not alike
-                return turn
-            if substitute is not None:
-                self.take_over(substitute)
+            self._refitted, self._recovery = True, None
+            return
+        if substitute is not None:
+            self.take_over(substitute)
 
-    def _told(
-        self, contents: tuple[EncodedContent, ...], recovery: "Recovery | None"
-    ) -> tuple[EncodedContent, ...]:
-        """The contents of an attempt, with a message to the model that is not part of the history:
-        about a failed attempt, or about a call that was cut off after others."""
-        nudge = recovery.nudge if recovery is not None else None
-        if nudge is None and self._to_tell_of is None:
-            return contents
-        from alhena.chat.recovery import NUDGE_CUT_BEHIND, with_word
+    def _request(self, ids: tuple[str, str], adapt: Adapt | None) -> GenerateContentRequest:
+        """The request of the next attempt. It may hold a message to the model that is not part of
+        the history: about a failed attempt, or about a call that was cut off after others."""
+        contents, recovery = self.history.contents, self._recovery
+        config = self.config if adapt is None else adapt(self.config)
+        if recovery is not None and recovery.again and self.services.again is not None:
+            config = config.with_settings(self.services.again(self.model.name))
+        nudge = None if recovery is None else recovery.nudge
+        if nudge is not None or self._to_tell_of is not None:
+            from alhena.chat.recovery import NUDGE_CUT_BEHIND, with_word
 
-        return with_word(contents, nudge or NUDGE_CUT_BEHIND.format(name=self._to_tell_of))
+            contents = with_word(contents, nudge or NUDGE_CUT_BEHIND.format(name=self._to_tell_of))
+        return GenerateContentRequest(
+            model=self.model.name,
+            contents=contents,
+            config=config,
+            prompt_id=ids[0],
+            session_id=ids[1],
+        )
 
-    def _reason_needed(self, recovery: "Recovery | None") -> bool:
+    def _reason_needed(self) -> bool:
         """True if calls without a finish reason are retried, because some may be missing. Some
         services never give a reason after calls: once all attempts ended so, the last is accepted,
         and later ones at once, until a reason appears again."""
-        if self._retrying is None or not self._says_reasons:
+        if self._retrying is None or self._interposed or not self._says_reasons:
             return False
-        if recovery is not None:
-            return not recovery.broken_spent
+        if self._recovery is not None:
+            return not self._recovery.broken_spent
         policy = self._retrying.policy
         return min(policy.broken_attempts, policy.max_attempts) > 1
 
-    def _recovery(self, retrying: RetryingGenerator, prompt_id: str) -> "Recovery":
-        from alhena.chat.recovery import Recovery
-
-        outlets = self._outlets
-        return Recovery(
-            retrying, self.fallback, outlets.emit, role=outlets.role, prompt_id=prompt_id
-        )
-
-    async def _exchange(self, request: GenerateContentRequest, turn: Turn) -> bool:
-        """Sends one request through the interposer, if any; True if the answer is the model's."""
-        between = self.interposer
-        self._altered = False
-
-        def feed(response: GenerateContentResponse) -> None:
-            turn.feed(response)
-            if self.hears_chanting:
-                turn.require_variety()
-
-        if between is None:
-            await self._ask(request, feed)
-            return True
-        admission = await between.admit(request)
-        self._altered = admission.request.contents is not request.contents
-        if admission.answer is not None:
-            turn.feed(admission.answer)
-            return False
-        if not between.reviews_answers:
-            await self._ask(admission.request, feed)
-        else:
-            chunks: list[GenerateContentResponse] = []
-            await self._ask(admission.request, chunks.append)
-            for response in await between.review(admission.request, chunks):
-                feed(response)
-        return True
-
-    def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
-        """Repairs the request and warns about repairs, except those for a model's handling of
-        signatures."""
-        request, repairs = self._gate.admit(
-            request,
-            needs_signatures=self.model.sign_calls,
-            takes_signatures=self.model.takes_signatures,
-        )
-        told = [item for item in repairs if item.rule not in ("S4", "S6")]
-        if told:
-            first = f"{told[0].path}: {told[0].message}"
-            more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-            message = f"the request was repaired before it was sent, at {first}{more}"
-            self._outlets.emit(WarningEvent(message=message))
-        return request
-
-    async def _ask(
-        self, request: GenerateContentRequest, take: Callable[[GenerateContentResponse], None]
-    ) -> None:
-        """Checks, sends and streams one request, and emits its events."""
-        request = self._conforming(request)
+    async def _ask(self, request: GenerateContentRequest, turn: Turn) -> None:
+        """Checks, sends and streams one request, through the interposer, if any, and emits its
+        events."""
+        between = self.services.interposer
+        held: list[GenerateContentResponse] | None = None
+        self._altered = self._interposed = False
+        if between is not None:
+            admission = await between.admit(request)
+            self._altered = admission.request.contents is not request.contents
+            if admission.answer is not None:
+                self._interposed = True
+                turn.feed(admission.answer)
+                return
+            request = admission.request
+            held = [] if between.reviews_answers else None
+        take = turn.feed if held is None else held.append
+        checked = self._conforming(request)
         emit = self._outlets.emit
-        account = Account(request, role=self._outlets.role, texts=self._outlets.texts)
+        account = Account(checked, role=self._outlets.role, texts=self._outlets.texts)
         emit(account.sent())
-        stream = self._generator.stream(request)
+        stream = self._generator.stream(checked)
         try:
             async for response in stream:
                 account.feed(response)
@@ -409,6 +404,25 @@ class Chat:
             if close is not None:
                 await close()
         emit(account.answered())
+        if between is not None and held is not None:
+            for response in await between.review(request, held):
+                turn.feed(response)
+
+    def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
+        """Repairs the request and warns about repairs, except those for a model's handling of
+        signatures."""
+        request, repairs = self._gate.admit(
+            request,
+            needs_signatures=self.model.sign_calls,
+            takes_signatures=self.model.takes_signatures,
+        )
+        told = [item for item in repairs if item.rule not in ("S4", "S6")]
+        if told:
+            first = f"{told[0].path}: {told[0].message}"
+            more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+            message = f"the request was repaired before it was sent, at {first}{more}"
+            self._outlets.emit(WarningEvent(message=message))
+        return request
 
 
 class Admission(msgspec.Struct, frozen=True):

@@ -120,7 +120,14 @@ class Turn:
     """Collects a streamed answer. `parts` are what came, thoughts included; `calls` are ready to be
     scheduled; ids the model did not give are set on the parts too, so they match everywhere."""
 
-    def __init__(self, prompt_id: str, ids: CallIds, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        prompt_id: str,
+        ids: CallIds,
+        emit: Callable[[Event], None],
+        *,
+        hears_chanting: bool = False,
+    ) -> None:
         self.parts: list[Part] = []
         self.calls: list[ToolCallRequestInfo] = []
         self.text = ""
@@ -139,12 +146,13 @@ class Turn:
         self._chunk = 0
         self._before: GenerateContentResponse | None = None
         self._pieces = False
+        self._hears_chanting = hears_chanting
         self._chanting: Chanting | None = None
         self._heard = 0
 
     def feed(self, response: GenerateContentResponse) -> None:
         """Takes one chunk and emits its text and thoughts. One with calls that is the same as the
-        chunk before it was sent twice."""
+        chunk before it was sent twice. Raises ChantingError."""
         before, self._before = self._before, response
         if response == before and any(part.function_call for part in response.parts):
             return
@@ -162,6 +170,8 @@ class Turn:
         if response.finish_reason:
             self.finish_reason = response.finish_reason
             self.finish_message = response.candidates[0].finish_message
+        if self._hears_chanting:
+            self._require_variety()
 
     def _take(self, part: Part) -> None:
         if part.thought:
@@ -190,7 +200,7 @@ class Turn:
         self.parts.append(msgspec.structs.replace(part, function_call=call))
         self.calls.append(request_info(call, call_id, self._prompt_id, self._trace_id))
 
-    def require_variety(self) -> None:
+    def _require_variety(self) -> None:
         """Raises ChantingError if the text so far repeats itself."""
         if len(self.text) == self._heard or len(self.text) < _TOO_SHORT_TO_CHANT:
             return

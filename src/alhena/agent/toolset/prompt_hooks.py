@@ -1,7 +1,7 @@
 """The hooks of a session at work: around its prompts, its requests and its compression."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from alhena.agent.limits import TurnLimitError
@@ -27,9 +27,6 @@ from alhena.wire.response import GenerateContentResponse
 MAX_CONTINUATIONS = 100
 """Maximum number of times that hooks may continue one prompt."""
 
-SendPrompt = Callable[[tuple[Part, ...]], Awaitable[Turn]]
-"""Carries parts to the last turn they lead to."""
-
 
 class PromptHooks:
     """The hooks around each prompt of a session, and around the session itself. `opening` is what
@@ -47,34 +44,12 @@ class PromptHooks:
         self._started = False
         self._context: str | None = None
         self._ending: asyncio.Future[None] | None = None
+        self._prompt = ""
+        self._blocked = 0
 
     def began_with(self, contents: Iterable[Content]) -> None:
         """Changes what is left of a conversation that a hook clears."""
         self._opening = tuple(contents)
-
-    async def carry(
-        self, prompt: str, chat: Chat, send: SendPrompt, announce: Callable[[str], None]
-    ) -> None:
-        """Takes a prompt to its end, and what hooks send after it. `announce` gets a prompt
-        that a hook has made. Raises HookBlockedError, HookStopError, TurnLimitError and what `send`
-        raises."""
-        parts = await self._begin(prompt, chat)
-        blocked = 0
-        while True:
-            turn = await send(parts)
-            if turn.calls:  # a tool, or a hook of one, has ended the run
-                return
-            again = await self._after(prompt, turn.text, chat, active=blocked > 0)
-            if again is None:
-                return
-            if blocked == MAX_CONTINUATIONS:
-                raise TurnLimitError(
-                    f"AfterAgent hooks blocked {blocked + 1} answers in a row.",
-                    remedy="Let the hook pass an answer when stop_hook_active is true.",
-                )
-            blocked += 1
-            announce(again)
-            parts = (Part(text=again),)
 
     async def start(self) -> None:
         """Fires the SessionStart hooks, once; the context they add goes with the next prompt."""
@@ -114,8 +89,9 @@ class PromptHooks:
                 fields = inputs.session_end(reason)
                 tasks.create_task(self._hooks.fire(HookEvent.SESSION_END, fields, match=reason))
 
-    async def _begin(self, prompt: str, chat: Chat) -> tuple[Part, ...]:
-        """The parts that the prompt is sent as."""
+    async def begin(self, prompt: str, chat: Chat) -> tuple[Part, ...]:
+        """The parts that a prompt is sent as. Raises HookBlockedError, HookStopError."""
+        self._prompt, self._blocked = prompt, 0
         await self.start()
         context, self._context = self._context, None
         text = prompt if context is None else f"{hook_context(context)}\n\n{prompt}"
@@ -128,17 +104,27 @@ class PromptHooks:
         require_passage(said)
         return parts
 
-    async def _after(self, prompt: str, response: str, chat: Chat, *, active: bool) -> str | None:
-        """The next message to the model if a hook rejects the answer."""
-        if not self._hooks.has(HookEvent.AFTER_AGENT):
-            return None
+    async def after(self, turn: Turn, chat: Chat) -> str | None:
+        """The next message to the model if a hook rejects the answer. Raises HookStopError,
+        TurnLimitError."""
+        if turn.calls or not self._hooks.has(HookEvent.AFTER_AGENT):
+            return None  # with calls, a tool, or a hook of one, has ended the run
+        active = self._blocked > 0
         said = await self._hooks.fire(
-            HookEvent.AFTER_AGENT, inputs.after_agent(prompt, response, stop_hook_active=active)
+            HookEvent.AFTER_AGENT,
+            inputs.after_agent(self._prompt, turn.text, stop_hook_active=active),
         )
         if said.clear_context:
             chat.history = History(self._opening)
         if said.stop is not None:
             raise stopped(said.stop)
+        if said.block is not None:
+            if self._blocked == MAX_CONTINUATIONS:
+                raise TurnLimitError(
+                    f"AfterAgent hooks blocked {self._blocked + 1} answers in a row.",
+                    remedy="Let the hook pass an answer when stop_hook_active is true.",
+                )
+            self._blocked += 1
         return said.block
 
 
