@@ -255,7 +255,7 @@ def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) 
 async def _after(
     session: Session, channel: EventChannel, prompt_id: str, turn: Turn
 ) -> tuple[Part, ...]:
-    """The parts to send after an answer that a hook blocked; none if it stands."""
+    """The parts to send after an answer that a hook blocked; none after any other."""
     hooks = session.prompt_hooks
     text = None if hooks is None else await hooks.after(turn, session.chat)
     if text is None:
