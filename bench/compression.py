@@ -13,7 +13,7 @@ from alhena.chat.masking import MaskingLimits, masked, prefix_sums, to_mask
 from alhena.chat.summary import find_cut
 from alhena.models.providers.demo import DemoGenerator
 from alhena.tools.output_store import OutputStore
-from alhena.wire.content import MODEL, USER, CallIds, Content, FunctionCall, FunctionResponse, Part
+from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.request import GenerateContentConfig
 from bench.measure import median_ms, row, timed_ms
 
@@ -36,7 +36,6 @@ def _turns() -> None:
         GenerateContentConfig(),
         history,
         Outlets(lambda _event: None, _at_once),
-        CallIds("t"),
     )
     services = CompressionServices(
         ask=_never,

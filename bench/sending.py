@@ -17,7 +17,7 @@ from alhena.http.connect import Channel
 from alhena.models.providers.vertex import VertexApi, vertex_service
 from alhena.models.service import FixedAccess
 from alhena.wire.conformance.check import RequestGate
-from alhena.wire.content import CallIds, Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.request import (
     FunctionDeclaration,
@@ -207,7 +207,7 @@ async def _send(generator: VertexApi, contents: list[Content]) -> None:
 
     outlets = Outlets(lambda _event: None, pace)
     given = History(contents)
-    chat = Chat(generator, ModelTraits(name="m"), CONFIG, given, outlets, CallIds("t"))
+    chat = Chat(generator, ModelTraits(name="m"), CONFIG, given, outlets)
     await chat.send((Part(text="go on"),), "p")
 
 
