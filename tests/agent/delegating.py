@@ -73,12 +73,13 @@ class Office:
             ),
             SessionLinks(session_id="s", answering=lambda: (generator, "m"), delegate=open_agents),
         )
+        if agents is not None:
+            self.bench.agents = tuple(agents)
         self.subagents = Subagents(
             self.bench,
             lambda: SubagentModel(generator, ModelTraits(name="m")),
             Outlets(self.events.append, self.pace),
             approver=approve,
-            agents=agents,
         )
         self.bench.registry.register(DelegateToAgent(self.subagents.summaries, self.subagents.run))
         self.bench.hide_denied()

@@ -25,32 +25,20 @@ def held(project: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def words(heard: list[Event]) -> list[str]:
-    found = [each.message if isinstance(each, WarningEvent) else "made" for each in heard]
-    heard.clear()
-    return found
-
-
-async def test_it_is_said_that_a_call_waits_and_of_each_that_it_has_no_checkpoint(project: Path):
+async def test_a_call_waits_for_another_process_and_then_has_no_checkpoint(project: Path):
     heard: list[Event] = []
-    checkpoints = Checkpoints(project, os.environ, "s", heard.append)
-    checkpoints.patience_s = 0.2
+    checkpoints = Checkpoints(project, os.environ, "s", heard.append, patience_s=0.2)
 
-    async def keep(name: str) -> list[str]:
-        request = ToolCallRequestInfo(call_id="c", name=name, args={}, prompt_id="p")
+    async def keep() -> list[str]:
+        request = ToolCallRequestInfo(call_id="c", name="write_file", args={}, prompt_id="p")
         made = await checkpoints.keep(request, (ToolLocation(path=str(project / "a")),))
         assert (made is not None) == any(isinstance(each, CheckpointEvent) for each in heard)
-        return words(heard)
+        found = [each.message if isinstance(each, WarningEvent) else "made" for each in heard]
+        heard.clear()
+        return found
 
     with held(project):
-        waits, missing = await keep("write_file")
-        assert waits.startswith("the checkpoints of this project are in use: waiting")
-        assert "no checkpoint was made before this call of write_file: another process" in missing
-        assert "continue or end it" in missing
-        (missing,) = await keep("replace")
-        assert "before this call of replace" in missing
-        (missing,) = await keep("replace")
-        assert "before this call of replace" in missing
-    assert await keep("write_file") == ["made"]
-    with held(project):
-        assert len(await keep("write_file")) == 2
+        (missing,) = await keep()
+        assert missing.startswith("no checkpoint was made: Another program holds ")
+        assert await keep() == []
+    assert await keep() == ["made"]

@@ -4,11 +4,10 @@ import os
 import zlib
 from pathlib import Path
 
-from alhena.agent.checkpointing import Checkpoints
 from alhena.events import CheckpointEvent
 from alhena.session.checkpoints.git import content_name
-from tests.agent.kit import events_of, turn, warnings
-from tests.agent.test_checkpoints import checkpointed, shell, write
+from tests.agent.kit import turn, warnings
+from tests.agent.test_checkpoints import checkpointed, write
 from tests.session.repositories import (
     put,
 )
@@ -76,35 +75,3 @@ async def test_the_session_is_warned_when_a_damaged_repository_is_replaced(proje
             told += warnings([event])
         assert any("was damaged; a new one is begun" in each for each in told)
         assert (project / "b.txt").read_text() == "new"
-
-
-async def test_in_a_home_directory_the_other_roots_are_kept_and_that_is_said(
-    home: Path, tmp_path: Path
-):
-    root = put(tmp_path / "other/a.txt", "old").parent
-    put(home / "p.txt", "old")
-    generator = ScriptedGenerator(
-        turn(write(f"{root}/a.txt", "new", "c1")),
-        turn(shell(f"echo new > {root}/b.txt; echo new > p.txt", "c2")),
-        [text("Done.")],
-    )
-    given = {"cwd": home, "include_directories": (str(root),)}
-    async with checkpointed(generator, **given) as running:
-        events, error = await events_of(running, "go")
-        assert error is None
-        (told,) = warnings(events)
-        assert told.startswith(f"the files in {home} are not part of checkpoints: ")
-        assert [each.tree for each in events if isinstance(each, CheckpointEvent)] == ["", ""]
-        done = await running.checkpoints.restore("1")
-        assert done.files is not None
-        assert done.files.written == (f"{root}/a.txt",)
-        assert done.files.removed == (f"{root}/b.txt",)
-        assert (home / "p.txt").read_text() == "new\n"
-        await running.checkpoints.restore(done.kept)
-        assert (root / "b.txt").read_text() == "new\n"
-        assert await running.checkpoints.undo() is not None
-        assert sorted(path.name for path in root.iterdir()) == ["a.txt"]
-        assert (root / "a.txt").read_text() == "old"
-        assert await running.checkpoints.undo() is None
-    again = Checkpoints(home, os.environ, "", lambda _event: None)
-    assert {each.commit_hash for _, each in again.files.all()} == {""}

@@ -13,7 +13,7 @@ from tests.agent.test_checkpoints import checkpointed, shell, write
 from tests.session.repositories import (
     put,
 )
-from tests.session.test_roots_alone import failing_in
+from tests.session.test_roots import failing_in
 from tests.support.command import alhena
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import ScriptedServer, call, chunk, sse, text

@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -236,22 +236,6 @@ async def served(
     async with answering({"/card": card, "/rpc": answer}) as url:
         address.append(url)
         return await ask(f"{url}/card")
-
-
-async def test_separators_of_unicode_in_a_stream_are_text():
-    text = "a\u2028b\u2029c\x85d"
-    event = json.dumps(rpc({"task": task("COMPLETED", text)}), ensure_ascii=False)
-
-    async def answer(_request: Request) -> Response:
-        pieces = [bytes([byte]) for byte in f"data: {event}\n\n".encode()]
-        return StreamingResponse(aiter_of(pieces), media_type="text/event-stream")
-
-    async def aiter_of(pieces: list[bytes]) -> AsyncIterator[bytes]:
-        for piece in pieces:
-            yield piece
-
-    result = await served(answer, lambda card: Session(card).ask())
-    assert result.display == text
 
 
 async def test_a_stream_that_ends_early_is_followed_by_questions_about_the_task():

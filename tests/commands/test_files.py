@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from alhena import commands
 from alhena.commands import CustomCommands, Source
 from alhena.errors import InputError
 
@@ -105,14 +104,3 @@ def test_a_pipe_is_no_command_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.toml")
     found = CustomCommands([of("user", tmp_path)])
     assert found.described(found.files["a"]).startswith("broken: ")
-
-
-def test_a_folder_of_very_many_files_is_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "MAX_FILES", 3)
-    for number in range(5):
-        written(tmp_path, f"{number}.toml")
-    found = CustomCommands([of("user", tmp_path)])
-    assert len(found.files) == 3
-    assert "not all work" in found.problems[0]

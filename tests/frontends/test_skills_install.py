@@ -113,11 +113,11 @@ def hostile(kind: str, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["zip", "damaged", "folder", "absolute", "link", "device"])
-def test_a_source_that_leads_out_of_itself_is_refused_whole(
+def test_a_source_that_leads_out_of_itself_installs_nothing(
     home: Path, project: Path, tmp_path: Path, kind: str
 ) -> None:
     ran = alhena("skills", "install", str(hostile(kind, tmp_path)), "--consent")
-    assert (ran.code, "Nothing was installed" in ran.err) == (42, True), ran.err
+    assert ran.code == 42, ran.err
     assert (installed(home), left_over(home)) == ([], [])
     assert not (tmp_path / "out.txt").exists()
 

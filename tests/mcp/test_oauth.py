@@ -162,7 +162,7 @@ async def test_a_browser_elsewhere_will_do_when_its_last_address_is_pasted(
     token = await sign(guarded, person, environ(NO_BROWSER="1"))
     assert token.access_token in guarded.tokens
     assert person.opened == []
-    assert "That is not it: what came back belongs to another sign-in" in "".join(person.told)
+    assert "That is not it: what came back belongs to another login" in "".join(person.told)
 
 
 async def test_nobody_to_paste_anything_leaves_the_browser_of_this_machine(

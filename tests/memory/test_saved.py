@@ -39,29 +39,12 @@ def after(text: str, fact: str) -> str:
         (f"{SECTION}\n- old\n\n\n", f"{SECTION}\n- old\n- new\n\n\n"),
         (f"{SECTION}\n- old\n\n## Next\nx\n", f"{SECTION}\n- old\n- new\n\n## Next\nx\n"),
         (f"{SECTION}\n- old\n### Sub\n- s\n", f"{SECTION}\n- old\n- new\n### Sub\n- s\n"),
-        (f"{SECTION}\n- old\n\nNext\n====\n", f"{SECTION}\n- old\n- new\n\nNext\n====\n"),
         (f"{SECTION}\n\nIntro:\n\n- old\n", f"{SECTION}\n\nIntro:\n\n- old\n- new\n"),
         (f"a\n{SECTION} ##\n- old\n", f"a\n{SECTION} ##\n- old\n- new\n"),
     ],
 )
 def test_a_fact_goes_to_the_end_of_the_sections_list(text: str, expected: str) -> None:
     assert after(text, "new") == expected
-
-
-def test_a_heading_inside_fenced_code_is_not_the_section() -> None:
-    text = f"```md\n{SECTION}\n```\ntail\n"
-    assert after(text, "new") == f"{text}\n{SECTION}\n- new\n"
-
-
-def test_a_fence_that_is_never_closed_hides_no_section() -> None:
-    text = "~~~\ncode\n"
-    once = after(text, "one")
-    assert after(once, "two") == f"{text}\n{SECTION}\n- one\n- two\n"
-
-
-def test_code_inside_the_section_does_not_end_it() -> None:
-    text = f"{SECTION}\n- old\n  ```\n# no heading\n  ```\n"
-    assert after(text, "new") == f"{text}- new\n"
 
 
 @for_each(

@@ -51,7 +51,7 @@ def test_a_header_that_is_no_text_stops_no_other_session(
     ran = alhena("sessions", "list")
     assert ran.code == 0
     assert "1. before" in ran.out
-    assert "they do not begin as a session does: odd.jsonl" in ran.out
+    assert "odd" not in ran.out
     server.reply(sse(text("new")), sse(text("old")))
     assert alhena("-p", "hi", **keyed(server)).out == "new\n"
     assert alhena("--resume", "good", "-p", "hi", **keyed(server)).out == "old\n"

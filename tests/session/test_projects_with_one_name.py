@@ -97,7 +97,9 @@ def test_a_session_of_another_project_is_told_and_not_gone_on_with(
     assert refused.code == 42
     assert f"the session astray is of another project: {a}." in refused.err
     place = project_temp(os.environ, a) / "sessions"
-    assert f"once its file {path} is in {place}" in refused.err
+    assert (
+        f"Use it in that folder; if that was moved here: alhena sessions adopt {a}." in refused.err
+    )
     assert path.read_bytes() == before
     place.mkdir(parents=True)
     path.rename(place / path.name)

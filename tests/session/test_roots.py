@@ -12,12 +12,15 @@ from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
     CheckpointFiles,
+    LostSnapshotError,
     RootSnapshot,
+    TooMuchError,
     directory_of,
 )
 from alhena.session.checkpoints.restore import Goal
 from alhena.session.checkpoints.roots import Roots, Saved
 from tests.session.repositories import git, put
+from tests.session.test_damage import objects, with_junk
 from tests.session.test_repository_faults import REAL, environ, fake
 
 
@@ -41,6 +44,13 @@ def back(of: Roots, snapshot: Iterable[RootSnapshot], stop: threading.Event | No
 def own(saved: Saved) -> list[Path]:
     """The roots that are kept for themselves."""
     return [directory_of(each.root) for each in saved.snapshots if each.root]
+
+
+def failing_in(root: Path, tmp_path: Path) -> dict[str, str]:
+    """An environment in which git fails for the files of a root while `tmp_path/now` exists."""
+    script = f'[ -e {tmp_path}/now ] && [ "$GIT_WORK_TREE" = {root} ] && exit 9; exec {REAL} "$@"'
+    put(tmp_path / "now")
+    return environ(fake(tmp_path / "bin", script))
 
 
 @pytest.fixture
@@ -213,7 +223,7 @@ def test_a_root_that_cannot_be_had_is_left_and_the_rest_put_back(
     if became == "symlink":
         assert (tmp_path / "theirs/a.txt").read_text() == "theirs\n"
     elif became == "far away":
-        assert left[1] == "it is gone, and so is the directory that it was in"
+        assert left[1].endswith("No such file or directory")
         assert not root.parent.exists()
 
 
@@ -243,19 +253,11 @@ def test_what_is_too_much_is_given_up_and_the_rest_kept(project: Path):
     assert len(again.snapshots) == 1
 
 
-def test_a_root_in_one_that_cannot_be_kept_is_kept_for_itself(project: Path):
+def test_where_the_project_is_too_much_nothing_is_kept(root: Path):
     home = Path(os.environ["HOME"]).resolve()
-    work = put(home / "work/a.txt", "old\n").parent
-    deep = put(work / "deep/b.txt", "old\n").parent
-    of = roots(project, deep, work, home)
-    for told in (1, 0):
-        snapshot = keep(of, work / "a.txt", deep / "b.txt")
-        assert len(snapshot.problems) == told
-        assert own(snapshot) == [work]
-        assert snapshot.snapshots[1].paths == ("a.txt", "deep/b.txt")
-    put(deep / "b.txt", "new\n")
-    back(of, snapshot.snapshots)
-    assert (deep / "b.txt").read_text() == "old\n"
+    of = roots(home, root)
+    with pytest.raises(TooMuchError, match="contains the checkpoints themselves"):
+        keep(of)
 
 
 def test_two_projects_that_share_a_root_do_not_share_what_is_kept(
@@ -389,3 +391,24 @@ def test_a_checkpoint_of_a_root_that_can_be_none_is_none(tmp_path: Path):
     good = files.write("good", Checkpoint(roots=(RootSnapshot(root=tmp_path.as_uri()),)))
     files.write("bad", Checkpoint(roots=(RootSnapshot(root="file:///a/../b"),)))
     assert [name for name, _ in files.all()] == [good]
+
+
+def test_where_the_moment_of_the_project_is_lost_the_roots_are_put_back(project: Path, root: Path):
+    put(project / "p.txt", "old\n")
+    of = roots(project, root)
+    snapshot = keep(of)
+    put(project / "p.txt", "new\n")
+    put(root / "a.txt", "new\n")
+    tree = snapshot.snapshots[0].tree
+    with_junk(objects(project) / tree[:2] / tree[2:])
+    done, before = back(of, snapshot.snapshots)
+    assert done.written == (str(root / "a.txt"),)
+    ((which, why),) = done.left
+    assert which == str(project)
+    assert "not saved any more" in why or "damaged" in why
+    assert (project / "p.txt").read_text() == "new\n"
+    assert [each.root for each in before] == [root.as_uri()]
+    shutil.rmtree(of.repository(root.as_uri(), threading.Event()).directory)
+    put(root / "a.txt", "new\n")
+    with pytest.raises(LostSnapshotError):
+        back(of, snapshot.snapshots)

@@ -157,7 +157,6 @@ def test_sessions_are_listed_shown_and_deleted(server: ScriptedServer, project: 
     assert alhena("--delete-session", "1").code == 0
     assert alhena("sessions", "list", "--json").json == {
         "sessions": [],
-        "others": [],
         "foreign": [],
     }
 

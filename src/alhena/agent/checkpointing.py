@@ -27,7 +27,6 @@ from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
     CheckpointFiles,
-    HeldRepositoryError,
     NoCheckpointError,
     NoGitError,
     RootSnapshot,
@@ -36,7 +35,7 @@ from alhena.session.checkpoints.records import (
     checkpoint_label,
     trouble,
 )
-from alhena.session.checkpoints.repository import Limits
+from alhena.session.checkpoints.repository import PATIENCE_S
 from alhena.session.checkpoints.restore import (
     EditingTurn,
     Goal,
@@ -44,33 +43,20 @@ from alhena.session.checkpoints.restore import (
     last_turn,
     named_later,
 )
-from alhena.session.checkpoints.roots import PATIENCE_S, Roots, Saved
+from alhena.session.checkpoints.roots import Roots, Saved
 from alhena.session.replay import Replay, conversation_at
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
 from alhena.tools.threads import in_daemon_thread
-from alhena.values import Value
 from alhena.wire.content import Content, EncodedContent, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
-
-HELD_S = 2.0
-"""Seconds to wait for a process that was waited for in vain before."""
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
-class Remembered(Value, frozen=True):
-    """The conversation at a checkpoint. `replay` has the calls that end it, if it comes from a
-    journal."""
-
-    contents: tuple[EncodedContent, ...]
-    replay: Replay
-
-
 class Checkpoints:
     """The checkpoints of the project of one session. `emit` gets an event for each, and once each
-    reason why there is none. Set before the first checkpoint: `roots`, the session's besides the
-    project, and `patience_s`, seconds to wait for another process."""
+    reason why there is none. `patience_s`: seconds to wait for another process."""
 
     def __init__(
         self,
@@ -79,7 +65,7 @@ class Checkpoints:
         session_id: str,
         emit: Callable[[Event], None],
         *,
-        limits: Limits | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.project = Path(os.path.realpath(cwd))
         self.session_id = session_id
@@ -87,19 +73,17 @@ class Checkpoints:
         self._environ = environ
         self._be_in(project_temp(environ, cwd))
         self._emit = emit
-        self._limits = limits
-        self.roots: Callable[[], Sequence[Path]] = tuple
+        self._get_roots: Callable[[], Sequence[Path]] = tuple
         self._known: Sequence[Path] = ()
-        self.patience_s = PATIENCE_S
+        self._patience_s = patience_s
         self._chat: Chat | None = None
         self._recording: Recording | None = None
         self._told: set[str] = set()
-        self._tidied = self._off = self._held = False
+        self._tidied = self._off = False
         self._turn = self._first = ""
         self._named: set[Path] = set()
         self._at_work = asyncio.Lock()
         self._closing = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def _be_in(self, temp: Path) -> None:
         self._temp = temp
@@ -114,7 +98,7 @@ class Checkpoints:
         directories besides the project."""
         self._chat = chat
         self._recording = recording
-        self.roots = roots
+        self._get_roots = roots
 
     def close(self) -> None:
         """Cancels work in the background."""
@@ -138,7 +122,6 @@ class Checkpoints:
             prompt_id=self._turn,
         )
         stop = threading.Event()
-        self._loop = asyncio.get_running_loop()
         try:
             async with self._at_work:
                 made = partial(self._saved, checkpoint, named, stop)
@@ -146,17 +129,9 @@ class Checkpoints:
         except asyncio.CancelledError:
             stop.set()
             raise
-        except HeldRepositoryError as error:
-            self._held = True
-            self._roots.patience_s = min(HELD_S, self.patience_s)
-            message = f"no checkpoint was made before this call of {request.name}: {error}"
-            self._emit(WarningEvent(message=message))
-            return None
         except AlhenaError as error:
             self._warn(error)
             return None
-        self._held = False
-        self._roots.patience_s = self.patience_s
         for root, error in saved.problems:
             self._tell(f"the files in {printable(root)} are not part of checkpoints: {error}")
         for warning in saved.warnings:
@@ -216,9 +191,10 @@ class Checkpoints:
 
     async def undo(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
         """Like `restore`, for the files that a turn changed."""
-        return await self._carried(partial(self._undone, turn, stop), stop)
+        before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
+        return await self._carried(partial(self._back, turn.goals, before, stop), stop)
 
-    async def remembered(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
+    async def remembered(self, name: str, checkpoint: Checkpoint) -> Replay | None:
         """The conversation at a checkpoint; None if it is no longer saved. Raises SessionError,
         CheckpointError."""
         return await in_daemon_thread(partial(self.conversation, name, checkpoint))
@@ -235,26 +211,24 @@ class Checkpoints:
         goals = [Goal(each, named_later(after, each)) for each in checkpoint.snapshots]
         return self._back(goals, before, stop)
 
-    def conversation(self, name: str, checkpoint: Checkpoint) -> Remembered | None:
+    def conversation(self, name: str, checkpoint: Checkpoint) -> Replay | None:
         """Like `remembered`, in this thread."""
         if checkpoint.client_history is not None:
             try:
-                contents = tuple(
+                replay = Replay()
+                replay.contents = [
                     EncodedContent(msgspec.json.decode(raw, type=Content))
                     for raw in checkpoint.client_history
-                )
+                ]
+                return replay
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise CheckpointError(
                     f"the conversation of {name} cannot be read: {error}."
                 ) from error
-            replay = Replay()
-            replay.contents = list(contents)
-            return Remembered(contents, replay)
         journal = self._journal(checkpoint.session_id)
         if journal is None or not journal.exists():
             return None
-        found = conversation_at(journal, name)
-        return None if found is None else Remembered(tuple(found.contents), found)
+        return conversation_at(journal, name)
 
     def _journal(self, session_id: str) -> Path | None:
         """Path of a session's journal; None for an invalid session id."""
@@ -265,11 +239,6 @@ class Checkpoints:
     def last_turn(self, inherited: Collection[str] = ()) -> EditingTurn | None:
         """The last turn of the session whose edits can be undone. Raises CheckpointError."""
         return last_turn(self.files.all(), self.session_id, inherited)
-
-    def _undone(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
-        before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
-        goals = [Goal(each.start, each.later, each.end) for each in turn.roots]
-        return self._back(goals, before, stop)
 
     def _back(
         self, goals: Sequence[Goal], before: Checkpoint, stop: threading.Event
@@ -293,7 +262,6 @@ class Checkpoints:
     ) -> tuple[str, Restoration]:
         """Runs work that changes files; once the first has changed, it is completed even if it is
         cancelled."""
-        self._loop = asyncio.get_running_loop()
         async with self._at_work:
             carrying = asyncio.ensure_future(in_daemon_thread(work))
             try:
@@ -315,28 +283,23 @@ class Checkpoints:
         if temp != self._temp:
             self._be_in(temp)
             self.__dict__.pop("_roots", None)
-        if self._known != self.roots():
+        if self._known != self._get_roots():
             self.__dict__.pop("_roots", None)
 
     @cached_property
     def _roots(self) -> Roots:
-        self._known = self.roots()
-        found = Roots(self.project, self._history, self._environ, self._known, self._limits)
-        found.patience_s, found.waits = self.patience_s, self._waits
-        return found
-
-    def _waits(self) -> None:
-        """Warns, from another thread, that a call waits for another process."""
-        message = (
-            "the checkpoints of this project are in use: waiting for whoever is at work on them"
+        self._known = self._get_roots()
+        return Roots(
+            self.project,
+            self._history,
+            self._environ,
+            self._known,
+            patience_s=self._patience_s,
         )
-        if self._loop is not None and not self._held:
-            with suppress(RuntimeError):  # the loop is closed: nothing listens any more
-                self._loop.call_soon_threadsafe(self._emit, WarningEvent(message=message))
 
     def _ended(self, first: str, named: tuple[Path, ...], stop: threading.Event) -> None:
-        with self._roots.ends(named, stop) as trees:
-            self.files.note_end(first, trees)
+        with self._roots.saved(named, stop) as saved:
+            self.files.note_end(first, {each.root: each.tree for each in saved.snapshots})
 
     def _saved(
         self, checkpoint: Checkpoint, named: tuple[Path, ...], stop: threading.Event

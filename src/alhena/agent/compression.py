@@ -11,7 +11,7 @@ from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
 from alhena.chat.masking import MaskingLimits, said
 from alhena.config.settings import ModelConfigSettings
-from alhena.models.catalogue import ANTHROPIC, model_info
+from alhena.models.catalogue import ANTHROPIC, LEAST_OUTPUT, model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.output_store import OutputStore
@@ -85,8 +85,6 @@ def question_limit(name: str, window: int | None) -> int:
     whole = window or model_info(name).input_limit
     if not name.startswith(ANTHROPIC):
         return whole
-    from alhena.models.catalogue import LEAST_OUTPUT
-
     return whole - min(LEAST_OUTPUT, whole // 4)
 
 

@@ -30,7 +30,7 @@ from alhena.config.home import project_temp
 from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.policy.model import ApprovalMode, PolicyCall, PolicyOutcome
-from alhena.system.errors import ChangedFileError, FileError, MissingFileError, printable
+from alhena.system.errors import FileError, MissingFileError, printable
 from alhena.system.files import read_whole
 from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import MAX_ITEMS, SUMMARISED, folder_structure
@@ -161,7 +161,6 @@ LIMIT = 1024 * 1024
 """Bytes of a prompt."""
 
 _OFF, _ON = frozenset({"", "0", "false"}), frozenset({"1", "true"})
-_ATTEMPTS = 3
 _VARIABLE = re.compile(r"\$\{(AvailableTools|SubAgents|AgentSkills|([\w.-]+)_ToolName)\}")
 _NO_TOOLS = "No tools are currently available."
 
@@ -199,16 +198,10 @@ def write_prompt(text: str, workspace: Workspace, environ: Mapping[str, str]) ->
     own = _place(environ.get(READ, ""), workspace, environ)
     if own is not None and Path(os.path.realpath(own)) == real:
         raise _unwritten(path, f"{READ} names the same file", "Unset one of the two.")
-    data = f"{text}\n".encode()
-    for attempt in range(_ATTEMPTS):
-        try:
-            _write(real, data)
-            return
-        except ChangedFileError as error:  # another session may just have written the same
-            if attempt == _ATTEMPTS - 1:
-                raise _unwritten(path, error.message, "Try again.") from error
-        except FileError as error:
-            raise _unwritten(path, error.message, f"Change or unset {WRITE}.") from error
+    try:
+        _write(real, f"{text}\n".encode())
+    except FileError as error:
+        raise _unwritten(path, error.message, f"Change or unset {WRITE}.") from error
 
 
 def told_of_tools(text: str, registry: ToolRegistry, skills: str = "") -> str:

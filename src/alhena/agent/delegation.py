@@ -30,24 +30,10 @@ from alhena.chat.turn import ChantingError
 from alhena.config.settings import AgentsSettings
 from alhena.errors import AlhenaError
 from alhena.events import (
-    ApiErrorEvent,
-    ApiRequestEvent,
-    ApiResponseEvent,
-    CompressedEvent,
-    ConfirmationRequestEvent,
     Event,
-    HookCallEvent,
-    LoopDetectedEvent,
-    ModelFallbackEvent,
-    OutputsMaskedEvent,
-    OutputTruncatedEvent,
-    RetryEvent,
     ThoughtEvent,
-    ToolCallRequestEvent,
-    ToolCallResponseEvent,
     ToolCallsUpdateEvent,
     ToolCallUpdateEvent,
-    ToolOutputEvent,
     WarningEvent,
 )
 from alhena.hooks.model import HookStopError
@@ -97,53 +83,27 @@ class EventRelay:
 
     def emit(self, event: Event) -> None:
         """Takes an event of the subagent."""
-        match event:
-            case (
-                ToolCallRequestEvent()
-                | ToolCallUpdateEvent()
-                | ToolOutputEvent()
-                | ConfirmationRequestEvent()
-                | ToolCallResponseEvent()
-                | OutputTruncatedEvent()
-            ):
-                if isinstance(event, ToolCallUpdateEvent):
-                    self._tell(event)
-                elif (
-                    isinstance(event, ToolCallRequestEvent | ToolCallResponseEvent)
-                    and event.replaces is not None
-                ):
-                    replaces = self.call_id(event.replaces)
-                    event = msgspec.structs.replace(event, replaces=replaces)
-                self._emit(
-                    msgspec.structs.replace(
-                        event,
-                        call_id=self.call_id(event.call_id),
-                        parent_call_id=self._parent_of(event.parent_call_id),
-                    )
-                )
-            case ToolCallsUpdateEvent():
-                self._emit(self._of_session(event))
-            case (
-                ApiRequestEvent()
-                | ApiResponseEvent()
-                | ApiErrorEvent()
-                | HookCallEvent()
-                | LoopDetectedEvent()
-                | CompressedEvent()
-                | OutputsMaskedEvent()
-            ):
-                parent = self._parent_of(event.parent_call_id)
-                self._emit(msgspec.structs.replace(event, parent_call_id=parent))
-            case RetryEvent() | ModelFallbackEvent():  # what the subagent said was never shown
-                parent = self._parent_of(event.parent_call_id)
-                self._emit(msgspec.structs.replace(event, retract=False, parent_call_id=parent))
-            case WarningEvent():
-                self._emit(event)
-            case ThoughtEvent():
-                if event.subject:
-                    self._output(f"{event.subject}\n")
-            case _:
-                pass
+        if isinstance(event, ThoughtEvent):
+            if event.subject:
+                self._output(f"{event.subject}\n")
+        elif isinstance(event, WarningEvent):
+            self._emit(event)
+        elif isinstance(event, ToolCallsUpdateEvent):
+            self._emit(self._of_session(event))
+        elif hasattr(event, "parent_call_id"):
+            if isinstance(event, ToolCallUpdateEvent):
+                self._tell(event)
+            self._emit(self._renamed(event))
+
+    def _renamed(self, event: Any) -> Event:
+        """An event with a `parent_call_id` under the ids of the session."""
+        changes: dict[str, Any] = {"parent_call_id": self._parent_of(event.parent_call_id)}
+        for name in ("call_id", "replaces"):
+            if getattr(event, name, None) is not None:
+                changes[name] = self.call_id(getattr(event, name))
+        if hasattr(event, "retract"):
+            changes["retract"] = False  # what the subagent said was never shown
+        return msgspec.structs.replace(event, **changes)
 
     def _of_session(self, event: ToolCallsUpdateEvent) -> ToolCallsUpdateEvent:
         """A batch of the subagent's under the ids of the session. Of one deeper down the calls have
@@ -454,15 +414,13 @@ class Subagents:
         outlets: Outlets,
         approver: Approver | None = None,
         opening: Sequence[Content] = (),
-        agents: Sequence[AgentDefinition] | None = None,
     ) -> None:
         self.bench = bench
         self.outlets = outlets
         self.approver = approver
         self.opening = tuple(opening)
         self.model = model
-        given = bench.agents if agents is None else agents
-        self._agents = {agent.name: agent for agent in given}
+        self._agents = {agent.name: agent for agent in bench.agents}
 
     @property
     def summaries(self) -> tuple[AgentSummary, ...]:

@@ -14,8 +14,8 @@ from alhena.config.home import claim_project_temp, claimed_project_temp, project
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
-from alhena.session.records import new_session_id
-from alhena.session.store import LATEST, Resumed, project_store
+from alhena.session.records import VERSION, Header, JournalError, new_session_id, now
+from alhena.session.store import LATEST, Resumed, project_store, pruned_beside
 from alhena.system.errors import printable
 from alhena.version import __version__
 from alhena.wire.content import MODEL, USER, Content, EncodedContent, text_content
@@ -107,8 +107,6 @@ class Recording:
         """Writes records of the caller's own; what cannot be written waits, as with events."""
         if self._journal is None:
             return
-        from alhena.session.records import JournalError
-
         for record in records:
             try:
                 self._journal.append(record)
@@ -135,7 +133,6 @@ class Recording:
         journal = self._journal
         if journal is None or journal.settled:
             return
-        from alhena.session.records import JournalError
         from alhena.tools.threads import in_daemon_thread
 
         try:
@@ -178,7 +175,6 @@ class Recording:
         journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
         if journal is None:
             return
-        from alhena.session.records import JournalError
         from alhena.tools.threads import in_daemon_thread
 
         try:
@@ -194,8 +190,6 @@ class Recording:
         """Lets the file go, of a session that did not begin."""
         journal, self._journal, self._recorder, self._waiting = self._journal, None, None, None
         if journal is not None:
-            from alhena.session.records import JournalError
-
             with suppress(JournalError):  # whatever kept the session from beginning is said
                 journal.close()
 
@@ -219,8 +213,6 @@ class Recording:
         self._due = False
         if self._journal is None or not self._journal.waiting:
             return
-        from alhena.session.records import JournalError
-
         try:
             self._journal.write()
         except JournalError:  # what it could not write waits; `settle` tries again, and says so
@@ -231,8 +223,6 @@ class Recording:
         if self._journal is not None or self._waiting is None or not self._prompted:
             return
         from alhena.session.journal import Journal
-        from alhena.session.records import VERSION, Header, JournalError, now
-        from alhena.version import __version__
 
         header = Header(
             at=now(),
@@ -333,8 +323,6 @@ class Beginning:
 
 
 def _synchronised(journal: "Journal") -> None:
-    from alhena.session.records import JournalError
-
     with suppress(JournalError):  # it is doubtful from then on, and whoever comes next is told
         journal.synchronise()
 
@@ -356,8 +344,6 @@ def begin(
         with suppress(OSError):  # whoever wants to write there says why that cannot be
             claimed_project_temp(environ, cwd)
     if session_id is not None:
-        from alhena.session.store import project_store
-
         project_store(environ, cwd).require_new(session_id)
     if resume is not None:
         old = resumed(resume, cwd, environ, emit, disk)
@@ -372,8 +358,6 @@ def begin(
         beginning.recording = Recording(beginning.session_id, temp, cwd, emit, disk)
 
         def prune() -> "Thread | None":
-            from alhena.session.store import pruned_beside
-
             return pruned_beside(temp, settings, beginning.session_id, emit)
 
         beginning.recording.when_begun = prune

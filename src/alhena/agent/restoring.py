@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from alhena.agent.checkpointing import Checkpoints, Remembered
+from alhena.agent.checkpointing import Checkpoints
 from alhena.agent.loop import answers, run_calls, run_prompt
 from alhena.agent.recording import Recording, notices_of, told_behind
 from alhena.agent.run import EventStream
@@ -36,6 +36,7 @@ from alhena.session.records import (
     new_session_id,
     now,
 )
+from alhena.session.replay import Replay
 from alhena.session.store import Resumed, project_store
 from alhena.session.tags import NewHeader, Tag, Tags, project_tags, tag_name
 from alhena.tools.contract import ToolErrorType
@@ -260,14 +261,7 @@ async def propose(session: Session, ids: tuple[str, str]) -> None:
     await run_prompt(chat, session.scheduler, session.course, parts, ids)
 
 
-class OpenCalls(Value, frozen=True):
-    """The calls that end a conversation: those that are undone, and the results of the others."""
-
-    undone: tuple[FunctionCall, ...]
-    known: tuple[Answered, ...]
-
-
-def open_calls(remembered: Remembered) -> OpenCalls:
+def open_calls(remembered: Replay) -> Proposal:
     """Results of the calls that end a conversation, and the calls without one."""
     undone: list[FunctionCall] = []
     known: list[Answered] = []
@@ -277,23 +271,23 @@ def open_calls(remembered: Remembered) -> OpenCalls:
         call = part.function_call
         if call is None:
             continue
-        parts = remembered.replay.result(call.id or "")
+        parts = remembered.result(call.id or "")
         if parts is None:
             undone.append(call)
         else:
             raws = tuple(map(msgspec.Raw, parts))
             known.append(Answered(at=now(), call_id=call.id or "", name=call.name, parts=raws))
-    return OpenCalls(tuple(undone), tuple(known))
+    return Proposal(length=len(contents), calls=tuple(undone), known=tuple(known))
 
 
-def undone_record(name: str, calls: OpenCalls) -> Undone:
+def undone_record(name: str, calls: Proposal) -> Undone:
     """The journal record of restoring a checkpoint."""
-    return Undone(at=now(), checkpoint=name, calls=tuple(call.id or "" for call in calls.undone))
+    return Undone(at=now(), checkpoint=name, calls=tuple(call.id or "" for call in calls.calls))
 
 
-def _go_back(session: Session, name: str, remembered: Remembered) -> None:
+def _go_back(session: Session, name: str, remembered: Replay) -> None:
     """Makes the conversation what it was, with an answer to every call in it."""
-    chat, contents = session.chat, remembered.contents
+    chat, contents = session.chat, tuple(remembered.contents)
     calls = open_calls(remembered)
     if session.recording is not None:
         session.recording.put(undone_record(name, calls))
@@ -301,12 +295,11 @@ def _go_back(session: Session, name: str, remembered: Remembered) -> None:
         chat.history.rollback(len(contents))
     else:
         chat.history = History(contents)
-    length = len(chat.history)
-    ends = remembered.replay.unanswered(UNDONE)
+    ends = remembered.unanswered(UNDONE)
     if ends is not None:
         chat.history.add_user(ends.parts)
-        if calls.undone:
-            session.proposal = Proposal(length=length, calls=calls.undone, known=calls.known)
+        if calls.calls:
+            session.proposal = calls
 
 
 def _refused(done: Sequence[CompletedToolCall]) -> bool:
@@ -454,15 +447,13 @@ def _held(cwd: Path, environ: Mapping[str, str], checkpoint: Checkpoint) -> Resu
         return None
 
 
-def _record(
-    resumed: Resumed, remembered: Remembered, name: str, kept: str, files: Restoration
-) -> None:
+def _record(resumed: Resumed, remembered: Replay, name: str, kept: str, files: Restoration) -> None:
     """Has the journal say that the conversation is what it was, every call in it answered."""
     journal = resumed.journal
     made = CheckpointEvent(name=kept, tree=files.before)
     journal.append(Happened(at=now(), event=msgspec.Raw(encode_value(made))))
     journal.append(undone_record(name, open_calls(remembered)))
-    ends = remembered.replay.unanswered(UNDONE)
+    ends = remembered.unanswered(UNDONE)
     told = told_behind(resumed, remembered.contents, ends)
     contents = (*remembered.contents, *told)
     present = resumed.replay.contents

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from alhena.agent.chat import ConversationRoom, SessionModels, open_chat, switch
-from alhena.agent.context import first_contents, open_prompt, tell_files
+from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
 from alhena.agent.loop import open_course, within_budget
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
@@ -368,8 +368,6 @@ def _tell_checkers(bench: Toolset, chat: Chat, opening: int) -> None:
     """Lets safety checkers know of the conversation behind its first `opening` contents."""
     if bench.checks is None:
         return
-    from alhena.agent.context import conversation
-
     bench.checks.history = lambda: conversation(
         entry.content for entry in chat.history.contents[opening:]
     )
@@ -449,11 +447,7 @@ def _retention(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str
     asked = options.settings.general.session_retention
     if asked.enabled:
         try:
-            retention(
-                max_age=asked.max_age,
-                max_count=asked.max_count,
-                min_retention=asked.min_retention,
-            )
+            retention(asked)
         except AlhenaError as error:  # a session warns of it, and goes on
             return (str(error),)
     return ()

@@ -56,7 +56,6 @@ class LocalEngine:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._hold = ExitStack()
         self._stopping = False
-        self._cancelled = 0.0
         self._made = 0
         self._deaths = 0
         self._at_death = -1

@@ -2,7 +2,8 @@
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,20 +73,15 @@ class ResultsFile:
     def open(self, queue: Queue) -> None:
         """Makes the file agree with the queue: cuts a torn last line, and writes the file again if
         it has others than the first results. Raises QueueError."""
-        try:
-            lines = self._whole_lines()
-            ids = [self._id(line) for line in lines]
-            known = [
-                row[0]
-                for row in queue.rows("SELECT id FROM tasks WHERE place NOT NULL ORDER BY place")
-            ]
+        with self._writing():
+            ids = [self._id(line) for line in self._whole_lines()]
+            query = "SELECT id FROM tasks WHERE place NOT NULL ORDER BY place"
+            known = [row[0] for row in queue.rows(query)]
             if ids != known[: len(ids)]:
                 self._replace(())
                 ids = []
             self._place = len(ids)
             self._file = self.path.open("ab")
-        except OSError as error:
-            raise self._failed(error) from error
 
     @property
     def place(self) -> int:
@@ -95,29 +91,21 @@ class ResultsFile:
     def append(self, found: tuple[Ended, ...]) -> None:
         """Appends results. Raises QueueError."""
         if found:
-            try:
+            with self._writing():
                 self._file.write(b"".join(self._line(each.result) for each in found))
                 self._file.flush()
-            except OSError as error:
-                raise self._failed(error) from error
             self._place = found[-1].place
 
     def close(self) -> None:
         """Brings the file to the disk. Raises QueueError."""
-        if self._file is None:
-            return
-        try:
-            with self._file as file:
+        if self._file is not None:
+            with self._writing(), self._file as file:
                 os.fsync(file.fileno())
-        except OSError as error:
-            raise self._failed(error) from error
 
     def rewrite(self, queue: Queue) -> None:
         """Replaces the file by the results in the queue, all at once. Raises QueueError."""
-        try:
+        with self._writing():
             self._replace(queue.ended_after(0, -1))
-        except OSError as error:
-            raise self._failed(error) from error
 
     def _replace(self, ended: Iterable[Ended]) -> None:
         made = self.path.with_name(f"{self.path.name}.new")
@@ -161,8 +149,12 @@ class ResultsFile:
         name = "id" if self._form == "full" else "instance_id"
         return found.get(name) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
 
-    def _failed(self, error: OSError) -> QueueError:
-        return QueueError(
-            f"the results cannot be written to {self.path}: {error.strerror or error}.",
-            remedy="The run directory has them all; resume when that is mended.",
-        )
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise QueueError(
+                f"the results cannot be written to {self.path}: {error.strerror or error}.",
+                remedy="The run directory has them all; resume when that is mended.",
+            ) from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.errors import ConfigError
@@ -19,29 +19,7 @@ _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs":
 the service checks. Others look first, which two nodes may do at once."""
 
 
-class Store(Protocol):
-    """The files of a run directory. Methods raise OSError."""
-
-    place: Place
-
-    def create(self, name: str, data: bytes, *, durable: bool = False) -> bool:
-        """Makes a file; False if there is one of this name. A `durable` one is on the disk."""
-        ...
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file; None if there is none."""
-        ...
-
-    def names(self, folder: str) -> list[str]:
-        """The names in a folder, in order."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Removes a file, if it is there."""
-        ...
-
-
-def open_store(place: Place) -> Store:
+def open_store(place: Place) -> "Store":
     """The store at a place. Raises ConfigError."""
     return ObjectStore(place) if isinstance(place, str) else FolderStore(place)
 
@@ -61,14 +39,14 @@ def place_of(text: str, cwd: Path) -> Place:
     return text
 
 
-def newest(store: Store, folder: str) -> bytes | None:
+def newest(store: "Store", folder: str) -> bytes | None:
     """The content of the file with the last name. Raises OSError."""
     names = store.names(folder)
     return store.read(f"{folder}/{names[-1]}") if names else None
 
 
 class FolderStore:
-    """Files below a folder."""
+    """Files below a folder. Methods raise OSError."""
 
     def __init__(self, directory: Path) -> None:
         self.place: Place = directory
@@ -118,7 +96,7 @@ class FolderStore:
 
 
 class ObjectStore:
-    """Objects below a URL. Raises ConfigError where its package is missing."""
+    """Objects below a URL; as a `FolderStore`. Raises ConfigError where its package is missing."""
 
     def __init__(self, url: str) -> None:
         self.place: Place = url
@@ -173,6 +151,10 @@ class ObjectStore:
             raise
         except Exception as error:  # the packages have no common one
             raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+Store = FolderStore | ObjectStore
+"""The files of a run directory."""
 
 
 def require_creating(store: Store) -> None:

@@ -153,8 +153,6 @@ def _escaped(node: "Node", arguments: str) -> str | None:
 
 
 MAX_BYTES = 1_000_000
-MAX_FILES = 5_000
-"""Maximum files in the folder of one source."""
 _MAX_SEGMENT = 50
 _UNNAMED = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -247,15 +245,10 @@ class CustomCommands:
     def _found(self, source: Source) -> Iterator[CommandFile]:
         """The command files of a source, in alphabetical order."""
         top = os.path.realpath(source.folder)
-        count = 0
         for path in self._walk(source.folder, set()):
             if not source.follows and not is_within(os.path.realpath(path), top):
                 self._problem(path, "is not used: it is a link out of its folder")
                 continue
-            count += 1
-            if count > MAX_FILES:
-                self._problem(source.folder, f"has more than {MAX_FILES} commands: not all work")
-                return
             parts = path.relative_to(source.folder).with_suffix("").parts
             yield CommandFile(source=source, name=":".join(map(_segment, parts)), path=path)
 

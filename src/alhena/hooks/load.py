@@ -4,9 +4,11 @@ Each problem names its file and its path in the document; valid entries still ap
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+import msgspec
 
 from alhena.hooks.model import (
     DEFAULT_TIMEOUT_MS,
@@ -17,19 +19,16 @@ from alhena.hooks.model import (
     OnFailure,
 )
 from alhena.values import Value
-from alhena.wire.json_values import as_array, as_object
 
 MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000
 
 CONFIG_KEYS = frozenset({"enabled", "disabled", "notifications"})
 """Keys of `hooksConfig`. Older versions have them in `hooks`, beside the events."""
 
-_HOOK_KEYS = frozenset(
-    {"type", "command", "name", "description", "timeout", "env", "onFailure"},
-)
 _BLANKS = re.compile(r"\s*(\|)\s*")
 """Blanks around a name in a matcher, which would prevent a match."""
-_GROUP_KEYS = frozenset({"matcher", "sequential", "hooks"})
+_EVENTS = frozenset(event.value for event in HookEvent)
+_T = TypeVar("_T")
 
 
 class Level(StrEnum):
@@ -74,6 +73,32 @@ class LoadedHooks(Value, frozen=True):
     disabled: frozenset[str] = frozenset()
 
 
+class _Document(msgspec.Struct, rename="camel"):
+    hooks: dict[str, Any] | None = None
+    hooks_config: dict[str, Any] | None = None
+
+
+class _Config(msgspec.Struct):
+    enabled: bool = True
+    disabled: frozenset[str] = frozenset()
+
+
+class _Group(msgspec.Struct):
+    hooks: list[Any]
+    matcher: str | None = None
+    sequential: bool = False
+
+
+class _Hook(msgspec.Struct, rename="camel"):
+    command: Annotated[str, msgspec.Meta(min_length=1)]
+    type: Literal["command"] = "command"
+    name: str | None = None
+    description: str | None = None
+    timeout: Annotated[float, msgspec.Meta(ge=1, le=MAX_TIMEOUT_MS)] | None = None
+    env: dict[str, str] | None = None
+    on_failure: OnFailure | None = None
+
+
 def load_hooks(document: HookDocument) -> LoadedHooks:
     """Loads the hooks of a document."""
     return _Reader(document).read()
@@ -86,116 +111,61 @@ class _Reader:
 
     def read(self) -> LoadedHooks:
         """Everything in the document."""
-        top = as_object(self._document.value)
-        if top is None:
-            self._wrong("the document", "is not a JSON object")
-            top = {}
-        hooks = self._object(top, "hooks", "hooks")
+        top = self._converted(self._document.value, _Document, "") or _Document()
+        hooks = top.hooks or {}
         config = {key: hooks[key] for key in CONFIG_KEYS if key in hooks}
-        config |= self._object(top, "hooksConfig", "hooksConfig")
+        config |= top.hooks_config or {}
+        known = self._converted(config, _Config, "hooksConfig") or _Config()
         groups: list[HookGroup] = []
         for key, value in hooks.items():
-            if key in CONFIG_KEYS:
-                continue
-            if key not in _EVENTS:
-                self._problem(f"hooks.{key}", "is no event", f"The events are {_EVENT_NAMES}.")
-                continue
-            groups += self._groups(HookEvent(key), value)
-        enabled = config.get("enabled", True)
-        if not isinstance(enabled, bool):
-            self._wrong("hooksConfig.enabled", "is neither true nor false")
-            enabled = True
-        disabled = frozenset(self._strings(config.get("disabled", ()), "hooksConfig.disabled"))
-        return LoadedHooks(
-            groups=tuple(groups),
-            problems=tuple(self._problems),
-            enabled=enabled,
-            disabled=disabled,
-        )
+            if key in _EVENTS:
+                groups += self._groups(HookEvent(key), value)
+            elif key not in CONFIG_KEYS:
+                remedy = f"The events are {', '.join(HookEvent)}."
+                self._warn(f"hooks.{key}", "is no event", remedy)
+        return LoadedHooks(tuple(groups), tuple(self._problems), known.enabled, known.disabled)
 
     def _groups(self, event: HookEvent, value: Any) -> Iterator[HookGroup]:
         path = f"hooks.{event}"
-        entries = as_array(value)
-        if entries is None:
-            self._wrong(path, "is no array", 'Write [{"matcher": "…", "hooks": […]}].')
-            return
-        for index, entry in enumerate(entries):
-            group = self._group(event, entry, f"{path}[{index}]")
-            if group is not None:
-                yield group
-
-    def _group(self, event: HookEvent, value: Any, path: str) -> HookGroup | None:
-        entry = as_object(value)
-        if entry is None:
-            self._wrong(path, "is no object", 'Write {"matcher": "…", "hooks": […]}.')
-            return None
-        hooks = as_array(entry.get("hooks"))
-        if hooks is None:
-            self._wrong(
-                f"{path}.hooks", "is missing or no array", 'Write [{"type": "command", …}].'
+        for index, entry in enumerate(self._converted(value, list[Any], path) or ()):
+            place = f"{path}[{index}]"
+            group = self._converted(entry, _Group, place)
+            if group is None:
+                continue
+            matcher = _BLANKS.sub(r"\1", (group.matcher or "").strip())
+            self._check_matcher(event, matcher, f"{place}.matcher")
+            found = [
+                self._hook(hook, f"{place}.hooks[{at}]") for at, hook in enumerate(group.hooks)
+            ]
+            yield HookGroup(
+                event=event,
+                hooks=tuple(hook for hook in found if hook is not None),
+                matcher=matcher,
+                sequential=group.sequential,
             )
-            return None
-        matcher = entry.get("matcher", "")
-        if matcher is None:
-            matcher = ""
-        if not isinstance(matcher, str):
-            self._wrong(f"{path}.matcher", "is no text", "Without one the group hears of all.")
-            return None
-        matcher = _BLANKS.sub(r"\1", matcher.strip())
-        sequential = entry.get("sequential", False)
-        if not isinstance(sequential, bool):
-            self._problem(f"{path}.sequential", "is neither true nor false", "It counts as true.")
-            sequential = True
-        self._check_matcher(event, matcher, f"{path}.matcher")
-        for key in sorted(entry.keys() - _GROUP_KEYS):
-            self._problem(f"{path}.{key}", "is not known here", level=_level(key))
-        found = [self._hook(hook, f"{path}.hooks[{at}]") for at, hook in enumerate(hooks)]
-        return HookGroup(
-            event=event,
-            hooks=tuple(hook for hook in found if hook is not None),
-            matcher=matcher,
-            sequential=sequential,
-        )
 
     def _hook(self, value: Any, path: str) -> HookDefinition | None:
-        entry = as_object(value)
-        if entry is None:
-            self._wrong(path, "is no object", 'Write {"type": "command", "command": "…"}.')
-            return None
-        function = entry.get("function")
-        if callable(function) and self._document.source is HookSource.RUNTIME:
-            return _of_function(function, self._document.file)
-        kind = entry.get("type", "command")
-        if kind != "command":
-            self._problem(f"{path}.type", f"{kind!r} is not known", 'Only "command" is.')
-            return None
         document = self._document
+        entry = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        function = entry.get("function")
+        if callable(function) and document.source is HookSource.RUNTIME:
+            return _of_function(function, document.file)
         default = OnFailure.BLOCK if document.source is HookSource.SYSTEM else OnFailure.WARN
-        try:
-            on_failure = OnFailure(entry.get("onFailure", default))
-        except ValueError:
-            self._wrong(f"{path}.onFailure", 'is neither "block" nor "warn"', weakens=True)
+        weakens = entry.get("onFailure", default) != OnFailure.WARN
+        hook = self._converted(value, _Hook, path, weakens=weakens)
+        if hook is None:
             return None
-        try:
-            for key in sorted(entry.keys() - _HOOK_KEYS):
-                if _level(key) is not Level.NOTE:
-                    raise _FieldError(key, "is not known", 'It is written "onFailure".')
-                self._problem(f"{path}.{key}", "is not known", level=Level.NOTE)
-            return HookDefinition(
-                command=_command(entry.get("command")),
-                source=document.source,
-                name=_text(entry, "name"),
-                timeout_ms=_timeout(entry.get("timeout")),
-                env=_environment(entry.get("env")),
-                description=_text(entry, "description"),
-                on_failure=on_failure,
-                place=f"{document.file}: {path}",
-                extension=document.extension,
-            )
-        except _FieldError as error:
-            weakens = on_failure is OnFailure.BLOCK
-            self._wrong(f"{path}.{error.field}", error.message, error.remedy, weakens=weakens)
-            return None
+        return HookDefinition(
+            command=hook.command,
+            source=document.source,
+            name=hook.name or "",
+            timeout_ms=DEFAULT_TIMEOUT_MS if hook.timeout is None else int(hook.timeout),
+            env=hook.env or {},
+            description=hook.description or "",
+            on_failure=hook.on_failure or default,
+            place=f"{document.file}: {path}",
+            extension=document.extension,
+        )
 
     def _check_matcher(self, event: HookEvent, matcher: str, path: str) -> None:
         if event not in (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL) or matcher in ("", "*"):
@@ -203,30 +173,30 @@ class _Reader:
         from alhena.hooks.planning import compiled
 
         if compiled(matcher) is None:
-            self._problem(
-                path, "is no regular expression", "It means the tool of exactly this name."
-            )
+            remedy = "It means the tool of exactly this name."
+            self._warn(path, "is no regular expression", remedy)
 
-    def _object(self, entry: dict[str, Any], key: str, path: str) -> dict[str, Any]:
-        value = entry.get(key)
-        found = as_object({} if value is None else value)
-        if found is None:
-            self._wrong(path, "is no object")
-        return found or {}
+    def _converted(
+        self, value: Any, kind: type[_T], path: str, *, weakens: bool = False
+    ) -> _T | None:
+        """The value as this type; None, with a problem, if it is none. Keys that are not known are
+        notes, except one that may be meant to make a hook block."""
+        try:
+            found = msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            text, _, inner = str(error).replace("`", "").partition(" - at $")
+            place = f"{path}{inner}".lstrip(".") or "the document"
+            self._wrong(place, f"is wrong: {text[:1].lower()}{text[1:]}", weakens=weakens)
+            return None
+        if isinstance(found, _Group | _Hook):
+            for key in sorted(value.keys() - found.__struct_encode_fields__):
+                meant = key.replace("_", "").lower() == "onfailure"
+                level = Level.WARNING if meant else Level.NOTE
+                self._warn(f"{path}.{key}", "is not known", level=level)
+        return found
 
-    def _strings(self, value: Any, path: str) -> Iterable[str]:
-        items = as_array(value)
-        if items is None:
-            self._wrong(path, "is no array")
-            return
-        for index, item in enumerate(items):
-            if isinstance(item, str):
-                yield item
-            else:
-                self._wrong(f"{path}[{index}]", "is no text")
-
-    def _problem(
-        self, path: str, message: str, remedy: str = "", *, level: Level = Level.WARNING
+    def _warn(
+        self, path: str, message: str, remedy: str = "", level: Level = Level.WARNING
     ) -> None:
         self._problems.append(
             HookProblem(
@@ -234,20 +204,18 @@ class _Reader:
             )
         )
 
-    def _wrong(
-        self, path: str, message: str, remedy: str = "Correct it.", *, weakens: bool = False
-    ) -> None:
+    def _wrong(self, path: str, message: str, *, weakens: bool) -> None:
         # In a system's document any unreadable hook may have been a blocking one; a
         # project's hooks are not safeguards the user relies on.
         source = self._document.source
-        weakens = source is HookSource.SYSTEM or (weakens and source is not HookSource.PROJECT)
         self._problems.append(
             HookProblem(
                 file=self._document.file,
                 path=path,
                 message=message,
-                remedy=remedy,
-                weakens=weakens,
+                remedy="Correct it.",
+                weakens=source is HookSource.SYSTEM
+                or (weakens and source is not HookSource.PROJECT),
             )
         )
 
@@ -262,63 +230,3 @@ def _of_function(function: Callable[..., Any], place: str) -> HookDefinition:
         place=place,
         function=function,
     )
-
-
-class _FieldError(Exception):
-    """A field of a hook is invalid."""
-
-    def __init__(self, field: str, message: str, remedy: str = "Correct it.") -> None:
-        super().__init__(message)
-        self.field = field
-        self.message = message
-        self.remedy = remedy
-
-
-def _level(key: str) -> Level:
-    """The severity of an unknown key: one may be meant to make a hook block."""
-    means_failure = key.replace("_", "").lower() == "onfailure"
-    return Level.WARNING if means_failure else Level.NOTE
-
-
-def _command(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise _FieldError("command", "is missing, empty or no text", "Say what to run.")
-    if "\0" in value:
-        raise _FieldError("command", "contains a NUL character")
-    return value
-
-
-def _text(entry: dict[str, Any], field: str) -> str:
-    value = entry.get(field)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _FieldError(field, "is no text")
-    return value
-
-
-def _timeout(value: Any) -> int:
-    if value is None:
-        return DEFAULT_TIMEOUT_MS
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    if not right or not 1 <= value <= MAX_TIMEOUT_MS:
-        raise _FieldError(
-            "timeout", f"is no number of milliseconds from 1 to {MAX_TIMEOUT_MS}", "Correct it."
-        )
-    return int(value)
-
-
-def _environment(value: Any) -> dict[str, str]:
-    entries = as_object({} if value is None else value)
-    if entries is None:
-        raise _FieldError("env", "is no object of texts")
-    for name, text in entries.items():
-        if not name or "=" in name or "\0" in name:
-            raise _FieldError(f"env.{name}", "is no name of a variable")
-        if not isinstance(text, str) or "\0" in text:
-            raise _FieldError(f"env.{name}", "is no text without NUL characters")
-    return entries
-
-
-_EVENTS = frozenset(event.value for event in HookEvent)
-_EVENT_NAMES = ", ".join(HookEvent)

@@ -95,11 +95,11 @@ class HookRun(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a hook's command. `problem` is the reason for a missing exit code: it could not
     start, timed out, or was killed by a signal."""
 
-    exit_code: int | None
-    stdout: bytes
-    stderr: bytes
-    stdout_bytes: int
-    duration_ms: float
+    exit_code: int | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+    stdout_bytes: int = 0
+    duration_ms: float = 0.0
     problem: str = ""
 
 

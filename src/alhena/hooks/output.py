@@ -133,7 +133,7 @@ def _read(run: HookRun) -> _Read:
             return _Read(wrong=f"its output is no valid JSON: {error}")
         return _Read(text=text)
     if not isinstance(value, dict):
-        return _Read(wrong=f"it wrote {_KINDS[type(value)]}, not a JSON object")
+        return _Read(wrong="its output is JSON, but no object")
     try:
         output = msgspec.convert(value, _Output)
     except msgspec.ValidationError as error:
@@ -142,16 +142,6 @@ def _read(run: HookRun) -> _Read:
     if request is not None and request.leaves_nothing():
         return _Read(wrong="its llm_request has no messages for the model")
     return _Read(output=output)
-
-
-_KINDS: dict[type, str] = {
-    list: "a JSON array",
-    int: "a number",
-    float: "a number",
-    bool: "true or false",
-    str: "a JSON string",
-    type(None): "null",
-}
 
 
 def _verdict(event: HookEvent, output: _Output) -> HookVerdict:

@@ -74,12 +74,13 @@ class Hooks:
         """
         if event not in self._heard or self._surroundings is None:
             return SILENT
-        from alhena.hooks.running import Firing, fire
+        from alhena.hooks.output import aggregate
+        from alhena.hooks.running import Firing
 
         names = (match,) if isinstance(match, str) else match or ()
         chosen = plan(event, names, self.groups, self._is_tool)
         firing = Firing(event, self.groups, self._surroundings, self._emit, forms)
-        return await fire(chosen, dict(fields), firing)
+        return aggregate([each.said for each in await firing.run(chosen, dict(fields))])
 
     def beside(self, firing: Coroutine[Any, Any, None]) -> None:
         """Runs hooks in the background, within their own timeouts, until `settle`."""

@@ -17,7 +17,6 @@ from alhena.config.settings import EnvironmentRedaction
 from alhena.events import Event, HookCallEvent, WarningEvent, timestamp
 from alhena.hooks.model import (
     OUTPUT_LIMIT,
-    SILENT,
     HookDefinition,
     HookEvent,
     HookGroup,
@@ -27,7 +26,7 @@ from alhena.hooks.model import (
     InputForms,
     OnFailure,
 )
-from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, aggregate, chained, clipped, interpret
+from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, chained, clipped, interpret
 from alhena.hooks.planning import HookPlan
 from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
@@ -166,7 +165,6 @@ async def call_hook(
     return HookRun(
         exit_code=None if problem else 0,
         stdout=output,
-        stderr=b"",
         stdout_bytes=len(output),
         duration_ms=round((time.perf_counter() - started) * 1000, 3),
         problem=problem,
@@ -315,7 +313,14 @@ class Firing:
         try:
             run = await self._run(hook, told)
         except asyncio.CancelledError:
-            self._tell_of_cancellation(hook, told, started)
+            self._tell_of_call(
+                hook,
+                told,
+                duration_ms=round((time.perf_counter() - started) * 1000, 3),
+                success=False,
+                outcome="cancelled",
+                message="it was ended with what it ran for",
+            )
             raise
         answer = interpret(self._event, run)
         said = self._said(hook, answer, told)
@@ -330,14 +335,7 @@ class Firing:
         except EncodeError as error:
             document, problem = b"", str(error)
         if problem:
-            return HookRun(
-                exit_code=None,
-                stdout=b"",
-                stderr=b"",
-                stdout_bytes=0,
-                duration_ms=0.0,
-                problem=problem,
-            )
+            return HookRun(problem=problem)
         if hook.function is not None:
             return await call_hook(hook.function, told, hook.timeout_ms)
         return await run_hook(hook, document, self._around)
@@ -359,60 +357,35 @@ class Firing:
     def _tell(self, hearing: Hearing) -> None:
         hook, run, said = hearing.hook, hearing.run, hearing.said
         failure = hearing.answer.failure
-        self._emit(
-            HookCallEvent(
-                event=self._event,
-                name=hook.label,
-                kind=hook.kind,
-                source=hook.source,
-                duration_ms=run.duration_ms,
-                success=run.exit_code == 0 and not failure,
-                outcome=outcome_of(said, failure),
-                exit_code=run.exit_code,
-                message=failure or said.stop or said.block or said.reason,
-                stdout=_excerpt(run.stdout),
-                stderr=_excerpt(run.stderr),
-                input=hearing.input,
-            )
+        self._tell_of_call(
+            hook,
+            hearing.input,
+            duration_ms=run.duration_ms,
+            success=run.exit_code == 0 and not failure,
+            outcome=outcome_of(said, failure),
+            exit_code=run.exit_code,
+            message=failure or said.stop or said.block or said.reason,
+            stdout=_excerpt(run.stdout),
+            stderr=_excerpt(run.stderr),
         )
-        shown = clipped(hook.label, 200)
+        shown = f"the {self._event} hook {clipped(hook.label, 200)}"
         if failure:
             blocks = " Because of its onFailure, this blocks." if said.block is not None else ""
-            self._emit(
-                WarningEvent(
-                    message=f"the {self._event} hook {shown} failed: {failure.rstrip('.')}.{blocks}"
-                )
-            )
+            self._emit(WarningEvent(message=f"{shown} failed: {failure.rstrip('.')}.{blocks}"))
         for message in said.system_messages:
-            self._emit(WarningEvent(message=f"the {self._event} hook {shown} says: {message}"))
+            self._emit(WarningEvent(message=f"{shown} says: {message}"))
 
-    def _tell_of_cancellation(
-        self, hook: HookDefinition, told: dict[str, Any], started: float
-    ) -> None:
+    def _tell_of_call(self, hook: HookDefinition, told: dict[str, Any], **fields: Any) -> None:
         self._emit(
             HookCallEvent(
                 event=self._event,
                 name=hook.label,
                 kind=hook.kind,
                 source=hook.source,
-                duration_ms=round((time.perf_counter() - started) * 1000, 3),
-                success=False,
-                outcome="cancelled",
-                message="it was ended with what it ran for",
                 input=told,
+                **fields,
             )
         )
-
-
-async def fire(
-    plan: HookPlan,
-    fields: dict[str, Any],
-    firing: Firing,
-) -> HookVerdict:
-    """Runs the hooks of a plan and returns their combined verdict."""
-    if not plan.hooks:
-        return SILENT
-    return aggregate([hearing.said for hearing in await firing.run(plan, fields)])
 
 
 def weighed(hook: HookDefinition, answer: HookAnswer) -> HookVerdict:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 import msgspec
 
@@ -29,12 +29,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_DEPTH = 5
-PARSE_LIMIT = 100_000
-"""Maximum characters of a text whose imports are expanded: parsing may be slow."""
-PARSE_TOTAL = 200_000
-"""Maximum characters of all such texts together."""
-MOST_NAMES = 2_000
-"""Maximum distinct names after an `@` in one text."""
+PARSE_LIMIT = 200_000
+"""Maximum characters of all texts whose imports are expanded: parsing may be slow."""
 ImportFormat = Literal["tree", "flat"]
 
 _IMPORT = re.compile(r"(?<!\S)@(?=[./\w])(\S+)")
@@ -58,19 +54,6 @@ class Refused(msgspec.Struct, frozen=True):
     secret: bool = False
 
 
-class Loader(Protocol):
-    """Finds files. `base` is the directory of the importing file."""
-
-    def named(self, written: str, base: str) -> str | None:
-        """The part of the text after an `@` that names a file, existing or not; None if it was not
-        meant as one."""
-        ...
-
-    def load(self, name: str, base: str) -> Source | Refused:
-        """Loads the named file."""
-        ...
-
-
 class ProcessImportsResult(msgspec.Struct, frozen=True):
     """A text with its imports, their tree, and a line for each problem. `warnings` are the lines
     for the author of the text."""
@@ -83,7 +66,7 @@ class ProcessImportsResult(msgspec.Struct, frozen=True):
 
 def expand(
     root: Source,
-    loader: Loader,
+    loader: "ImportLoader",
     *,
     format: ImportFormat = "tree",
     max_depth: int = MAX_DEPTH,
@@ -105,7 +88,7 @@ def expand(
 class _Importer:
     """One pass through a file and its imports."""
 
-    def __init__(self, loader: Loader, max_depth: int, log: Callable[[str], None]) -> None:
+    def __init__(self, loader: "ImportLoader", max_depth: int, log: Callable[[str], None]) -> None:
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self._loader = loader
@@ -165,9 +148,6 @@ class _Importer:
         for match in _IMPORT.finditer(source.text):
             written = match[1]
             if written not in names:
-                if len(names) == MOST_NAMES:
-                    self._note(source, f"only the first {MOST_NAMES:,} names after an @ count")
-                    break
                 names[written] = self._loader.named(written, source.base)
                 if names[written] is None:
                     self._log(f"{printable(source.path)}: @{printable(written)} is no import")
@@ -177,7 +157,7 @@ class _Importer:
         if not found:  # nothing to parse
             return []
         self._parsed += len(source.text)
-        if len(source.text) > PARSE_LIMIT or self._parsed > PARSE_TOTAL:
+        if self._parsed > PARSE_LIMIT:
             self._note(source, "its imports are not followed: there is too much text to parse")
             return []
 

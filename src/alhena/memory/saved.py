@@ -33,6 +33,8 @@ MEMORY_LIMIT = 16_000_000
 """Maximum bytes of a memory file that is changed."""
 
 _ATTEMPTS = 20
+_SECTION_LINE = re.compile(r"^ {0,3}##[ \t]+Gemini Added Memories[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]", re.MULTILINE)
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
 
@@ -79,20 +81,18 @@ def insertion(text: str, item: str) -> Insertion | None:
     """The insertion of `item`, a line, into a memory file (`text` with LF line endings): at the end
     of the section's list; in a new section at the end if there is none. None if it exists already.
     """
-    lines = text.split("\n")
-    code = _fenced(lines)
-    heading = next((i for i, line in enumerate(lines) if i not in code and _is_section(line)), None)
-    if heading is None:
+    section = _SECTION_LINE.search(text)
+    if section is None:
         blank = "" if not text or text.endswith("\n\n") else "\n" * (2 - text.endswith("\n"))
         return Insertion(len(text), f"{blank}{SECTION}\n{item}\n")
-    end = heading + 1
-    while end < len(lines) and (end in code or not _begins_heading(lines, end)):
-        end += 1
-    if any(line.strip() == item for line in lines[heading + 1 : end]):
+    following = _HEADING.search(text, section.end())
+    body = text[section.end() : len(text) if following is None else following.start()]
+    if any(line.strip() == item for line in body.split("\n")):
         return None
-    last = max(i for i in range(heading, end) if i == heading or lines[i].strip())
-    offset = sum(len(line) + 1 for line in lines[:last]) + len(lines[last])
-    return Insertion(offset, f"\n{item}" + ("\n" if offset == len(text) else ""))
+    offset = text.find("\n", section.end() + len(body.rstrip()))
+    if offset < 0:
+        return Insertion(len(text), f"\n{item}\n")
+    return Insertion(offset, f"\n{item}")
 
 
 def proposed(path: Path, fact: str) -> MemoryChange | None:
@@ -179,36 +179,3 @@ def _require_encodable(text: str, codec: Codec, path: Path) -> None:
             f"{lacking!r} (U+{ord(lacking):04X}); nothing was written.",
             remedy="Convert the file to UTF-8 first.",
         )
-
-
-def _is_section(line: str) -> bool:
-    return re.fullmatch(r" {0,3}##[ \t]+Gemini Added Memories(?:[ \t]+#+)?[ \t]*", line) is not None
-
-
-def _begins_heading(lines: list[str], index: int) -> bool:
-    """True when a heading begins in this line, marked or underlined."""
-    line = lines[index]
-    if re.match(r" {0,3}#{1,6}(?:[ \t]|\Z)", line):
-        return True
-    below = lines[index + 1] if index + 1 < len(lines) else ""
-    underlined = re.fullmatch(r" {0,3}(?:=+|-+)[ \t]*", below) is not None
-    return underlined and re.match(r" {0,3}[^\s>#\-*+]", line) is not None
-
-
-def _fenced(lines: list[str]) -> frozenset[int]:
-    """The lines of fenced code. An unclosed fence counts as text: the section after it must still
-    be found."""
-    code: set[int] = set()
-    opening: tuple[int, str] | None = None
-    for index, line in enumerate(lines):
-        found = re.match(r" {0,3}(`{3,}|~{3,})(.*)", line)
-        if found is None:
-            continue
-        mark, rest = found.groups()
-        if opening is None:
-            if mark[0] == "~" or "`" not in rest:
-                opening = (index, mark)
-        elif mark.startswith(opening[1]) and not rest.strip():
-            code.update(range(opening[0], index + 1))
-            opening = None
-    return frozenset(code)

@@ -201,20 +201,10 @@ class Ownership:
                 foreign.append((name, said))
         return tuple(own), tuple(foreign)
 
-    def require(self, said: str, what: str, journal: Path | None = None) -> None:
-        """Raises ForeignError unless `what` belongs to the project. A session, of which this is the
-        `journal`, can be brought to its own."""
+    def require(self, said: str, what: str) -> None:
+        """Raises ForeignError unless `what` belongs to the project."""
         if self.has(said):
             return
         folder = printable(said)
-        if not os.path.isdir(said):
-            remedy = f"If that folder was moved here: alhena sessions adopt {folder}"
-        elif journal is None:
-            remedy = "Name another one"
-        else:
-            place = project_temp(self._environ, Path(said)) / journal.parent.name
-            remedy = (
-                f"Continue with it in that folder, once its file {printable(journal)} is in "
-                f"{printable(place)}"
-            )
-        raise ForeignError(f"{what} is of another project: {folder}.", remedy=f"{remedy}.")
+        remedy = f"Use it in that folder; if that was moved here: alhena sessions adopt {folder}."
+        raise ForeignError(f"{what} is of another project: {folder}.", remedy=remedy)

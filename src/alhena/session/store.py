@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.config.home import project_checkpoints, project_temp
-from alhena.config.settings import Settings
+from alhena.config.settings import SessionRetention, Settings
 from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.session.journal import Disk, Extent, Journal, is_begun, is_torn, read_session
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from alhena.session.adopting import Ownership
 
 LATEST = "latest"
-_AHEAD_S = 60.0
-"""So far the clock of a disk may be ahead."""
-
 _HEAD = 1 << 18
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _DIGITS_OF_AN_ID = 8
@@ -68,12 +65,10 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """The sessions of a project in the order in which they began, and the `others`: names of files
-    that are called as the one of a session would be, and do not begin as one. `foreign` are those
-    that say that they are another project's."""
+    """The sessions of a project in the order in which they began. `foreign` are those that say that
+    they are another project's."""
 
     sessions: tuple[SessionSummary, ...]
-    others: tuple[str, ...]
     foreign: tuple[SessionSummary, ...]
 
 
@@ -129,50 +124,44 @@ class SessionStore:
 
     def listed(self) -> Listed:
         """Lists the sessions. Skips those that wrote nothing. A session whose first records are
-        damaged has neither time nor title and is recognised by a generated id only; other such
-        files are listed among the others. Raises SessionError."""
+        damaged has neither time nor title and is recognised by a generated id only. Raises
+        SessionError."""
         found: list[SessionSummary] = []
         foreign: list[SessionSummary] = []
-        others: list[str] = []
         for path, status in self.files():
             if not status.st_size:
                 continue
             item, begun = _summary(path, status)
             if not (begun or is_made_id(item.session_id)):
-                others.append(path.name)
-            elif self._owner is None or self._owner.has(item.project):
+                continue
+            if self._owner is None or self._owner.has(item.project):
                 found.append(item)
             else:
                 foreign.append(item)
         for each in (found, foreign):
             each.sort(key=lambda item: (item.started, item.session_id))
-        return Listed(tuple(found), tuple(sorted(others)), tuple(foreign))
+        return Listed(tuple(found), tuple(foreign))
 
     def summaries(self) -> tuple[SessionSummary, ...]:
         """The sessions of `listed`. Raises SessionError."""
         return self.listed().sessions
 
     def find(self, name: str) -> SessionSummary:
-        """The session that is meant: `latest` (the one that was last at work; by a time to come
-        only where there is no other), its number in `summaries` from 1, its id, or the beginning of
-        its id. Fewer than eight digits are always a number, so that no number past the last one
-        reaches a session whose id happens to begin with it. One of another project goes by its
-        whole id alone. Raises NoSessionError; SessionError for a file that is no session."""
+        """The session that is meant: `latest` (the one that was last at work), its number in
+        `summaries` from 1, its id, or the beginning of its id. Fewer than eight digits are always a
+        number, so that no number past the last one reaches a session whose id happens to begin with
+        it. One of another project goes by its whole id alone. Raises SessionError."""
         listed = self.listed()
         found = listed.sessions
         for item in listed.foreign:
             if item.session_id == name:
                 return item
-        if f"{name}{SUFFIX}" in listed.others:
-            raise _no_session(self.path(name))
         if not found:
             raise NoSessionError(
                 "there are no sessions of this project.", remedy="Begin one with alhena."
             )
         if name == LATEST:
-            soon = time.time() + _AHEAD_S
-            # A time to come is of a clock that was wrong, and would count before all for ever.
-            return max(found, key=lambda item: (item.updated <= soon, item.updated))
+            return max(found, key=lambda item: item.updated)
         for item in found:
             if item.session_id == name:
                 return item
@@ -212,7 +201,7 @@ class SessionStore:
             extent = read_session(path, replay.feed)
             header = require_readable(path, replay.header)
             if self._owner is not None:
-                self._owner.require(header.project, f"the session {item.session_id}", path)
+                self._owner.require(header.project, f"the session {item.session_id}")
             return extent
 
         journal, extent, _ = Journal.reopen(path, read, disk)
@@ -269,7 +258,7 @@ class SessionStore:
             try:
                 require_regular(os.fstat(descriptor), path)
                 if not (is_made_id(session_id) or is_begun(path)):
-                    raise _no_session(path)
+                    raise NoSessionError(f"{printable(path)} is no session.")
                 _require_free(descriptor, path)
                 if seen_ns not in (None, os.fstat(descriptor).st_mtime_ns):
                     raise SessionError(f"the session of {printable(path)} was at work just now.")
@@ -340,14 +329,6 @@ def require_readable(path: Path, header: Header | None) -> Header:
     return header
 
 
-def _no_session(path: Path) -> SessionError:
-    return SessionError(
-        f"{printable(path)} does not begin as a session does: it is something else, or its "
-        "beginning is damaged.",
-        remedy="The file was left as it is; see `alhena sessions list`.",
-    )
-
-
 def _require_free(descriptor: int, path: Path) -> None:
     import fcntl
 
@@ -409,17 +390,18 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     min_s: float
 
 
-def retention(*, max_age: str | None, max_count: int | None, min_retention: str) -> Retention:
+def retention(asked: SessionRetention) -> Retention:
     """The limits that settings ask for. Ages are like `30d`, `12h`, `2w`, `6m`, `1y`. Raises
     ConfigError for one that is not."""
-    if max_count is not None and max_count < 1:
+    if asked.max_count is not None and asked.max_count < 1:
         raise ConfigError(
-            f"general.sessionRetention.maxCount is {max_count}.", remedy="Give a number from 1."
+            f"general.sessionRetention.maxCount is {asked.max_count}.",
+            remedy="Give a number from 1.",
         )
     return Retention(
-        max_age_s=None if max_age is None else seconds(max_age, "maxAge"),
-        max_count=max_count,
-        min_s=seconds(min_retention, "minRetention"),
+        max_age_s=None if asked.max_age is None else seconds(asked.max_age, "maxAge"),
+        max_count=asked.max_count,
+        min_s=seconds(asked.min_retention, "minRetention"),
     )
 
 
@@ -486,9 +468,7 @@ def pruned_beside(
     if not asked.enabled:
         return None
     try:
-        limits = retention(
-            max_age=asked.max_age, max_count=asked.max_count, min_retention=asked.min_retention
-        )
+        limits = retention(asked)
     except ConfigError as error:
         emit(WarningEvent(message=str(error)))
         return None

@@ -26,8 +26,6 @@ from alhena.tools.contract import (
 
 FILE = "SKILL.md"
 MAX_BYTES = 1_000_000
-MAX_SKILLS = 500
-"""Maximum entries looked at in one folder of skills."""
 MAX_NAME, MAX_DESCRIPTION = 100, 1_000
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
@@ -90,10 +88,8 @@ class Skills:
         except OSError as error:
             self._problem(folder, f"cannot be read: {error.strerror}")
             return
-        if len(names) > MAX_SKILLS:
-            self._problem(folder, f"has more than {MAX_SKILLS} entries: the rest is not used")
         top = os.path.realpath(folder)
-        for path in (folder / FILE, *(folder / name / FILE for name in names[:MAX_SKILLS])):
+        for path in (folder / FILE, *(folder / name / FILE for name in names)):
             if not os.path.isfile(path):
                 continue
             if source != "user" and not is_within(os.path.realpath(path), top):

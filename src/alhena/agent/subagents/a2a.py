@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
@@ -364,31 +363,19 @@ async def _bounded(response: httpx.Response) -> None:
         response.stream = _Bounded(response.stream)
 
 
-_SEPARATORS = {char.encode(): b"\\u%04x" % ord(char) for char in "\x85\u2028\u2029"}
-_BEGUN = re.compile(rb"(?:\xc2|\xe2\x80?)\Z")
-
-
 class _Bounded(httpx.AsyncByteStream):
-    """A JSON body of limited length. Line separators of Unicode, at which httpx would end a line of
-    an event, are escaped."""
+    """A body of limited length."""
 
     def __init__(self, inner: httpx.AsyncByteStream) -> None:
         self._inner = inner
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        length, rest = 0, b""
+        length = 0
         async for chunk in self._inner:
             length += len(chunk)
             if length > MAX_ANSWER:
                 raise RemoteError(f"its answer has more than {MAX_ANSWER:,} bytes.")
-            chunk = rest + chunk
-            begun = _BEGUN.search(chunk)
-            rest = b"" if begun is None else begun[0]
-            chunk = chunk.removesuffix(rest)
-            for separator, escape in _SEPARATORS.items():
-                chunk = chunk.replace(separator, escape)
             yield chunk
-        yield rest
 
     async def aclose(self) -> None:
         await self._inner.aclose()

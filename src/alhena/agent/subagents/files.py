@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from alhena.config.extensions import Extension
 
 MAX_BYTES = 1_000_000
-MAX_FILES = 500
-"""Maximum files looked at in one folder."""
 ENDINGS = (".toml", ".md")
 HELD = "it has not been accepted as it is now; alhena trust accepts it"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -155,10 +153,8 @@ class AgentFiles:
         except OSError as error:
             self._problem(source.folder, f"cannot be read: {error.strerror}")
             return
-        if len(names) > MAX_FILES:
-            self._problem(source.folder, f"has more than {MAX_FILES} entries: the rest is not used")
         top = os.path.realpath(source.folder)
-        for name in names[:MAX_FILES]:
+        for name in names:
             path = source.folder / name
             if name.startswith(("_", ".")) or not name.endswith(ENDINGS):
                 continue
@@ -309,7 +305,7 @@ def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], 
 
 def _checked(document: dict[str, Any]) -> AgentDefinition | RemoteAgent:
     try:
-        fields = msgspec.convert(document, _Fields)
+        fields = msgspec.convert(document, _Fields, strict=False)
     except msgspec.ValidationError as error:
         raise InputError(str(error).replace("`$.", "`").replace("`", "'")) from error
     if not _NAME.fullmatch(fields.name):
@@ -406,62 +402,31 @@ def _from_markdown(text: str) -> list[tuple[dict[str, Any], list[str]]]:
     return [_of_front_matter(each, body) for each in several]
 
 
-_TEXT = r"(?P<text>[A-Za-z](?:[^:#]|:(?=[^ ])|(?<! )#)*(?<! ))|'(?P<quoted>[^']*)'"
-_LINE = re.compile(
-    rf"(?P<key>[a-z_]+):(?: +(?:{_TEXT}|(?P<whole>0|[1-9]\d{{0,8}})|(?P<decimal>\d\.\d{{1,6}})"
-    r"|\[(?P<items>[^]]*)\]))? *",
-    re.ASCII,
-)
-_ITEM = re.compile(rf"(?P<indent> *)- +(?:{_TEXT}) *")
-_FLOW = re.compile(r"(?P<text>[A-Za-z][\w.-]*)|'(?P<quoted>[\w.*-]*)'", re.ASCII)
-_NO_TEXT = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
+_KEY = re.compile(r"([a-z_]+):(?: +(?:([A-Za-z0-9][^:#]*)|\[([\w.*, -]+)\]))? *")
+_ITEM = re.compile(r" *- +(['\"]?)([\w.*-]+)\1 *")
 
 
 def plain_front_matter(text: str) -> dict[str, Any] | None:
-    """YAML that has only plain texts, numbers and lists of texts; None for any other. The YAML
+    """Front matter that has only plain texts and lists of names; None for any other. The YAML
     library takes longer to import than all agents to read."""
     found: dict[str, Any] = {}
     items: list[str] | None = None
-    indent = ""
-    for line in text.split("\n"):
-        line = line.removesuffix("\r")
-        if not line.strip(" "):
+    for line in filter(str.strip, text.split("\n")):
+        line = line.rstrip()
+        item, key = _ITEM.fullmatch(line), _KEY.fullmatch(line)
+        if item is not None and items is not None:
+            items.append(item[2])
             continue
-        if not line.isprintable():
-            return None
-        key, item = _LINE.fullmatch(line), _ITEM.fullmatch(line)
-        if item is not None:
-            value = _scalar(item)
-            if items is None or value is None or (items and item["indent"] != indent):
-                return None
-            indent = item["indent"]
-            items.append(value)
-            continue
-        if key is None or key["key"] in (*found, *_NO_TEXT) or items == []:
+        if key is None or key[1] in found or items == [] or not line.isprintable():
             return None
         items = None
-        if key["whole"] or key["decimal"]:
-            found[key["key"]] = int(key["whole"]) if key["whole"] else float(key["decimal"])
-        elif key["items"] is not None:
-            parts = [_FLOW.fullmatch(each.strip(" ")) for each in key["items"].split(",")]
-            values = [None if each is None else _scalar(each) for each in parts]
-            if None in values:
-                return None
-            found[key["key"]] = values
-        elif key["text"] is None and key["quoted"] is None:
-            items = found[key["key"]] = []
+        if key[2]:
+            found[key[1]] = key[2].strip()
+        elif key[3]:
+            found[key[1]] = [each.strip() for each in key[3].split(",")]
         else:
-            found[key["key"]] = value = _scalar(key)
-            if value is None:
-                return None
+            items = found[key[1]] = []
     return None if items == [] else found
-
-
-def _scalar(found: re.Match[str]) -> str | None:
-    """The text of a plain or quoted value; None for a plain word that is no text in YAML."""
-    if found["text"] is None:
-        return found["quoted"]
-    return None if found["text"].lower() in _NO_TEXT else found["text"]
 
 
 def _from_yaml(text: str) -> Any:

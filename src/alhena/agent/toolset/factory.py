@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.agent.limits import Spending
-from alhena.agent.subagents import builtin_agents
+from alhena.agent.subagents import AgentDefinition, builtin_agents
 from alhena.agent.toolset.model_access import SessionModel
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, SessionMode, Toolset, ToolSources
@@ -41,7 +41,6 @@ from alhena.tools.registry import ALIASES, BUILT_IN, DELEGATE, ToolRegistry, dec
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgent, RemoteAgents
     from alhena.agent.toolset.mcp import AgentServers
     from alhena.hooks.planning import Hooks
@@ -485,7 +484,6 @@ def _agent_files(
     )
     if not folders:
         return _AgentsFound()
-    from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 
     taken = [agent.name for agent in (*builtin_agents(), *options.agents, *options.remote_agents)]

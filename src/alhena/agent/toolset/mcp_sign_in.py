@@ -10,13 +10,18 @@ import httpx2
 
 from alhena.agent.toolset.mcp import token_file
 from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
-from alhena.display_text import one_line
 from alhena.errors import AlhenaError, ConfigError
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.oauth.sign_in import Answered, sign_in
 from alhena.mcp.oauth.tokens import StoredToken
 from alhena.models.auth.adc import default_credentials
-from alhena.models.auth.authorization import Callback, StrayAnswerError, listening
+from alhena.models.auth.authorization import (
+    Attempt,
+    Callback,
+    StrayAnswerError,
+    answered_code,
+    listening,
+)
 from alhena.models.auth.federated import identity_tokens
 from alhena.models.auth.login import (
     PASTE_ATTEMPTS,
@@ -214,21 +219,13 @@ class _Browser:
 
     def read(self, query: str) -> str:
         """The query, if it answers what was asked. No message quotes a code or a state."""
+        attempt = Attempt(redirect_uri=self._uri, state=self._state, verifier="")
         try:
-            fields = parse_qs(query, max_num_fields=32)
-        except ValueError as error:
-            raise StrayAnswerError("the answer of the browser cannot be read.") from error
-        states = fields.get("state", [])
-        wanted = self._state.encode("ascii")
-        if len(states) != 1 or not secrets.compare_digest(states[0].encode(), wanted):
-            raise StrayAnswerError("what came back belongs to another sign-in: its state differs.")
-        if refused := fields.get("error"):
-            words = (refused[0], *fields.get("error_description", [])[:1])
-            raise CredentialsError(
-                f"the server did not sign you in: {one_line(': '.join(words), 200)}."
-            )
-        if len(fields.get("code", [])) != 1:
-            raise CredentialsError("the response contains no code.")
+            answered_code(query, attempt)
+        except StrayAnswerError:
+            raise
+        except CredentialsError as error:
+            raise CredentialsError(error.message) from error  # its remedy is for another sign-in
         return query
 
 

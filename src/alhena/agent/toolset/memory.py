@@ -16,6 +16,7 @@ from alhena.memory.files import (
     Memory,
     MemoryKind,
     MemoryRequest,
+    TouchedMemory,
     discovered,
     load_memory,
     without_tags,
@@ -26,7 +27,6 @@ from alhena.wire.content import USER, Content
 
 if TYPE_CHECKING:
     from alhena.config.extensions import Extension
-    from alhena.memory.files import TouchedMemory
     from alhena.tools.contract import Discover
 
 TOUCHING = frozenset(
@@ -206,8 +206,6 @@ class _ConversationMemory:
         memory = self._session.memory
         forgotten = self._session.forgotten
         if self._place is None or self._memory is not memory or self._forgotten != forgotten:
-            from alhena.memory.files import TouchedMemory
-
             self._memory, self._forgotten = memory, forgotten
             self._looked.clear()
             told = (item.identity for item in memory.files)

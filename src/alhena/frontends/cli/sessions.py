@@ -90,12 +90,11 @@ def run(argv: list[str]) -> int:
 
 def _list(options: "Namespace", store: "SessionStore") -> None:
     listed = store.listed()
-    found, others = listed.sessions, listed.others
+    found = listed.sessions
     if options.json:
         write_json(
             {
                 "sessions": [_as_json(item) for item in found],
-                "others": list(others),
                 "foreign": [_as_json(item) for item in listed.foreign],
             }
         )
@@ -104,9 +103,6 @@ def _list(options: "Namespace", store: "SessionStore") -> None:
     lines = [f"Sessions of this project ({len(found)}):\n"]
     lines += (_line(number, item, now) for number, item in enumerate(found, start=1))
     write_stdout("".join(lines) if found else "This project has no sessions.\n")
-    if others:
-        told = _first(others)
-        write_stdout(f"Not listed, for they do not begin as a session does: {told}\n")
     if not found:
         _tell_departed()
     if listed.foreign:

@@ -52,10 +52,6 @@ class LostSnapshotError(CheckpointError):
     """The snapshot is missing or damaged."""
 
 
-class HeldRepositoryError(CheckpointError):
-    """Another process uses the repository of the checkpoints for too long."""
-
-
 class NoCheckpointError(InputError):
     """No checkpoint has this name."""
 

@@ -10,7 +10,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -28,13 +28,12 @@ from alhena.session.checkpoints.git import (
 from alhena.session.checkpoints.records import (
     CheckpointError,
     GitFailedError,
-    HeldRepositoryError,
     LostSnapshotError,
     TooMuchError,
     shown,
     trouble,
 )
-from alhena.system.errors import FileError, WriteFailureError, printable
+from alhena.system.errors import FileError, printable
 from alhena.system.files import alone_on, read_small_text
 from alhena.system.ignore import IgnoreRules, excludes_file, git_directory
 
@@ -46,12 +45,13 @@ EXECUTABLE = "100755"
 _NOTHING = "000000"
 _SUBMODULE = "160000"
 REFS = "refs/alhena/"
+PATIENCE_S = 30.0
+"""Seconds to wait for another process."""
 
 _MANY = 200
 _MAX_NESTED = 200
 _NEW_INDEX = 2
 _ATTEMPTS = 4
-_NOTICE_S = 3.0
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 _SPECIAL = str.maketrans({char: f"\\{char}" for char in "\\*?[]"})
@@ -72,14 +72,12 @@ class Limits(msgspec.Struct, frozen=True):
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a repository. Programs in `others` never run as git; `apart`, a directory in the
-    project, has its own repository. `patience_s`: seconds to wait for another process; `waits` is
-    called when that takes long."""
+    project, has its own repository. `patience_s`: seconds to wait for another process."""
 
     limits: Limits = Limits()
     others: tuple[Path, ...] = ()
     apart: Path | None = None
-    patience_s: float = 60.0
-    waits: Callable[[], object] = lambda: None
+    patience_s: float = PATIENCE_S
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -154,14 +152,18 @@ class Repository:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Excludes other processes for a block. Raises HeldRepositoryError."""
+        """Excludes other processes for a block."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.chmod(0o700)
             descriptor = os.open(self.directory / "alhena.lock", _LOCK, 0o600)
             try:
-                with ExitStack() as stack:
-                    self._lock(descriptor, stack)
+                with alone_on(
+                    descriptor,
+                    self.directory,
+                    cancellation=self.cancellation,
+                    patience_s=self._around.patience_s,
+                ):
                     self.git.lock = descriptor
                     yield
             finally:
@@ -242,26 +244,6 @@ class Repository:
         """Runs `git gc`; what no snapshot needs is deleted after a day."""
         if self.git.git_dir.is_dir():
             self.git.run("gc", "--quiet", "--prune=1.day.ago", *options)
-
-    def _lock(self, descriptor: int, stack: ExitStack) -> None:
-        patience_s = self._around.patience_s
-        first = min(_NOTICE_S, patience_s / 2)
-        for wait_s, last in ((first, False), (patience_s - first, True)):
-            stop = self.cancellation
-            held = alone_on(descriptor, self.directory, cancellation=stop, patience_s=wait_s)
-            try:
-                stack.enter_context(held)
-            except WriteFailureError:
-                if stop.is_set():
-                    raise
-                if not last:
-                    self._around.waits()
-            else:
-                return
-        raise HeldRepositoryError(
-            f"another process has used {printable(self.directory)} for over {patience_s:.0f} s.",
-            remedy="Check whether an alhena is stopped (`jobs`, `ps`); continue or end it.",
-        )
 
     def _take(self, named: Iterable[str]) -> Snapshot:
         self._prepare()

@@ -39,9 +39,9 @@ DAMAGED = "its content in the checkpoint is damaged"
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Goal for one root: restore the snapshot `start`. With the tree `end`, only what changed
-    between the two is reverted; files changed since are left. `later`: for paths that only later
-    calls named, the tree of the first checkpoint that names them."""
+    """Goal for one root: restore the snapshot `start`. With the tree `end` ("": unknown), only what
+    changed between the two is reverted; files changed since are left. `later`: for paths that only
+    later calls named, the tree of the first checkpoint that names them."""
 
     start: RootSnapshot
     later: Mapping[str, str] = {}
@@ -99,7 +99,7 @@ def restore(
             repository = step.repository
             try:
                 if step.further:
-                    _require_directory(repository.project, stack)
+                    _require_directory(repository.project)
                 stack.enter_context(repository.locked())
                 plans.append(_plan(step, _inner(repository.project, steps), stack))
             except CheckpointError as error:
@@ -323,20 +323,15 @@ def _inner(project: Path, steps: Sequence[Step]) -> tuple[str, ...]:
     )
 
 
-def _require_directory(root: Path, stack: ExitStack) -> None:
-    """Creates a missing root, removed with the stack if it stays empty. Raises CheckpointError
-    unless it is a directory."""
-    if os.path.lexists(root):
-        if not is_real_directory(root):
-            raise CheckpointError("it is no directory any more.")
-        return
-    if not root.parent.is_dir():
-        raise CheckpointError("it is gone, and so is the directory that it was in.")
+def _require_directory(root: Path) -> None:
+    """Creates a missing root. Raises CheckpointError unless it is a directory."""
     try:
-        os.close(open_made(root, []))
+        if not os.path.lexists(root):
+            root.mkdir()
     except OSError as error:
         raise trouble(error, root) from error
-    stack.callback(remove_directory, root)
+    if not is_real_directory(root):
+        raise CheckpointError("it is no directory any more.")
 
 
 def is_real_directory(path: Path) -> bool:
@@ -347,22 +342,12 @@ def is_real_directory(path: Path) -> bool:
 Named = tuple[str, Checkpoint]
 
 
-class EditedRoot(msgspec.Struct, frozen=True):
-    """Changes of a turn in one root: from its first snapshot, `start`, to the tree `end` ("":
-    unknown, compare with the current files). `later`: for paths that later calls named, the tree of
-    the first checkpoint that names them."""
-
-    start: RootSnapshot
-    end: str
-    later: dict[str, str]
-
-
 class EditingTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a turn since its `first` checkpoint, called `name`."""
+    """Changes of a turn since its `first` checkpoint, called `name`: `goals` revert them."""
 
     name: str
     first: Checkpoint
-    roots: tuple[EditedRoot, ...]
+    goals: tuple[Goal, ...]
 
 
 def last_turn(
@@ -390,7 +375,7 @@ def last_turn(
             stands = dict(before[checkpoint.back_to])
     for prompt, cut in reversed(stands.items()):
         turn = _turn(found, prompt, cut)
-        if turn is not None and any(each.end != each.start.tree for each in turn.roots):
+        if turn is not None and any(each.end != each.start.tree for each in turn.goals):
             return turn
     return None
 
@@ -424,15 +409,15 @@ def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
             starts.setdefault(snapshot.root, (count, snapshot))
     after = found[own[-1] + 1 :]
     ends = {each.root: each.tree for at, one in found if at == cut for each in one.snapshots}
-    roots = tuple(
-        EditedRoot(
+    goals = tuple(
+        Goal(
             start,
-            ends.get(root) or first.ended(root) or _next_tree(after, root),
             named_later((found[number] for number in own[count:]), start),
+            ends.get(root) or first.ended(root) or _next_tree(after, root),
         )
         for root, (count, start) in starts.items()
     )
-    return EditingTurn(name=name, first=first, roots=roots)
+    return EditingTurn(name=name, first=first, goals=goals)
 
 
 def _next_tree(found: Iterable[Named], root: str) -> str:

@@ -7,7 +7,7 @@ repositories of its roots: another project's checkpoints of the same root are in
 import os
 import shutil
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,6 @@ import msgspec
 from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
-    NoGitError,
     RootSnapshot,
     TooMuchError,
     directory_of,
@@ -26,7 +25,7 @@ from alhena.session.checkpoints.records import (
     trouble,
 )
 from alhena.session.checkpoints.repository import (
-    EMPTY,
+    PATIENCE_S,
     Limits,
     Repository,
     Snapshot,
@@ -42,14 +41,12 @@ from alhena.session.checkpoints.restore import (
 )
 from alhena.system.ignore import IgnoreRules
 
-PATIENCE_S = 60.0
-"""Seconds to wait for another process."""
-
 _MANY = 20
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """Snapshots of the roots, at least one, the errors of the others, and warnings."""
+    """Snapshots of the project and of other roots, the errors of those that have none, and
+    warnings."""
 
     snapshots: tuple[RootSnapshot, ...]
     problems: tuple[tuple[Path, CheckpointError], ...]
@@ -58,8 +55,8 @@ class Saved(msgspec.Struct, frozen=True):
 
 class Roots:
     """The roots of a session: the `project` and the other `roots`, all real paths. Repositories are
-    in the directory `history`. `patience_s`: seconds to wait for another process; `waits` is called
-    when that takes long. Methods raise CheckpointError."""
+    in the directory `history`. `patience_s`: seconds to wait for another process. Methods raise
+    CheckpointError."""
 
     def __init__(
         self,
@@ -68,6 +65,7 @@ class Roots:
         environ: Mapping[str, str],
         roots: Iterable[Path] = (),
         limits: Limits | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.project = project
         self._history = history
@@ -75,55 +73,45 @@ class Roots:
         others = dict.fromkeys(root for root in roots if root != project)
         self._roots = tuple(sorted(others, key=lambda root: len(root.parts)))
         self._limits = limits or Limits()
-        self.patience_s = PATIENCE_S
-        self.waits: Callable[[], object] = lambda: None
-        self._given_up: dict[Path, CheckpointError] = {}
+        self._patience_s = patience_s
+        self._too_much: set[Path] = set()
 
     @contextmanager
     def saved(self, named: Iterable[Path], stop: threading.Event) -> Generator[Saved]:
         """Saves the files, including `named` ones that are ignored (paths with the real paths of
         their directories). Other processes are excluded for the block."""
-        paths = tuple(named)
-        found: dict[Path, RootSnapshot] = {}
-        problems: dict[Path, CheckpointError] = {}
+        found: list[RootSnapshot] = []
+        problems: list[tuple[Path, CheckpointError]] = []
         warnings: list[str] = []
         with ExitStack() as stack:
-            # All processes lock the project first, even if only another root can be saved.
-            project = self.repository("", stop, self.waits)
-            stack.enter_context(project.locked())
-            # Roots inside one that cannot be saved are saved on their own.
-            while rest := [each for each in self._outermost(problems) if each not in found]:
-                root = rest[0]
-                wanted = _by_root((*found, *rest), paths)[root]
+            outermost = self._outermost()
+            for root, paths in _by_root(outermost, named).items():
                 try:
-                    repository = project
-                    if root != self.project:
-                        repository = self._other(root, stop, stack)
-                    snapshot = repository.snapshot(wanted)
-                except (CheckpointError, OSError) as failure:
-                    if stop.is_set() or not is_real_directory(self.project):
+                    repository, snapshot = self._snapshot(root, paths, stop, stack)
+                except CheckpointError as error:
+                    if root == self.project or stop.is_set():
                         raise
-                    error = trouble(failure, root) if isinstance(failure, OSError) else failure
-                    problems[root] = error
-                    if isinstance(error, TooMuchError | NoGitError):
-                        self._given_up[root] = error
+                    problems.append((root, error))
+                    if isinstance(error, TooMuchError):
+                        self._too_much.add(root)
                     continue
-                found[root] = self._root_snapshot(root, snapshot, wanted)
+                found.append(self._root_snapshot(root, snapshot, paths))
                 warnings += [repository.warning] if repository.warning else []
-                lost = snapshot.left_out.intersection(map(shown, wanted))
+                lost = snapshot.left_out.intersection(map(shown, paths))
                 warnings += (f"{path} cannot be saved, so it cannot be restored" for path in lost)
-            if not found:
-                raise _main_error((*problems.values(), *self._given_up.values()))
-            yield Saved(tuple(found.values()), tuple(problems.items()), tuple(warnings))
+            yield Saved(tuple(found), tuple(problems), tuple(warnings))
 
-    @contextmanager
-    def ends(self, named: Iterable[Path], stop: threading.Event) -> Generator[dict[str, str]]:
-        """Saves the files like `saved`; yields the trees by root, the empty tree for a root that is
-        gone."""
-        with self.saved(named, stop) as saved:
-            gone = (root for root, _ in saved.problems if not os.path.lexists(root))
-            trees = {snapshot.root: snapshot.tree for snapshot in saved.snapshots}
-            yield {**trees, **{root.as_uri(): EMPTY for root in gone}}
+    def _snapshot(
+        self, root: Path, named: tuple[str, ...], stop: threading.Event, stack: ExitStack
+    ) -> tuple[Repository, Snapshot]:
+        if root != self.project and not is_real_directory(root):
+            raise CheckpointError("it is no directory any more.")
+        repository = self.repository("" if root == self.project else root.as_uri(), stop)
+        stack.enter_context(repository.locked())
+        try:
+            return repository, repository.snapshot(named)
+        except OSError as error:
+            raise trouble(error, root) from error
 
     def restore(
         self,
@@ -137,7 +125,7 @@ class Roots:
             record(tuple(self._root_snapshot(plan.project, plan.before) for plan in plans))
 
         steps = [
-            Step(self.repository(goal.start.root, stop, self.waits), goal, bool(goal.start.root))
+            Step(self.repository(goal.start.root, stop), goal, bool(goal.start.root))
             for goal in goals
         ]
         written, removed, left = list[str](), list[str](), list[tuple[str, str]]()
@@ -175,17 +163,14 @@ class Roots:
                 for name in set(os.listdir(directory)) - needed:
                     shutil.rmtree(directory / name)
 
-    def repository(
-        self, root: str, stop: threading.Event, waits: Callable[[], object] = lambda: None
-    ) -> Repository:
+    def repository(self, root: str, stop: threading.Event) -> Repository:
         """The repository of a root ("": the project). `stop` cancels its work."""
         place = directory_of(root) if root else self.project
         around = Surroundings(
             limits=self._limits,
             others=tuple(each for each in (self.project, *self._roots) if each != place),
             apart=self.project if root and self.project.is_relative_to(place) else None,
-            patience_s=self.patience_s,
-            waits=waits,
+            patience_s=self._patience_s,
         )
         directory = self._history / "roots" / _key(root) if root else self._history
         try:
@@ -199,30 +184,17 @@ class Roots:
         uri = "" if root == self.project else root.as_uri()
         return RootSnapshot(root=uri, tree=snapshot.tree, notes=snapshot.notes, paths=named)
 
-    def _outermost(self, failed: Collection[Path]) -> list[Path]:
-        """The roots that no other one saves, without the `failed`."""
+    def _outermost(self) -> list[Path]:
+        """The project and the roots that no other one saves."""
         found: list[Path] = []
         for root in (self.project, *self._roots):
-            if root in failed or root in self._given_up:
-                continue
             around = [each for each in found if root.is_relative_to(each)]
             rules = (IgnoreRules(each, environ=self._environ) for each in around)
-            if all(each.ignored(root, is_dir=True) for each in rules):
+            if root not in self._too_much and all(
+                each.ignored(root, is_dir=True) for each in rules
+            ):
                 found.append(root)
         return found
-
-    def _other(self, root: Path, stop: threading.Event, stack: ExitStack) -> Repository:
-        if not is_real_directory(root):
-            raise CheckpointError("it is no directory any more.")
-        repository = self.repository(root.as_uri(), stop, self.waits)
-        stack.enter_context(repository.locked())
-        return repository
-
-
-def _main_error(errors: Sequence[CheckpointError]) -> CheckpointError:
-    """The error to report when no root is saved: preferably one that may pass."""
-    passing = (each for each in errors if not isinstance(each, TooMuchError | NoGitError))
-    return next(passing, errors[0])
 
 
 def _key(root: str) -> str:
