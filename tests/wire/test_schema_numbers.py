@@ -48,9 +48,9 @@ def strict(value: object) -> str:
             {"description": 'How far. (default: {"a":[1,-Infinity]})'},
         ),
         ({"const": INFINITE}, {"description": "(const: Infinity)"}),
-        ({"enum": [1, NAN, 2]}, {"enum": [1, 2], "description": "(enum: [NaN])"}),
+        ({"enum": [1, NAN, 2]}, {"description": "(enum: [1,NaN,2])"}),
         ({"enum": [NAN]}, {"description": "(enum: [NaN])"}),
-        ({"examples": [NAN, 3]}, {"examples": [3], "description": "(examples: [NaN])"}),
+        ({"examples": [NAN, 3]}, {"description": "(examples: [NaN,3])"}),
         ({"x-limit": {"most": NAN}}, {"description": '(x-limit: {"most":NaN})'}),
         ({"default": 1.5, "enum": [1.5, 2]}, {"default": 1.5, "enum": [1.5, 2]}),
     ],
@@ -141,10 +141,7 @@ LONGER = 10**5000
         ({"multipleOf": HUGE, "minimum": -HUGE}, {}),
         ({"maximum": 10**300}, {"maximum": 10**300}),
         ({"default": LONGER}, {"description": "(default: a number of thousands of digits)"}),
-        (
-            {"enum": [1, -LONGER]},
-            {"enum": [1], "description": "(enum: a number of thousands of digits)"},
-        ),
+        ({"enum": [1, -LONGER]}, {"description": "(enum: a number of thousands of digits)"}),
         ({"enum": [1, 2**70]}, {"enum": [1, 2**70]}),
     ],
 )

@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 import msgspec
-from msgspec import UNSET, DecodeError, json
 
 from alhena.wire.content import encode_value, mend
 from alhena.wire.errors import EncodeError
@@ -266,12 +265,6 @@ _COUNTS = frozenset(
     }
 )
 """64-bit integers, which may be text."""
-_PLAIN: dict[str, tuple[type, ...]] = {
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
-"""Types with non-string values."""
 _NAMED = frozenset({"properties", "$defs"})
 _LISTED = frozenset({"anyOf", "prefixItems"})
 
@@ -299,7 +292,6 @@ def to_json_schema(schema: dict[str, Any]) -> dict[str, Any]:
             value = int(value)
         made[name] = value
     _with_type(made, schema.get("type"), nullable=schema.get("nullable") is True)
-    _with_order(made, schema.get("propertyOrdering"))
     if "example" in schema and "examples" not in made:
         made["examples"] = [schema["example"]]
     return made
@@ -316,7 +308,8 @@ def _with_type(made: dict[str, Any], kind: object, *, nullable: bool) -> None:
         made["type"] = kind.lower()
         if kind.upper() == "TYPE_UNSPECIFIED":
             del made["type"]
-        _with_values(made, kind.lower())
+        if kind.lower() != "string" and any(isinstance(one, str) for one in made.get("enum") or ()):
+            del made["enum"]  # texts, as the API's own form writes numbers
     elif kinds is not None:
         made["type"] = [one.lower() if isinstance(one, str) else one for one in kinds]
     if not nullable:
@@ -331,43 +324,3 @@ def _with_type(made: dict[str, Any], kind: object, *, nullable: bool) -> None:
     values = as_array(made.get("enum"))
     if values is not None and None not in values:
         made["enum"] = [*values, None]
-
-
-def _with_values(made: dict[str, Any], kind: str) -> None:
-    """Converts allowed and default values, which the older form writes as strings, to the type.
-    Inconvertible values are dropped."""
-    if kind not in _PLAIN:
-        return
-    values = as_array(made.get("enum"))
-    if values is not None:
-        read = [_value(one, kind) for one in values]
-        made["enum"] = read
-        if UNSET in read:
-            del made["enum"]
-    if "default" in made:
-        made["default"] = _value(made["default"], kind)
-        if made["default"] is UNSET:
-            del made["default"]
-
-
-def _value(value: object, kind: str) -> object:
-    """Converts a string to a value of a type; UNSET if impossible. Other values are unchanged."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    try:
-        found = json.decode(text.lower() if kind == "boolean" else text)
-    except (DecodeError, UnicodeError, RecursionError):
-        return UNSET
-    if isinstance(found, bool):
-        return found if kind == "boolean" else UNSET
-    return found if isinstance(found, _PLAIN[kind]) else UNSET
-
-
-def _with_order(made: dict[str, Any], order: object) -> None:
-    """Puts properties in the requested order, which JSON Schema cannot express."""
-    properties, names = as_object(made.get("properties")), as_array(order)
-    if not properties or not names:
-        return
-    first = [name for name in names if isinstance(name, str) and name in properties]
-    made["properties"] = {name: properties[name] for name in dict.fromkeys((*first, *properties))}

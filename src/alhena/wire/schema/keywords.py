@@ -195,19 +195,7 @@ TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", 
 def present(node: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     """`node` with valid keywords, without its subschemas; the same object if unchanged."""
     made = {key: item for key, item in node.items() if is_meant(key, item)}
-    if "type" in node and "type" not in made:
-        known = [name for name in types_in(node["type"]) if name in TYPES]
-        if known:
-            made["type"] = list(dict.fromkeys(known))
-        if lost := [name for name in types_in(node["type"]) if name not in TYPES]:
-            notes.append(f"type: {', '.join(lost)}")
-    if "required" in node and "required" not in made:
-        names = [name for name in as_array(node["required"]) or () if isinstance(name, str)]
-        if names:
-            made["required"] = list(dict.fromkeys(names))
-    for key in _SPEAKING_OF_VALUES & node.keys():
-        if not has_json_form(node[key]):
-            _without_numbers_that_json_lacks(key, node[key], made, notes)
+    notes += [note(key, node[key]) for key in node if key in _TOLD and key not in made]
     _bound(node, made, "minimum", "exclusiveMinimum")
     _bound(node, made, "maximum", "exclusiveMaximum")
     if as_array(node.get("items")) is not None:
@@ -239,22 +227,6 @@ def has_json_form(value: object) -> bool:
         elif (array := as_array(item)) is not None:
             waiting.extend(array)
     return True
-
-
-def _without_numbers_that_json_lacks(
-    key: str, value: object, made: dict[str, Any], notes: list[str]
-) -> None:
-    """Drops values without a JSON form and notes them. Other choices stay: a dropped value cannot
-    be sent in JSON anyway."""
-
-    values = as_array(value) if key in ("enum", "examples") else None
-    if values is None:
-        notes.append(note(key, value))
-        return
-    kept = [item for item in values if has_json_form(item)]
-    notes.append(note(key, [item for item in values if not has_json_form(item)]))
-    if kept:
-        made[key] = kept
 
 
 def is_meant(key: str, value: object) -> bool:
@@ -328,7 +300,8 @@ def _are_demands(value: object) -> bool:
     return fields is not None and all(map(_are_names, fields.values()))
 
 
-_SPEAKING_OF_VALUES = frozenset({"default", "example", "examples", "enum", "const"})
+_TOLD = frozenset({"type", "default", "example", "examples", "enum", "const"})
+"""Keywords whose invalid values are noted."""
 
 _TAKES: dict[str, Callable[[object], bool]] = {
     **dict.fromkeys(("default", "example", "const"), has_json_form),
