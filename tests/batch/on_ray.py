@@ -57,11 +57,18 @@ def answer(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 class Run:
     """A project and a server."""
 
-    def __init__(self, project: Path, temporary: str) -> None:
+    def __init__(self, project: Path, temporary: str, server: AnsweringServer) -> None:
+        project.mkdir(exist_ok=True)
         self.project = project
-        self.server = AnsweringServer(answer)
+        self.server = server
         os.environ["GOOGLE_GEMINI_BASE_URL"] = self.server.url
         self._temporary = temporary
+
+    def beside(self, name: str) -> "Run":
+        """A further run, in a folder of the project, with the same server."""
+        self.server.asked.clear()
+        self.server.answer = answer
+        return Run(self.project / name, self._temporary, self.server)
 
     def start_cluster(self, cpus: int = 1) -> Any:
         node = {"num_cpus": cpus, "include_dashboard": False, "temp_dir": self._temporary}
@@ -103,9 +110,8 @@ class Run:
         }
 
 
-def lost_workers(run: Run) -> dict[str, Any]:
+def lost_workers(run: Run, head: Any) -> dict[str, Any]:
     """A task's process, both actors and a node are killed, one after the other."""
-    head = run.start_cluster()
     node = head.add_node(num_cpus=1)
     process = run.batch(10, "--address", head.address)
     run.server.reached(4, process)
@@ -118,14 +124,9 @@ def lost_workers(run: Run) -> dict[str, Any]:
     return run.ended(process)
 
 
-def lost_cluster(run: Run) -> dict[str, Any]:
-    """The command is killed; while a second one goes on with its tasks, the cluster ends."""
-    head = run.start_cluster()
+def lost_cluster(run: Run, head: Any) -> dict[str, Any]:
+    """The cluster ends while tasks are at work."""
     process = run.batch(12, "--address", head.address)
-    run.server.reached(4, process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    process = run.start("resume", "r.jsonl.run")
     run.server.reached(9, process)
     head.remove_node(head.head_node, allow_graceful=False)
     return run.ended(process)
@@ -137,11 +138,10 @@ def own_cluster(run: Run) -> dict[str, Any]:
     return run.ended(run.batch(3, *money))
 
 
-def lost_trees(run: Run) -> dict[str, Any]:
+def lost_trees(run: Run, head: Any) -> dict[str, Any]:
     """The process of the first task is killed, then its node is lost, each with work in its
     worktree; the second task kills its process in each attempt."""
     code = repository(run.project / "code")
-    head = run.start_cluster(0)
     first = head.add_node(num_cpus=1, env_vars=run.folder("first"))
     calls: dict[str, list[int]] = {"task 0": [], "task 1": []}
     reached, lost = threading.Event(), threading.Event()
@@ -172,9 +172,9 @@ def lost_trees(run: Run) -> dict[str, Any]:
     return {**found, "calls": calls, "trees": git(code, "worktree", "list"), "left": left}
 
 
-def object_store(run: Run) -> dict[str, Any]:
+def resumes(run: Run) -> list[dict[str, Any]]:
     """The run is in an object store. The command is killed, a second one resumes, which a third
-    one, on the same run, takes over."""
+    one, on the same run, takes over. Then the cluster is lost with another run."""
     place = "s3://runs/of/one"
     with ObjectServer() as store:
 
@@ -195,7 +195,15 @@ def object_store(run: Run) -> dict[str, Any]:
         found = run.ended(run.start("resume", place))
         _, err = process.communicate()
         status = run.start("status", place).communicate()[0]
-        return {**found, "second": (process.returncode, err), "status": json.loads(status)}
+        found |= {"second": (process.returncode, err), "status": json.loads(status)}
+        return [found, lost_cluster(run.beside("cluster"), head)]
+
+
+def losses(run: Run) -> list[dict[str, Any]]:
+    """A cluster without processors of its own loses nodes and processes, in two runs."""
+    head = run.start_cluster(0)
+    found = lost_trees(run, head)
+    return [found, lost_workers(run.beside("workers"), head)]
 
 
 def random_kills(run: Run) -> dict[str, Any]:
@@ -244,9 +252,9 @@ def main(scenario: str, project: str) -> None:
     temporary = tempfile.mkdtemp(prefix="ray-")
     os.environ["TMPDIR"] = temporary
     Path(temporary, "ray").mkdir()
-    run = Run(Path(project), temporary)
     try:
-        with run.server:
+        with AnsweringServer(answer) as server:
+            run = Run(Path(project), temporary, server)
             found = globals()[scenario](run)
             json.dump(found, stdout)
             stdout.flush()

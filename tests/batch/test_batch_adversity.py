@@ -220,8 +220,7 @@ def test_a_task_that_kills_the_command_fails_after_as_many_resumes(project: Path
 
 
 @pytest.mark.requirement("RUN-03")
-@BOTH
-def test_limits_of_a_task_count_over_its_attempts(project: Path, workers: str):
+def test_limits_of_a_task_count_over_its_attempts(project: Path):
     """The command is killed with the second request under way; the second attempt may ask once."""
 
     def answer(_contents: list[dict[str, Any]]) -> Any:
@@ -238,6 +237,7 @@ def test_limits_of_a_task_count_over_its_attempts(project: Path, workers: str):
     }
     write_tasks(project / "tasks.jsonl", 1)
     for kind, flags in limits.items():
+        workers = "0" if kind in ("turn_limit", "time_limit") else "2"
         options = ("--workers", workers, *flags, "--approval-mode", "yolo", *MODEL)
         run = ("--out", f"{kind}.jsonl", "--run-dir", "r.jsonl.run")
         with AnsweringServer(answer) as server:
@@ -284,8 +284,7 @@ print(json.dumps([full.returncode, full.stderr, resumed.returncode, resumed.stde
 
 
 @pytest.mark.requirement("RUN-03")
-@BOTH
-@pytest.mark.parametrize("place", ["r.jsonl.run", "r.jsonl.run/tasks"])
+@pytest.mark.parametrize(("place", "workers"), [("r.jsonl.run", "2"), ("r.jsonl.run/tasks", "0")])
 def test_a_full_disk_ends_the_run_and_a_resume_finishes_it(project: Path, place: str, workers: str):
     """The queue, or else the journals have no room."""
     code, err, resumed, told, lines = with_own_mounts(FULL, project, place, workers)
