@@ -20,7 +20,7 @@ demo: $(VENV)/.base ## set up and try the agent on this repository, without a ke
 test: $(VENV)/.dev ## set up and run all tests (JOBS=N processes)
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
-test-fast: $(VENV)/.dev ## run the tests of the files that take no time
+test-fast: $(VENV)/.dev ## run the tests of the files that take little time
 	$(BIN)/python -m pytest -q -n $(JOBS) --fast
 
 coverage: $(VENV)/.dev ## run all tests, then print the coverage of lines and branches by package

@@ -54,7 +54,7 @@ for _number, _handler in (
 
 
 SLOW_FILES = frozenset((Path(__file__).parent / "slow_files.txt").read_text("utf-8").split())
-"""Files of tests that take more than 0.3 s; `--fast` leaves them out."""
+"""Files of tests that take more than 0.4 s of the processor; `--fast` leaves them out."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,10 +9,10 @@ import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from acp import RequestError, spawn_agent_process, text_block
+from acp import RequestError, text_block
 from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
@@ -281,12 +281,7 @@ def test_bad_messages_are_answered_and_the_next_one_is_read(project: Path):
 
 
 async def test_without_credentials_a_session_is_refused(project: Path):
-    environ = {key: each for key, each in os.environ.items() if "GEMINI_API" not in key}
-    async with spawn_agent_process(cast("Any", Editor()), ALHENA, "--acp", env=environ) as (
-        conn,
-        _process,
-    ):
-        await conn.initialize(protocol_version=1)
+    async with connected(Editor(), None) as conn:
         with pytest.raises(RequestError) as refused:
             await conn.new_session(cwd=str(project), mcp_servers=[])
     assert refused.value.code == -32000

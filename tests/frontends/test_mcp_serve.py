@@ -5,18 +5,21 @@ import base64
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
+from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, ElicitResult, ImageContent, TextContent
 
-from tests.support.command import ALHENA
+from alhena.frontends.mcp_server.pipes import Incoming, Outgoing
+from tests.support.command import ALHENA, at_work
 from tests.support.patience import PATIENCE_S
 
 PNG = base64.b64decode(
@@ -26,11 +29,21 @@ PNG = base64.b64decode(
 
 @asynccontextmanager
 async def connected(*arguments: str, **options: Any) -> AsyncIterator[Client]:
-    server = StdioServerParameters(
-        command=ALHENA, args=["mcp", "serve", *arguments], env=dict(os.environ)
-    )
-    async with Client(server, **options) as client:
+    async with at_work("mcp", "serve", *arguments) as end, Client(over(end), **options) as client:
         yield client
+
+
+@asynccontextmanager
+async def over(end: socket.socket) -> AsyncIterator[Any]:
+    """The streams of a client, from its end of a connection."""
+    reading = Incoming(os.dup(end.fileno()), lambda _error: None)
+    writing = Outgoing(os.dup(end.fileno()), lambda _error: None)
+    with closing(reading), closing(writing):
+        async with stdio_server(cast("Any", reading), cast("Any", writing)) as streams:
+            try:
+                yield streams
+            finally:
+                end.shutdown(socket.SHUT_WR)
 
 
 def words(result: CallToolResult) -> str:

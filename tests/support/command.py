@@ -1,10 +1,15 @@
 """The command `alhena`: its front end in this process, or the real command in one of its own."""
 
+import asyncio
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import warnings
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -12,6 +17,7 @@ from typing import Any, TextIO
 from unittest import mock
 
 from alhena.frontends.cli.main import run
+from alhena.frontends.mcp_server import pipes
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer
 
@@ -87,3 +93,39 @@ def alhena_process(*arguments: str, stdin: bytes = b"", **environ: str) -> Ran:
         check=False,
     )
     return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+@asynccontextmanager
+async def at_work(*arguments: str, **environ: str) -> AsyncIterator[socket.socket]:
+    """A command that serves the client at its standard streams, at work in this process; the
+    client's end of a connection in place of these."""
+    from alhena.frontends.acp import server
+
+    ours, its = socket.socketpair()
+
+    def incoming(ended: pipes.Ended, most: int = pipes.MAX_LINE) -> pipes.Incoming:
+        return pipes.Incoming(os.dup(its.fileno()), ended, most)
+
+    def outgoing(ended: pipes.Ended) -> pipes.Outgoing:
+        return pipes.Outgoing(os.dup(its.fileno()), ended)
+
+    ends = {"incoming": incoming, "outgoing": outgoing, "check_streams": lambda *_: None}
+    begun: list[Coroutine[Any, Any, None]] = []
+    with (
+        ours,
+        its,
+        mock.patch.dict(os.environ, environ),
+        mock.patch.multiple(pipes, **ends),
+        mock.patch.multiple(server, **ends),
+    ):
+        with mock.patch.object(asyncio, "run", begun.append):
+            assert run(list(arguments)) == 0
+        serving = asyncio.create_task(begun[0])
+        serving.add_done_callback(lambda _: its.close())
+        try:
+            yield ours
+        finally:
+            ours.close()
+            await serving
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().remove_signal_handler(number)

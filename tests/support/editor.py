@@ -1,15 +1,14 @@
 """A client of `alhena --acp`, by the official Python package."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from acp import spawn_agent_process
+from acp import connect_to_agent
 from acp.schema import AllowedOutcome, RequestPermissionResponse
 
-from tests.support.command import ALHENA, keyed
+from tests.support.command import at_work, keyed
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer
 
@@ -62,15 +61,19 @@ def choosing(kind: str) -> Callable[[Any, Any], Any]:
 
 @asynccontextmanager
 async def connected(
-    editor: Editor, server: ScriptedServer, *arguments: str, able: Any = None
+    editor: Editor, server: ScriptedServer | None, *arguments: str, able: Any = None
 ) -> AsyncIterator[Any]:
-    environ = {**os.environ, **keyed(server)}
-    async with spawn_agent_process(
-        cast("Any", editor), ALHENA, "--acp", *arguments, env=environ, use_unstable_protocol=True
-    ) as (conn, _process):
-        begun = await conn.initialize(protocol_version=1, client_capabilities=able)
-        assert begun.protocol_version == 1
-        yield conn
+    environ = keyed(server) if server is not None else {}
+    async with at_work("--acp", *arguments, **environ) as end:
+        reader, writer = await asyncio.open_connection(sock=end)
+        conn = connect_to_agent(cast("Any", editor), writer, reader, use_unstable_protocol=True)
+        try:
+            begun = await conn.initialize(protocol_version=1, client_capabilities=able)
+            assert begun.protocol_version == 1
+            yield conn
+        finally:
+            await conn.close()
+            writer.close()
 
 
 async def prompted(conn: Any, session: str, *blocks: Any) -> str:
