@@ -225,7 +225,7 @@ def _by_series(name: str, major: int, minor: int) -> ModelInfo:
     )
 
 
-_NAME = re.compile(r"claude-(?:([a-z]+)-)?(\d{1,2})(?:[.-](\d{1,2}))?(?![\d.])(?:-([a-z]+))?")
+_NAME = r"claude-(?:([a-z]+)-)?(\d{1,2})(?:[.-](\d{1,2}))?(?![\d.])(?:-([a-z]+))?"
 LEAST_OUTPUT = 8192
 """Output limit for an unknown model, or when the prompt leaves no room for more."""
 _USUAL = 32_000
@@ -247,7 +247,7 @@ class ClaudeInfo(msgspec.Struct, frozen=True, kw_only=True):
 def claude_info(name: str) -> ClaudeInfo:
     """The properties of a model by its version. More than 32,000 output tokens are requested only
     with an explicit limit: prompt and output share the window."""
-    found = _NAME.search(name.lower())
+    found = re.search(_NAME, name.lower())
     if found is None:
         return ClaudeInfo()
     family = found[1] or found[4] or ""
@@ -270,7 +270,7 @@ def _most_output(family: str, version: tuple[int, int]) -> int | None:
     return 32_000 if family == "opus" and version in {(4, 0), (4, 1)} else 64_000
 
 
-_NAME_FALLBACK = re.compile(r"gemini-\d+(?:\.\d+)?-(pro|flash-lite|flash)(-preview(?:-[\w.-]+)?)?")
+_NAME_FALLBACK = r"gemini-\d+(?:\.\d+)?-(pro|flash-lite|flash)(-preview(?:-[\w.-]+)?)?"
 _PREVIEW_FLASH = "gemini-3-flash-preview"
 _STABLE = "gemini-2.5-"
 
@@ -296,7 +296,7 @@ def fallback_model(model: str, error: ModelError) -> str | None:
     From pro to flash of the same series, from an unavailable preview to its stable predecessor; the
     chain never returns, so it ends.
     """
-    found = _NAME_FALLBACK.fullmatch(model.removeprefix("models/"))
+    found = re.fullmatch(_NAME_FALLBACK, model.removeprefix("models/"))
     if found is None:
         return None
     size, preview = found[1], found[2]

@@ -20,14 +20,14 @@ _MODE_AT = 24
 _NAMES_AT = (62, 64, 74, 76)
 """Offsets at which the path of an index entry can begin: behind a hash of 20 or 32 bytes and its
 flags."""
-_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]')
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?")
-_SECTIONS = re.compile(
+_SECTION = r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]'
+_KEY = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?"
+_SECTIONS = (
     "browser|difftool|filter|guitool|hook|include(if)?|instaweb|man|mergetool|pager|protocol|"
     "sendemail|url|web"
 )
 """Sections whose every key may name a program, or other configuration."""
-_KEYS = re.compile(
+_KEYS = (
     "askpass|cmd|command|difffilter|driver|editor|exec|external|fsmonitor|gitproxy|helper|hook|"
     "pager|program|receivepack|signature|templatedir|textconv|uploadpack|vcs"
 )
@@ -138,10 +138,10 @@ class _Search:
             return used or value.startswith("!")
         if section == "lfs" and ("transfer" in name or "extension" in name):
             return True
-        return _SECTIONS.fullmatch(section) is not None or (
+        return re.fullmatch(_SECTIONS, section) is not None or (
             value.startswith("!")
             or (last.endswith(_REMOTES) and "::" in value)
-            or (section != "color" and _KEYS.search(last) is not None)
+            or (section != "color" and re.search(_KEYS, last) is not None)
         )
 
 
@@ -154,14 +154,14 @@ def _settings(text: str) -> Iterator[tuple[str, str]]:
     for line in text.removeprefix("\xef\xbb\xbf").split("\n"):
         rest = line.strip()
         while rest.startswith("["):
-            header = _SECTION.match(rest)
+            header = re.match(_SECTION, rest)
             if header is None:
                 raise ValueError(f"its configuration has the line {line!r}")
             section = header[1].lower() + ("" if header[2] is None else f".{header[2]}")
             rest = rest[header.end() :].strip()
         if not rest or rest[0] in "#;":
             continue
-        setting = _KEY.fullmatch(rest)
+        setting = re.fullmatch(_KEY, rest)
         if setting is None or not section:
             raise ValueError(f"its configuration has the line {line!r}")
         yield f"{section}.{setting[1].lower()}", _value(setting[2])
