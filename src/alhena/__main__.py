@@ -18,6 +18,7 @@ def main() -> int:
             print(__version__, flush=True)
             return 0
         gc.set_threshold(YOUNG)
+        _import_msgspec()
         from alhena.frontends.cli.main import run
 
         return run(arguments)
@@ -30,6 +31,16 @@ def main() -> int:
         return 1
     finally:
         gc.freeze()  # the rest is freed with the process, without a collection
+
+
+def _import_msgspec() -> None:
+    """Imports msgspec without typing_extensions, which it prefers to `typing` and which takes long
+    to load."""
+    modules: dict[str, object] = sys.modules  # type: ignore[assignment]
+    hidden = modules.setdefault("typing_extensions", None) is None
+    __import__("msgspec")
+    if hidden:
+        del modules["typing_extensions"]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Dispatch of the command line, and the top-level boundary where errors become lines and exit
 codes."""
 
+import gc
 import os
 import stat
 import sys
@@ -121,6 +122,7 @@ def _prompt(argv: list[str]) -> int:
         from alhena.frontends.acp.server import run_acp
 
         return run_acp(arguments)
+    gc.disable()  # until the session is open: what is loaded till then stays
     at_terminal = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     silent = arguments.prompt is None and arguments.output_format is None
     if arguments.prompt_interactive is not None or (silent and at_terminal):

@@ -1,6 +1,7 @@
 """A run without a person: prompt and stdin in, result out, progress on stderr, an exit code."""
 
 import asyncio
+import gc
 import os
 import select
 import signal
@@ -271,6 +272,8 @@ async def _run(work: _Work, prompt: str, typed: str | None, *, debug: bool) -> N
     agent, result = work.agent, work.result
     signals = Signals(agent)
     async with agent:
+        gc.freeze()
+        gc.enable()
         for note in agent.toolset.notes if debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
         result.cost = agent.toolset.spending.cost

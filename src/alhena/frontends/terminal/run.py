@@ -99,7 +99,6 @@ def run_terminal(arguments: RunArguments) -> int:
         raise UsageError(
             "-i needs a terminal on standard output.", remedy="Use -p for a run without one."
         )
-    gc.disable()  # until all is loaded, which stays
     read_aloud = arguments.screen_reader or _is_read_aloud(arguments)
     simple = read_aloud or os.environ.get("TERM", "") in SIMPLE
     if simple:
