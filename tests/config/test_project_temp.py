@@ -19,9 +19,7 @@ from alhena.config.home import (
     project_temp,
     root_of,
 )
-from tests.session.kit import header_of, write
 from tests.support.patience import PATIENCE_S
-from tests.tools.files import unprivileged
 
 A, B = Path("/a/app"), Path("/b/app")
 
@@ -80,49 +78,12 @@ def test_a_mark_that_names_no_folder_is_nobodys(environ: dict[str, str], data: b
     assert project_temp(environ, A) != temp
 
 
-@pytest.mark.parametrize("gone", [True, False])
-def test_without_a_mark_a_directory_is_the_project_of_its_sessions(
-    environ: dict[str, str], gone: bool
-):
-    temp = claimed_project_temp(environ, A)
-    (temp / "sessions").mkdir()
-    write(temp / "sessions" / "s.jsonl", header_of(A))
-    mark = temp / ".project_root"
-    mark.unlink() if gone else mark.write_bytes(b"")
-    assert project_temp(environ, B).name == "app-1"
-    with pytest.raises(TakenError):
-        claim_project_temp(temp, B)
-    assert project_temp(environ, A) == temp
-    claim_project_temp(temp, A)
-    assert mark.read_text(encoding="utf-8") == str(A)
-
-
-def test_without_a_mark_it_is_that_of_the_last_session_that_can_be_read(environ: dict[str, str]):
-    sessions = project_temp(environ, A) / "sessions"
-    sessions.mkdir(parents=True)
-    for number, project in enumerate((A, B)):
-        path = write(sessions / f"s{number}.jsonl", header_of(project))
-        os.utime(path, (number, number))
-    (sessions / "damaged.jsonl").write_bytes(b"\0" * 100)
-    (sessions / "deep.jsonl").write_bytes(b"[" * 5_000)
-    (sessions / "odd.jsonl").write_bytes(b'{"type":"session","project":"\xff"}\n')
-    os.mkfifo(sessions / "fifo.jsonl")
-    assert root_of(sessions.parent) == str(B)
-
-
 def test_a_project_keeps_its_directory_when_that_of_a_namesake_is_removed(environ: dict[str, str]):
     first = claimed_project_temp(environ, A)
     second = claimed_project_temp(environ, B)
     shutil.rmtree(first)
     assert project_temp(environ, B) == second
     assert project_temp(environ, A) == first
-
-
-def test_a_folder_whose_name_ends_in_a_blank_has_one_directory(environ: dict[str, str]):
-    odd = Path("/a/app ")
-    assert claimed_project_temp(environ, odd) == claimed_project_temp(environ, odd)
-    (claimed_project_temp(environ, odd) / ".project_root").write_text("/a/app\n", encoding="utf-8")
-    assert root_of(project_temp(environ, A)) == str(A)
 
 
 def test_a_directory_that_was_handed_over_is_found_by_the_new_name(environ: dict[str, str]):
@@ -152,14 +113,13 @@ def test_where_a_file_system_has_no_locks_projects_have_directories_as_well(
     assert claimed_project_temp(environ, B).name == "app-1"
 
 
-@pytest.mark.parametrize("kind", [stat.S_IFDIR, stat.S_IFREG])
-def test_where_a_file_system_cannot_synchronise_they_have_them_too(
-    environ: dict[str, str], kind: int, monkeypatch: pytest.MonkeyPatch
+def test_where_a_file_system_cannot_synchronise_directories_they_have_them_too(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     synchronise = os.fsync
 
     def refused(descriptor: int) -> None:
-        if stat.S_IFMT(os.fstat(descriptor).st_mode) == kind:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         synchronise(descriptor)
 
@@ -194,35 +154,6 @@ def test_a_directory_that_a_person_has_linked_elsewhere_is_found(
     assert project_temp(environ, second).name == "app-2"
 
 
-def test_links_of_links_lead_to_the_directory_and_those_in_a_circle_nowhere(
-    environ: dict[str, str],
-):
-    temp = claimed_project_temp(environ, Path("/x/web"))
-    hand_over(temp, "/x/web", A)
-    temp.with_name("app").symlink_to("site")
-    temp.with_name("site").symlink_to("web")
-    assert project_temp(environ, A) == temp
-    temp.with_name("api").symlink_to("api")
-    assert claimed_project_temp(environ, Path("/a/api")).name == "api-1"
-
-
-def test_directories_that_cannot_be_listed_are_asked_by_their_names(
-    environ: dict[str, str], home: Path
-):
-    for number in range(3):
-        marked(home / ".gemini/tmp" / (f"app-{number}" if number else "app"), b"/other/app")
-    marked(home / ".gemini/tmp/app-3", str(B).encode())
-    base = home / ".gemini/tmp"
-    if os.geteuid() == 0:
-        os.chown(base, 65534, 65534)
-    base.chmod(0o300)
-    with unprivileged(home / ".gemini"):
-        assert project_temp(environ, B).name == "app-3"
-        assert claimed_project_temp(environ, A).name == "app-4"
-        assert claimed_project_temp(environ, A).name == "app-4"
-    base.chmod(0o700)
-
-
 def test_one_that_looks_free_and_cannot_be_had_is_not_asked_for_ever(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -235,10 +166,3 @@ def test_one_that_looks_free_and_cannot_be_had_is_not_asked_for_ever(
     with pytest.raises(TakenError):
         claimed_project_temp(environ, A)
     assert not taken.exists()
-
-
-def test_a_folder_whose_name_ends_in_a_newline_is_not_the_one_without(environ: dict[str, str]):
-    odd = Path("/a/app\n")
-    temps = [claimed_project_temp(environ, each) for each in (odd, A, odd, A)]
-    assert [each.name for each in temps] == ["app", "app-1", "app", "app-1"]
-    assert root_of(temps[0]) == str(odd)

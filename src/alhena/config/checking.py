@@ -80,49 +80,6 @@ def wrong_values(
     return found
 
 
-def texts_with_nul(
-    document: dict[str, Any], file: str, line_of: Callable[[tuple[str, ...]], int | None]
-) -> list[SettingsProblem]:
-    """The settings with a NUL character, which no path or command can contain. Servers and hooks
-    are reported elsewhere, each by itself."""
-    found = _nuls(document, (), known_keys() - {"mcpServers", "hooks"})
-    return [
-        SettingsProblem(
-            file=file,
-            key=".".join(path),
-            message="it contains a NUL character",
-            remedy=_remedy(path, ""),
-            line=line_of(path),
-        )
-        for path, _ in zip(found, range(MAX_TOLD), strict=False)
-    ]
-
-
-def _nuls(
-    document: dict[str, Any], path: tuple[str, ...], known: frozenset[str]
-) -> Iterator[tuple[str, ...]]:
-    for name, value in document.items():
-        here = (*path, name)
-        if ".".join(here) not in known:
-            if isinstance(value, dict):
-                yield from _nuls(cast("dict[str, Any]", value), here, known)
-        elif _has_nul(value):
-            yield here
-
-
-def _has_nul(value: Any) -> bool:
-    match value:
-        case str():
-            return "\0" in value
-        case list():
-            return any(map(_has_nul, cast("list[Any]", value)))
-        case dict():
-            members = cast("dict[str, Any]", value)
-            return any(map(_has_nul, (*members, *members.values())))
-        case _:
-            return False
-
-
 def odd_keys(document: dict[str, Any]) -> list[OddKey]:
     """The keys unknown to this program and the reference, the first MAX_TOLD with a suggestion."""
 
@@ -210,32 +167,19 @@ MOVED = {
     "accessibility": "ui.accessibility",
     "allowedTools": "tools.allowed",
     "allowMCPServers": "mcp.allowed",
-    "autoAccept": "tools.autoAccept",
-    "autoConfigureMaxOldSpaceSize": "advanced.autoConfigureMemory",
-    "bugCommand": "advanced.bugCommand",
     "checkpointing": "general.checkpointing",
     "contextFileName": "context.fileName",
     "coreTools": "tools.core",
-    "customThemes": "ui.customThemes",
-    "customWittyPhrases": "ui.customWittyPhrases",
-    "debugKeystrokeLogging": "general.debugKeystrokeLogging",
-    "dnsResolutionOrder": "advanced.dnsResolutionOrder",
     "enableInteractiveShell": "tools.shell.enableInteractiveShell",
     "enforcedAuthType": "security.auth.enforcedType",
     "excludedProjectEnvVars": "advanced.excludedEnvVars",
     "excludeMCPServers": "mcp.excluded",
     "excludeTools": "tools.exclude",
-    "extensionManagement": "experimental.extensionManagement",
-    "fileFiltering": "context.fileFiltering",
     "folderTrust": "security.folderTrust.enabled",
-    "hasSeenIdeIntegrationNudge": "ide.hasSeenNudge",
-    "hideBanner": "ui.hideBanner",
-    "hideContextSummary": "ui.hideContextSummary",
     "hideCWD": "ui.footer.hideCWD",
     "hideFooter": "ui.hideFooter",
     "hideModelInfo": "ui.footer.hideModelInfo",
     "hideSandboxStatus": "ui.footer.hideSandboxStatus",
-    "hideTips": "ui.hideTips",
     "hideWindowTitle": "ui.hideWindowTitle",
     "ideMode": "ide.enabled",
     "includeDirectories": "context.includeDirectories",
@@ -244,29 +188,20 @@ MOVED = {
     "mcpServerCommand": "mcp.serverCommand",
     "memoryDiscoveryMaxDirs": "context.discoveryMaxDirs",
     "memoryImportFormat": "context.importFormat",
-    "preferredEditor": "general.preferredEditor",
     "retryFetchErrors": "general.retryFetchErrors",
     "sandbox": "tools.sandbox",
     "selectedAuthType": "security.auth.selectedType",
-    "shellPager": "tools.shell.pager",
-    "shellShowColor": "tools.shell.showColor",
-    "showCitations": "ui.showCitations",
-    "showLineNumbers": "ui.showLineNumbers",
-    "showMemoryUsage": "ui.showMemoryUsage",
     "showStatusInTitle": "ui.showStatusInTitle",
-    "skipNextSpeakerCheck": "model.skipNextSpeakerCheck",
-    "summarizeToolOutput": "model.summarizeToolOutput",
     "theme": "ui.theme",
     "toolCallCommand": "tools.callCommand",
     "toolDiscoveryCommand": "tools.discoveryCommand",
     "usageStatisticsEnabled": "privacy.usageStatisticsEnabled",
     "useExternalAuth": "security.auth.useExternal",
-    "useRipgrep": "tools.useRipgrep",
     "vimMode": "general.vimMode",
     "context.loadFromIncludeDirectories": "context.loadMemoryFromIncludeDirectories",
     "tools.approvalMode": "general.defaultApprovalMode",
 }
-"""Old dotted key -> new dotted key."""
+"""Old dotted key -> new dotted key, of those with an effect."""
 RESTRICTING = frozenset({"tools.exclude", "mcp.excluded", "advanced.excludedEnvVars"})
 """Lists of which no entry may be lost."""
 
@@ -298,6 +233,11 @@ def renewed(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 _SECTIONS = {
     "": """
         $schema mcpServers policyPaths adminPolicyPaths useWriteTodos experimental hooks
+        autoAccept autoConfigureMaxOldSpaceSize bugCommand customThemes customWittyPhrases
+        debugKeystrokeLogging dnsResolutionOrder extensionManagement fileFiltering
+        hasSeenIdeIntegrationNudge hideBanner hideContextSummary hideTips preferredEditor
+        shellPager shellShowColor showCitations showLineNumbers showMemoryUsage
+        skipNextSpeakerCheck summarizeToolOutput useRipgrep
     """,
     "general": """
         preferredEditor openEditorInNewWindow vimMode defaultApprovalMode devtools

@@ -11,6 +11,7 @@ ignored. The last definition of a name wins.
 """
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -19,106 +20,27 @@ import msgspec
 from alhena.config.documents import read_limited
 from alhena.config.environment import is_choosing
 
-QUOTES = ("'", '"', "`")
-_BLANKS = " \t\v\f\u00a0\ufeff"
-_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_BLANK = "[ \t\v\f\u00a0\ufeff]"
+_LINE = rf"""
+    ^{_BLANK}*(?:export{_BLANK}+)?([\w.-]+)(?:{_BLANK}*=|:{_BLANK}){_BLANK}*
+    ('(?:\\'|[^'])*'|"(?:\\"|[^"])*"|`(?:\\`|[^`])*`|[^\#\n]*){_BLANK}*(?:\#.*)?$
+"""
 
 
 def parse_env(text: str) -> dict[str, str]:
-    """Parses a .env file, in order of first definition. Linear in the length of the text."""
+    """Parses a .env file, in order of definition."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    closing = _Closing(text)
     found: dict[str, str] = {}
-    position = 0
-    while position < len(text):
-        named = _name(text, position)
-        if named is None:
-            position = _line_end(text, position) + 1
-            continue
-        name, position = named
-        value, position = _value(text, position, closing)
-        found.pop(name, None)
-        found[name] = value
+    for line in re.finditer(_LINE, text, re.ASCII | re.MULTILINE | re.VERBOSE):
+        value = line[2].strip(" \t\v\f\u00a0\ufeff")
+        quote = value[:1]
+        if len(value) > 1 and quote == value[-1] and quote in "'\"`":
+            value = value[1:-1]
+        if quote == '"':
+            value = value.replace("\\n", "\n").replace("\\r", "\r")
+        found.pop(line[1], None)
+        found[line[1]] = value
     return found
-
-
-class _Closing:
-    """Positions of closing quotes. Caches results: a text without a closing quote is searched
-    once."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._unclosed: dict[str, int] = {}
-
-    def end(self, start: int) -> int:
-        """The offset of the quote that closes the one at `start`; -1 if there is none."""
-        quote = self._text[start]
-        if start >= self._unclosed.get(quote, len(self._text)):
-            return -1
-        position = start + 1
-        while True:
-            position = self._text.find(quote, position)
-            if position < 0:
-                self._unclosed[quote] = min(start, self._unclosed.get(quote, start))
-                return -1
-            if self._text[position - 1] != "\\" or position - 1 == start:
-                return position
-            position += 1
-
-
-def _name(text: str, position: int) -> tuple[str, int] | None:
-    """The name on the line that begins at `position`, and the possible start of its value."""
-    position = _skip(text, position)
-    if text.startswith("export", position):
-        after = _skip(text, position + 6)
-        if after > position + 6 and text[after : after + 1] in _NAME:
-            position = after
-    end = position
-    while end < len(text) and text[end] in _NAME:
-        end += 1
-    if end == position:
-        return None
-    equals = _skip(text, end)
-    if text[equals : equals + 1] == "=":
-        return text[position:end], equals + 1
-    if text[end : end + 1] == ":" and text[end + 1 : end + 2] in tuple(_BLANKS):
-        return text[position:end], end + 1
-    return None
-
-
-def _value(text: str, position: int, closing: _Closing) -> tuple[str, int]:
-    """The value that begins at `position`, and the start of the next line."""
-    start = _skip(text, position)
-    if text[start : start + 1] in QUOTES:
-        end = closing.end(start)
-        if end > 0:
-            after = _skip(text, end + 1)
-            if text[after : after + 1] in ("", "\n", "#"):
-                inner = text[start + 1 : end]
-                return _with_breaks(inner, text[start]), _line_end(text, after) + 1
-    line_end = _line_end(text, start)
-    comment = text.find("#", start, line_end)
-    bare = text[start : line_end if comment < 0 else comment].strip(_BLANKS)
-    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in QUOTES:
-        return _with_breaks(bare[1:-1], bare[0]), line_end + 1
-    return _with_breaks(bare, bare[:1]), line_end + 1
-
-
-def _with_breaks(value: str, quote: str) -> str:
-    if quote != '"':
-        return value
-    return value.replace("\\n", "\n").replace("\\r", "\r")
-
-
-def _skip(text: str, position: int) -> int:
-    while position < len(text) and text[position] in _BLANKS:
-        position += 1
-    return position
-
-
-def _line_end(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
 
 
 PLACES = frozenset(

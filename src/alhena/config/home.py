@@ -28,13 +28,6 @@ BATCH_TASK = "ALHENA_BATCH_TASK"
 """Variable with the id of the batch task that a session works on."""
 _HEADER = 1 << 16
 _TRIES, _PAUSE_S = 200, 0.05
-_LINKS = 40
-# Network file systems lock only files open for writing (EBADF), which excludes directories.
-_NO_LOCKS = (
-    *(errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL),
-    errno.EBADF,
-)
-_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES)
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -179,7 +172,7 @@ def project_temp(environ: Mapping[str, str], project: Path) -> Path:
         return Path(given)
     base = temps(environ)
     slug = _slug(project.name)
-    if _marked(base / slug) == str(project):
+    if root_of(base / slug) == str(project):
         return real_temp(base / slug)
     there = namesakes(environ, project)
     roots = {number: root_of(temp) for number, temp in there.items()}
@@ -249,12 +242,12 @@ def claimed_project_temp(environ: Mapping[str, str], project: Path) -> Path:
 def claim_project_temp(temp: Path, project: Path) -> None:
     """Creates the directory named by `project_temp` for the user only and marks it as the
     project's, durably. Raises OSError, and TakenError when another project claimed it first."""
-    if _marked(temp) == str(project):
+    if root_of(temp) == str(project):
         return
     temp.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _marking(temp):
         _require(temp, None, project)
-        if _marked(temp) is None:
+        if root_of(temp) is None:
             _mark(temp, project)
     with suppress(OSError):  # it may be unreadable
         _synchronise(temp.parent)
@@ -289,14 +282,7 @@ def former_roots(temp: Path) -> tuple[str, ...]:
 
 
 def root_of(temp: Path) -> str | None:
-    """The project of a temporary directory; None if unclaimed. Without a mark, the project of the
-    last session in it."""
-    root = _marked(temp)
-    return _recorded(temp) if root is None else root
-
-
-def _marked(temp: Path) -> str | None:
-    """Reads the mark of a directory; None if missing or incomplete."""
+    """The project of a temporary directory; None if unclaimed."""
     try:
         data = read_limited(temp / _ROOT_MARK)
     except (FileNotFoundError, NotADirectoryError):
@@ -308,9 +294,7 @@ def _marked(temp: Path) -> str | None:
 
 
 def _mark(temp: Path, project: Path) -> None:
-    """Writes the mark, followed by a newline that is not part of the folder's name."""
-    said = str(project)
-    _write(temp / _ROOT_MARK, f"{said}\n" if said.endswith("\n") else said)
+    _write(temp / _ROOT_MARK, str(project))
 
 
 def _require(temp: Path, former: str | None, project: Path) -> None:
@@ -327,11 +311,7 @@ def _write(path: Path, text: str) -> None:
     with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
         file.flush()
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            if error.errno not in _NO_SYNC:
-                raise
+        os.fsync(descriptor)
     os.replace(made, path)
 
 
@@ -349,9 +329,7 @@ def _marking(temp: Path) -> Generator[None]:
                 break
             except BlockingIOError:
                 time.sleep(_PAUSE_S)
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:
-                    raise
+            except OSError:  # some network file systems lock no directories
                 break
         else:
             said = "another process has been marking it for too long"
@@ -374,33 +352,11 @@ def _synchronise(path: Path) -> None:
 def real_temp(temp: Path) -> Path:
     """Resolves a link made by `link_namesake`. A link a person made to another place keeps its own
     name."""
-    for _ in range(_LINKS):
-        try:
-            target = os.readlink(temp)
-        except OSError:
-            break
-        if target in (".", "..") or target != os.path.basename(target):
-            break
-        temp = temp.with_name(target)
-    return temp
-
-
-def _recorded(temp: Path) -> str | None:
-    """The project in the header of the latest session in a directory."""
-    last: tuple[float, str] | None = None
     try:
-        with os.scandir(temp / "sessions") as entries:
-            for entry in entries:
-                if not entry.name.endswith(".jsonl"):
-                    continue
-                project = project_of(entry.path)
-                with suppress(OSError):
-                    when = entry.stat(follow_symlinks=False).st_mtime
-                    if project and (last is None or when > last[0]):
-                        last = (when, project)
+        target = os.readlink(temp)
     except OSError:
-        return None
-    return None if last is None else last[1]
+        return temp
+    return temp if "/" in target or not target.strip(".") else temp.with_name(target)
 
 
 def project_of(journal: str | Path) -> str:
@@ -423,11 +379,8 @@ def _numbers(base: Path, slug: str) -> list[int]:
     found: list[int] = []
     try:
         names = os.listdir(base)
-    except FileNotFoundError:
+    except OSError:
         return found
-    except OSError:  # it cannot be listed, but may be entered
-        every = range(MAX_NAMESAKES)
-        return [each for each in every if os.path.lexists(_namesake(base, slug, each))]
     for name in names:
         if name == slug:
             found.append(0)

@@ -231,19 +231,13 @@ def _require_usable(layer: Layer) -> None:
     """Raises ConfigError that names the invalid values."""
     try:
         msgspec.convert(layer.document, Settings)
-    except msgspec.ValidationError:
-        from alhena.config.checking import wrong_values as wrong
-    else:
-        if b"\\u0000" not in layer.data:
-            return
-        from alhena.config.checking import texts_with_nul as wrong
-    problems = wrong(layer.document, str(layer.path), layer.line)
-    if not problems:
-        return
-    *others, last = problems
-    told = [str(each).rstrip(".") for each in others]
-    told.append(str(msgspec.structs.replace(last, remedy="")).rstrip(". "))
-    raise ConfigError(f"{'; '.join(told)}.", remedy=last.remedy)
+    except msgspec.ValidationError as error:
+        from alhena.config.checking import wrong_values
+
+        *others, last = wrong_values(layer.document, str(layer.path), layer.line)
+        told = [str(each).rstrip(".") for each in others]
+        told.append(str(msgspec.structs.replace(last, remedy="")).rstrip(". "))
+        raise ConfigError(f"{'; '.join(told)}.", remedy=last.remedy) from error
 
 
 def _oddities(layer: Layer) -> Iterator[str]:

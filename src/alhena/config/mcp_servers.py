@@ -254,21 +254,12 @@ def command_entry(line: str) -> dict[str, Any]:
     return {"command": command, "args": arguments}
 
 
-def trusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
-    """The servers of `mcpServers` with `"trust": true`."""
+def names_with_trust(entries: Mapping[str, Any], *, trust: bool) -> tuple[str, ...]:
+    """The servers of `mcpServers` with this `"trust"`; false marks those of a workspace."""
     return tuple(
         name
         for name, entry in entries.items()
-        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("trust") is True
-    )
-
-
-def untrusted_names(entries: Mapping[str, Any]) -> tuple[str, ...]:
-    """The servers with `"trust": false`, such as those of a workspace."""
-    return tuple(
-        name
-        for name, entry in entries.items()
-        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("trust") is False
+        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("trust") is trust
     )
 
 
@@ -387,11 +378,6 @@ def _line(layer: Layer, path: tuple[str, ...]) -> str:
 Named = Callable[[tuple[str, ...], Any], Any]
 
 
-def harmless_arguments(server: McpServer) -> tuple[str, ...]:
-    """The arguments with secrets, detected by name or pattern, redacted."""
-    return harmless_words(server.args)
-
-
 def harmless_words(words: Sequence[str]) -> tuple[str, ...]:
     """The words of a command line with secrets, detected by option name or pattern, redacted."""
     told: list[str] = []
@@ -424,7 +410,7 @@ def server_words(server: McpServer) -> str:
     if server.address is not None:
         return harmless_url(server.address)
     command = without_secrets(server.command or "")
-    return " ".join((command, *harmless_arguments(server)))
+    return " ".join((command, *harmless_words(server.args)))
 
 
 def server_more(server: McpServer) -> tuple[str, ...]:
@@ -473,7 +459,7 @@ def harmless_of(name: str, server: McpServer, named: Named | None) -> Harmless:
 
 
 def _given(server: McpServer) -> Iterator[str]:
-    for argument, told in zip(server.args, harmless_arguments(server), strict=True):
+    for argument, told in zip(server.args, harmless_words(server.args), strict=True):
         flag, equals, value = argument.partition("=")
         secret = value if equals and told == f"{flag}={REDACTED}" else argument
         if REDACTED in told and len(secret) >= MIN_CREDENTIAL:

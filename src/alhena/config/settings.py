@@ -1,8 +1,7 @@
 """The supported keys of settings.json, named as in the reference.
 
 Other keys are ignored. `place.open_place` returns the effective settings of a directory, merged
-from all layers; `workspace_layer` defines the keys a workspace may set. All sections can be
-imported from here.
+from all layers; `workspace_layer` defines the keys a workspace may set.
 """
 
 from collections.abc import Iterator
@@ -423,45 +422,6 @@ class ContextManagementSettings(Section, frozen=True, kw_only=True):
     """`contextManagement.*`: treatment of growing conversations."""
 
     tools: ContextToolSettings = ContextToolSettings()
-
-
-__all__ = [
-    "LONG_PROMPT",
-    "AccessibilitySettings",
-    "AdvancedSettings",
-    "AuthSettings",
-    "BillingSettings",
-    "BudgetSettings",
-    "CheckpointingSettings",
-    "ContextManagementSettings",
-    "ContextSettings",
-    "ContextToolSettings",
-    "EnvironmentRedaction",
-    "FolderTrustSettings",
-    "FooterSettings",
-    "GeneralSettings",
-    "HooksConfig",
-    "McpSettings",
-    "ModelConfigSettings",
-    "ModelSettings",
-    "OAuthSettings",
-    "OutputMaskingSettings",
-    "OutputSettings",
-    "PriceSettings",
-    "PrivacySettings",
-    "SandboxSettings",
-    "SecuritySettings",
-    "SessionRetention",
-    "Settings",
-    "ShellSettings",
-    "TelemetrySettings",
-    "ToolSettings",
-    "UiSettings",
-    "VertexBilling",
-    "known_keys",
-    "load_settings",
-    "settings_of",
-]
 
 
 class Settings(Section, frozen=True, kw_only=True):

@@ -174,9 +174,9 @@ def settings_policy(
 
 
 def _trusted(settings: Settings) -> tuple[str, ...]:
-    from alhena.config.mcp_servers import trusted_names
+    from alhena.config.mcp_servers import names_with_trust
 
-    return trusted_names(settings.mcp_servers)
+    return names_with_trust(settings.mcp_servers, trust=True)
 
 
 def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
@@ -184,9 +184,9 @@ def _unquestioned(allowed: tuple[str, ...], settings: Settings) -> tuple[str, ..
     entries say that they are not trusted, as all entries of a workspace do."""
     if not (allowed and settings.mcp_servers):
         return allowed
-    from alhena.config.mcp_servers import COMMAND_SERVER, untrusted_names
+    from alhena.config.mcp_servers import COMMAND_SERVER, names_with_trust
 
-    questioned = untrusted_names(settings.mcp_servers)
+    questioned = names_with_trust(settings.mcp_servers, trust=False)
     names = (*settings.mcp_servers, COMMAND_SERVER) if "*" in allowed else allowed
     return tuple(name for name in dict.fromkeys(names) if name not in questioned)
 

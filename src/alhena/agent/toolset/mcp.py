@@ -25,8 +25,8 @@ from alhena.config.mcp_servers import (
     configured_servers,
     enablement,
     enablement_path,
-    harmless_arguments,
     harmless_url,
+    harmless_words,
     server_key,
     with_server,
 )
@@ -363,7 +363,7 @@ def server_context(entry: RegisteredTool) -> McpContext | None:
         server_name=server.name,
         tool_name=entry.tool.listed.name,
         command=harmless(config.command) if over_stdio and config.command else None,
-        args=tuple(map(harmless, harmless_arguments(config))) if over_stdio else None,
+        args=tuple(map(harmless, harmless_words(config.args))) if over_stdio else None,
         cwd=harmless(config.cwd) if over_stdio and config.cwd else None,
         url=None if config.address is None else harmless(harmless_url(config.address)),
     )
