@@ -8,9 +8,7 @@ from inline_snapshot import snapshot
 from alhena.frontends.terminal.drawing.lines import (
     Line,
     clipped,
-    first_sign,
     folded,
-    last_sign,
     line,
     plain,
     prefix,
@@ -94,25 +92,6 @@ Allow this?
   Use arrow keys, a number or a…\
 """)
     assert chosen == range(2, 5)
-    assert menu_lines(menu, 32, rows=7)[0] == rows
-    assert plain(menu_lines(menu, 32, rows=6)[0]) == snapshot("""\
-Allow this?
-  1/y Yes, this once  1 of 3
-> 2/a Yes, always: edits of
-      workspace files  for this
-      session, 2 of 3
-  3/n No  3 of 3
-  Use arrow keys, a number or a…\
-""")
-
-
-def test_in_very_few_rows_the_selected_option_alone_is_whole():
-    options = (Option(label="a word " * 9), Option(label="b word " * 9), Option(label="c"))
-    rows, chosen = menu_lines(Menu(title="Which?", options=options, selected=1), 32, rows=5)
-    assert [plain([row])[:6] for row in rows[:2]] == ["Which?", "  1 a "]
-    assert chosen == range(2, len(rows) - 2)
-    assert plain([rows[chosen.start]]).startswith("> 2 b word")
-    assert plain([rows[chosen.stop - 1]]).endswith("2 of 3")
 
 
 def test_what_the_keys_of_a_menu_do_is_said_only_when_they_do_it():
@@ -149,11 +128,3 @@ def test_every_row_of_a_prompt_stands_behind_its_bar():
 )
 def test_a_persons_own_words_keep_what_joins_their_signs(text: str, shown: str):
     assert spoken(text) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "first", "last"),
-    [("", 0, 0), ("ab", 1, 1), ("e\u0301o", 2, 1), ("👍🏽🇩🇪", 2, 2), ("a👩\u200d👧", 1, 3)],
-)
-def test_a_sign_is_what_a_reader_takes_for_one(text: str, first: int, last: int):
-    assert (first_sign(text), last_sign(text)) == (first, last)

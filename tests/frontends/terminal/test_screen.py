@@ -14,7 +14,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from alhena.frontends.terminal.app import MAX_DEFECTS, WITHIN, Defects, TerminalScreen, foot_line
+from alhena.frontends.terminal.app import MAX_DEFECTS, TerminalScreen, foot_line
 from alhena.frontends.terminal.drawing.lines import Lines, Markdown, line, plain
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.drawing.screen import Status
@@ -264,25 +264,6 @@ async def test_only_two_control_c_in_a_row_with_nothing_to_stop_or_clear_leave()
         assert somebody.done.count("leave") == 1
 
 
-@pytest.mark.parametrize(
-    ("typed", "keys", "sent"),
-    [
-        ("a👍🏽", "\x7f", "a"),
-        ("a👩\u200d👩\u200d👧b", "\x7f\x7f", "a"),
-        ("e\u0301x", "\x1b[D\x7f", "x"),
-        ("🇩🇪🇫🇷", "\x1b[D\x1b[D\x1b[3~", "🇫🇷"),
-        ("👍🏽ab", "\x1b[D\x1b[D\x1b[D\x1b[C-", "👍🏽-ab"),
-        ("ab", "\x1b[D\x7f", "b"),
-    ],
-)
-async def test_keys_go_by_what_is_one_sign_for_a_reader(typed: str, keys: str, sent: str):
-    async with shown() as made:
-        somebody = Somebody()
-        made.screen.hands.attach(somebody)
-        made.keys.send_text(typed + keys + "\r")
-        await somebody.until(f"submit {sent}")
-
-
 async def test_words_that_are_no_answer_go_to_the_input_line():
     menu = Menu(title="Allow?", options=(Option(label="Yes", key="y"),))
     async with shown() as made:
@@ -351,13 +332,6 @@ async def test_colour_codes_in_what_is_pasted_are_nothing():
         made.keys.send_text("\r")
         await somebody.until("submit abababab")
         assert "defect" not in await made.closed()
-
-
-def test_defects_far_from_each_other_do_not_add_up():
-    defects = Defects()
-    assert not any(defects.one_more(now * WITHIN) for now in range(99))
-    near = [defects.one_more(1000 + now / 10) for now in range(MAX_DEFECTS + 1)]
-    assert near == [False] * MAX_DEFECTS + [True]
 
 
 async def test_the_end_of_the_input_ends_the_screen():

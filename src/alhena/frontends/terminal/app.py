@@ -82,7 +82,6 @@ from alhena.frontends.terminal.keys import (
     menu_keys,
     rebound,
     session_keys,
-    sign_keys,
 )
 from alhena.frontends.terminal.pager import PagerOpener
 from alhena.frontends.terminal.resizing import ReflowingApplication
@@ -99,14 +98,6 @@ OPTION_ROWS = 3
 Text = Callable[[], Fragments]
 
 
-class Texts(msgspec.Struct, frozen=True, kw_only=True):
-    """The drawn text: live region, menu and footer."""
-
-    live: Text
-    menu: Text
-    foot: Text
-
-
 class Placed(msgspec.Struct, frozen=True):
     """The layout and the parts of it that can have the focus."""
 
@@ -117,14 +108,14 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 def placed(
-    texts: Texts,
+    texts: tuple[Text, Text, Text],
     panel: Panel,
     buffers: tuple[Buffer, Buffer],
     keys: tuple[KeyBindings, KeyBindings],
 ) -> Placed:
-    """The layout. `buffers` are the input line's and that of an answer in words; `keys` those of
-    the menu and of that answer."""
-    (entered, written), (menu_keys, answer_keys) = buffers, keys
+    """The layout. `texts` draw the live region, the menu and the footer; `buffers` are the input
+    line's and that of an answer in words; `keys` those of the menu and of that answer."""
+    (live, menu_text, foot), (entered, written), (menu_keys, answer_keys) = texts, buffers, keys
     search = SearchToolbar()
     entry = Window(
         BufferControl(
@@ -148,7 +139,7 @@ def placed(
         ],
     )
     menu = Window(
-        FormattedTextControl(texts.menu, focusable=True, key_bindings=menu_keys, show_cursor=False),
+        FormattedTextControl(menu_text, focusable=True, key_bindings=menu_keys, show_cursor=False),
         scroll_offsets=ScrollOffsets(bottom=OPTION_ROWS),
         dont_extend_height=True,
         wrap_lines=True,
@@ -172,14 +163,14 @@ def placed(
     )
     body = HSplit(
         [
-            Window(FormattedTextControl(texts.live), dont_extend_height=True),
+            Window(FormattedTextControl(live), dont_extend_height=True),
             ConditionalContainer(menu, Condition(lambda: panel.menu is not None)),
             ConditionalContainer(answer, Condition(lambda: panel.label is not None)),
             ConditionalContainer(
                 HSplit([VSplit([entry]), search, CompletionsMenu(max_height=MENU_ROWS)]),
                 Condition(lambda: not panel.open),
             ),
-            Window(FormattedTextControl(texts.foot), height=1, dont_extend_height=True),
+            Window(FormattedTextControl(foot), height=1, dont_extend_height=True),
         ],
         align=VerticalAlign.TOP,
     )
@@ -190,18 +181,6 @@ MAX_DEFECTS = 3
 """Defects in a row after which the screen is given up."""
 WITHIN = 5.0
 """Seconds in which they are in a row."""
-
-
-class Defects:
-    """Counts failures of tasks without a waiter."""
-
-    def __init__(self) -> None:
-        self._times: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
-
-    def one_more(self, now: float) -> bool:
-        """True when one at `now` (in seconds) is one too many."""
-        self._times.append(now)
-        return len(self._times) > MAX_DEFECTS and now - self._times[0] < WITHIN
 
 
 FRAME = 0.03
@@ -246,7 +225,7 @@ class TerminalScreen:
         self._written_all = asyncio.Event()
         self._written_all.set()
         self._closing = False
-        self._defects = Defects()
+        self._defects: deque[float] = deque(maxlen=MAX_DEFECTS + 1)
         self._timer: asyncio.TimerHandle | None = None
         self._entry = Entry(history, completer)
         self._panel = Panel(self._panel_changed, self._loop.call_later, self._entry.paste)
@@ -261,7 +240,7 @@ class TerminalScreen:
         )
         self._written = Buffer(multiline=False)
         self._places = placed(
-            Texts(live=self._live, menu=self._menu, foot=self._foot),
+            (self._live, self._menu, self._foot),
             self._panel,
             (self._entry.buffer, self._written),
             (menu_keys(self._panel), answer_keys(self._panel)),
@@ -272,7 +251,6 @@ class TerminalScreen:
             [
                 input_keys(self.hands, self._entry, self._panel),
                 session_keys(self.hands, self._panel, self.pager.open, pasting.begin),
-                sign_keys(self._panel),
             ]
         )
         self._app = ReflowingApplication(
@@ -445,9 +423,9 @@ class TerminalScreen:
     def _defect(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Shows an error of a background task on the screen; ends the screen if that fails."""
         error = context.get("exception")
-        if isinstance(error, Exception) and (
-            self._defects.one_more(self._loop.time()) or not self.painted.is_set()
-        ):
+        self._defects.append(self._loop.time())
+        many = len(self._defects) > MAX_DEFECTS and self._defects[-1] - self._defects[0] < WITHIN
+        if isinstance(error, Exception) and (many or not self.painted.is_set()):
             self._exit(error)
             return
         kind = f"{type(error).__name__}: {error}" if error else context["message"]

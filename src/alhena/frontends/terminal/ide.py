@@ -154,15 +154,9 @@ class EditorLink:
 
     async def _switch(self, *, on: bool) -> None:
         from alhena.config.home import user_settings_path
-        from alhena.config.jsonc import with_value
-        from alhena.frontends.files import change_json
+        from alhena.frontends.files import write_setting
 
-        change_json(
-            user_settings_path(os.environ),
-            lambda text: with_value(text, ("ide", "enabled"), on),
-            "the settings were not changed",
-            remedy=f'Write "ide": {{"enabled": {str(on).lower()}}} there yourself.',
-        )
+        write_setting(user_settings_path(os.environ), ("ide", "enabled"), on)
         await self.stop()
         self._problem = "ide.enabled is false. /ide enable sets it."
         if on and self._workspace is not None:

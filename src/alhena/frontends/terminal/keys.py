@@ -26,7 +26,6 @@ from prompt_toolkit.keys import ALL_KEYS, Keys
 
 from alhena.errors import AlhenaError
 from alhena.frontends.mentions import quoted_path
-from alhena.frontends.terminal.drawing.lines import first_sign, last_sign
 from alhena.frontends.terminal.drawing.menu import Panel
 from alhena.frontends.terminal.entry import Entry, save_image
 from alhena.frontends.terminal.keybindings import COMMANDS, Rebinding, changed_keys
@@ -226,8 +225,6 @@ class Pasting:
             self._entry.paste(f"@{quoted_path(str(path))} ")
 
 
-MAX_SIGN = 64
-"""Characters that are looked at for what is one sign."""
 CONTINUED = "\\"
 AFTER_ESCAPE = f"{ascii_letters}{digits}/!@?#.<>-*='\""
 """Characters that are typed text behind an Esc in an empty input line, not Alt and a key."""
@@ -361,42 +358,6 @@ def session_keys(
     @keys.add("<sigint>")
     def _(_event: KeyPressEvent) -> None:
         hands.stop_or_leave()
-
-    return keys
-
-
-def sign_keys(panel: Panel) -> KeyBindings:
-    """The keys that go by what is one sign for a reader, however many characters it is made of: an
-    emoji with its skin tone, a letter with its marks."""
-    keys = KeyBindings()
-
-    def behind() -> int:
-        return last_sign(get_app().current_buffer.document.text_before_cursor[-MAX_SIGN:])
-
-    def ahead() -> int:
-        return first_sign(get_app().current_buffer.document.text_after_cursor[:MAX_SIGN])
-
-    writing = Condition(lambda: panel.menu is None)
-    before = writing & Condition(lambda: behind() > 1)
-    after = writing & Condition(lambda: ahead() > 1)
-
-    @keys.add("backspace", filter=before)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.delete_before_cursor(behind())
-
-    @keys.add("delete", filter=after)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.delete(ahead())
-
-    @keys.add("left", filter=before)
-    @keys.add("c-b", filter=before)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.cursor_left(behind())
-
-    @keys.add("right", filter=after)
-    @keys.add("c-f", filter=after)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.cursor_right(ahead())
 
     return keys
 

@@ -65,59 +65,44 @@ class Pager:
         self._buffer.set_document(Document(self._items[self._at].whole, 0), bypass_readonly=True)
 
     def _keys(self) -> KeyBindings:
+        buffer = self._buffer
+
+        def page() -> int:
+            return max(self._app.output.get_size().rows - 2, 1)
+
+        def find(*, back: bool = False) -> None:
+            state = self._app.current_search_state
+            buffer.apply_search(~state if back else state, include_current_position=False)
+
+        def bound(action: Callable[[], object]) -> Callable[[KeyPressEvent], None]:
+            def act(_event: KeyPressEvent) -> None:
+                action()
+
+            return act
+
+        actions: dict[str, Callable[[], object]] = {
+            **dict.fromkeys(("q", "c-o"), self._close),
+            "left": lambda: self._show(-1),
+            "right": lambda: self._show(1),
+            **dict.fromkeys(("g", "home"), lambda: setattr(buffer, "cursor_position", 0)),
+            **dict.fromkeys(
+                ("G", "end"), lambda: setattr(buffer, "cursor_position", len(buffer.text))
+            ),
+            **dict.fromkeys(("pagedown", " "), lambda: buffer.cursor_down(page())),
+            "pageup": lambda: buffer.cursor_up(page()),
+            "/": lambda: start_search(self._control),
+            "n": find,
+            "N": lambda: find(back=True),
+        }
         keys = KeyBindings()
-        reading = ~is_searching
-
-        @keys.add("q", filter=reading)
-        @keys.add("escape", filter=reading, eager=True)
-        @keys.add("c-c")
-        @keys.add("c-o", filter=reading)
-        def _(event: KeyPressEvent) -> None:
-            event.app.exit()
-
-        @keys.add("left", filter=reading)
-        def _(_event: KeyPressEvent) -> None:
-            self._show(-1)
-
-        @keys.add("right", filter=reading)
-        def _(_event: KeyPressEvent) -> None:
-            self._show(1)
-
-        @keys.add("g", filter=reading)
-        @keys.add("home", filter=reading)
-        def _(_event: KeyPressEvent) -> None:
-            self._buffer.cursor_position = 0
-
-        @keys.add("G", filter=reading)
-        @keys.add("end", filter=reading)
-        def _(_event: KeyPressEvent) -> None:
-            self._buffer.cursor_position = len(self._buffer.text)
-
-        @keys.add("pagedown", filter=reading)
-        @keys.add(" ", filter=reading)
-        def _(event: KeyPressEvent) -> None:
-            self._buffer.cursor_down(max(event.app.output.get_size().rows - 2, 1))
-
-        @keys.add("pageup", filter=reading)
-        def _(event: KeyPressEvent) -> None:
-            self._buffer.cursor_up(max(event.app.output.get_size().rows - 2, 1))
-
-        @keys.add("/", filter=reading)
-        def _(_event: KeyPressEvent) -> None:
-            start_search(self._control)
-
-        @keys.add("n", filter=reading)
-        def _(event: KeyPressEvent) -> None:
-            self._buffer.apply_search(
-                event.app.current_search_state, include_current_position=False
-            )
-
-        @keys.add("N", filter=reading)
-        def _(event: KeyPressEvent) -> None:
-            state = ~event.app.current_search_state
-            self._buffer.apply_search(state, include_current_position=False)
-
+        for key, action in actions.items():
+            keys.add(key, filter=~is_searching)(bound(action))
+        keys.add("escape", filter=~is_searching, eager=True)(bound(self._close))
+        keys.add("c-c")(bound(self._close))
         return keys
+
+    def _close(self) -> None:
+        self._app.exit()
 
 
 class PagerOpener:

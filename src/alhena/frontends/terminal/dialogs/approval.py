@@ -61,6 +61,13 @@ ANSWERS = (
 RARE = (Outcome.PROCEED_ALWAYS_SERVER, Outcome.PROCEED_ALWAYS_AND_SAVE, Outcome.MODIFY_WITH_EDITOR)
 """Answers that are left out where there is no room, the first of these first; at the details it is
 the last of them."""
+_Mode = Literal["default", "autoEdit", "yolo"]
+_AFTER_PLAN: tuple[tuple[_Mode, str, str], ...] = (
+    ("default", "y", "Yes, and ask before changes"),
+    ("autoEdit", "a", "Yes, and edit files without asking"),
+    ("yolo", "u", "Yes, without asking at all"),
+)
+"""Approval modes after a plan, the strictest first; yolo only if it is the mode to return to."""
 DETAILS = Option(label="details", key="?")
 _ASKED_ABOUT: dict[type[ConfirmationDetails], str] = {
     EditConfirmation: "edits need",
@@ -193,9 +200,10 @@ def choices(
             offered = [each for each in offered if each[0] is not rare]
     for outcome, key, _ in offered:
         if plan and outcome is Outcome.PROCEED_ONCE:
-            for each in _after_plan(plan.next_mode):
-                options.append(Option(label=each.label, key=each.key, detail=f"{each.mode} mode"))
-                answers.append(Answer(outcome, Payload(approval_mode=each.mode)))
+            for mode, letter, label in _AFTER_PLAN:
+                if mode in ("default", "autoEdit", plan.next_mode):
+                    options.append(Option(label=label, key=letter, detail=f"{mode} mode"))
+                    answers.append(Answer(outcome, Payload(approval_mode=mode)))
             continue
         options.append(Option(label=_answer_label(request, outcome), key=key))
         answers.append(Answer(outcome))
@@ -289,25 +297,6 @@ def _told(question: Question) -> Iterator[Line]:
         if width(f"{each.label}  {each.description}") > COLUMNS:
             told = f": {each.description}" if each.description else ""
             yield line(f"  · {one_line(each.label + told, MAX_SAID)}", "dim")
-
-
-class _AfterPlan(msgspec.Struct, frozen=True):
-    mode: Literal["default", "autoEdit", "yolo"]
-    key: str
-    label: str
-
-
-_AFTER_PLAN = (
-    _AfterPlan("default", "y", "Yes, and ask before changes"),
-    _AfterPlan("autoEdit", "a", "Yes, and edit files without asking"),
-    _AfterPlan("yolo", "u", "Yes, without asking at all"),
-)
-
-
-def _after_plan(next_mode: str) -> list[_AfterPlan]:
-    """Approval modes offered after a plan, the strictest first; yolo only if it is the mode to
-    return to."""
-    return [each for each in _AFTER_PLAN if each.mode in ("default", "autoEdit", next_mode)]
 
 
 def _title(text: str) -> Line:

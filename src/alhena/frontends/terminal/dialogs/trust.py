@@ -6,8 +6,6 @@ import msgspec
 
 from alhena.config.effective_settings import Place, TrustLevel
 from alhena.config.home import trusted_commands_path
-from alhena.config.pinned_entries import Bound
-from alhena.config.settings import EnvironmentRedaction
 from alhena.display_text import one_line
 from alhena.errors import ConfigError
 from alhena.frontends.folder_trust import (
@@ -79,30 +77,25 @@ async def ask_changed(
     choose: Callable[[Menu], Awaitable[frozenset[int] | None]],
     show: Callable[[list[Line]], None],
 ) -> bool:
-    """Asks about servers and commands of a folder that are not as they were accepted, some at a
-    time; whether something was written down. Dismissed, the session begins without them. Files that
-    may be their own data can be called so with the answer."""
+    """Asks about the servers and commands of a folder that are not as they were accepted, one by
+    one; whether something was written down. Dismissed, the session begins without the rest. Files
+    that may be an entry's own data can be called so with the answer."""
     written = False
-    waiting = list(place.pending)
     redaction = place.settings.security.environment_variable_redaction
-    while waiting:
-        page, rows = _page(waiting, redaction)
-        del waiting[: len(page)]
-        count = "This" if len(page) == 1 else f"These {len(page)}"
+    for each in place.pending:
         show(
             [
                 line(one_line(f"? What {place.cwd} has run is not what was accepted."), "bold"),
-                line(f"  {count} may have commands run. Until accepted, it is held back:"),
-                *rows,
+                line("  This may have commands run. Until accepted, it is held back:"),
+                *(line(f"    {row}", _style(row)) for row in pending_lines(each, redaction)),
             ]
         )
         options = [
             Option(label="Yes, as it is now", key="y", detail="and ask again when it changes"),
             Option(label="Not now", key="n", detail="the session begins without"),
         ]
-        doubtful = sorted({name for each in page for name in each.doubtful})
-        if doubtful:
-            names = one_line(", ".join(doubtful), MAX_NAMES)
+        if each.doubtful:
+            names = one_line(", ".join(each.doubtful), MAX_NAMES)
             show([line(f"  It may write these files itself: {names}", "dim")])
             label = "Yes, and do not ask again about files it writes"
             options.append(Option(label=label, key="d"))
@@ -110,10 +103,9 @@ async def ask_changed(
         answer = min(picked) if picked else 1
         if answer == 1:
             return written
-        if answer == _DATA:
-            page = [msgspec.structs.replace(each, data=each.doubtful) for each in page]
+        data = each.doubtful if answer == _DATA else each.data
         try:
-            aside = accept(place, page)
+            aside = accept(place, [msgspec.structs.replace(each, data=data)])
         except ConfigError as error:
             show([line(f"✗ {one_line(str(error))}", "error")])
             return written
@@ -122,19 +114,6 @@ async def ask_changed(
             show([line(f"  {one_line(aside_words(moved))}.", "dim")])
         written = True
     return written
-
-
-def _page(waiting: list[Bound], redaction: EnvironmentRedaction) -> tuple[list[Bound], list[Line]]:
-    """The first of those that wait, as many as can be shown whole at a time, one at least."""
-    page: list[Bound] = []
-    rows: list[Line] = []
-    for each in waiting:
-        told = [line(f"    {row}", _style(row)) for row in pending_lines(each, redaction)]
-        if page and len(rows) + len(told) > MAX_SHOWN:
-            break
-        page.append(each)
-        rows += told
-    return page, rows
 
 
 def _style(row: str) -> str:

@@ -174,22 +174,6 @@ def _cut(given: Line, start: int, end: int) -> Line:
     return tuple(spans)
 
 
-def last_sign(text: str) -> int:
-    """The number of characters the last sign of a text is made of; 0 for an empty text."""
-    return min(len(text), 1) if text.isascii() else len(_signs(text)[-1])
-
-
-def first_sign(text: str) -> int:
-    """The number of characters the first sign of a text is made of; 0 for an empty text."""
-    return min(len(text), 1) if text[:2].isascii() else len(_signs(text)[0])
-
-
-def _signs(text: str) -> list[str]:
-    import regex
-
-    return regex.findall(r"\X", text)
-
-
 @lru_cache(maxsize=4096)
 def _columns(char: str) -> int:
     if category(char) in ("Mn", "Me", "Cf"):

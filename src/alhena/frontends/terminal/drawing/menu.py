@@ -10,9 +10,7 @@ from alhena.frontends.terminal.drawing.lines import Line, clipped, folded, line
 
 HANG = 6
 MIN_COLUMNS = 20
-"""Columns from which on there is room to say how many options there are."""
-FEW_ROWS = 6
-"""Rows below which an option that is not selected is cut to one."""
+"""Columns that an option of a menu with search has beside its detail."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,17 +132,23 @@ def menu_lines(
 ) -> tuple[list[Line], range]:
     """The menu as it is drawn, and which of its rows are the selected option's. A `note` takes the
     place of what the keys do, which is not said before they do it (`counts`), nor is there a
-    pointer. Where it does not fit in `rows`, each option says how many there are: only those around
-    the selected one are seen; in very few rows the others are cut to one."""
+    pointer. A menu with search fits in `rows`."""
     if menu.search is not None:
         return _search_lines(menu, columns, rows or SEARCH_ROWS + 3)
+    lines = folded(line(one_line(menu.title), "bold"), columns, HANG)
+    chosen = range(0)
+    for index, option in enumerate(menu.options):
+        here = index == menu.selected
+        tick = "" if menu.checked is None else "[x] " if index in menu.checked else "[ ] "
+        mark = (">" if counts else "·") if here else " "
+        letter = f"/{option.key}" if option.key else ""
+        text = f"{mark} {index + 1}{letter} {tick}{one_line(option.label)}"
+        detail = line(f"  {one_line(option.detail)}", "dim") if option.detail else ()
+        first = len(lines)
+        lines += folded((*line(text, "chosen" if here else ""), *detail), columns, HANG)
+        chosen = range(first, len(lines)) if here else chosen
     hint = _hint(menu, note) if counts or note else line("  …", "dim")
-    pointer = ">" if counts else "·"
-    shown, chosen = _menu_lines(menu, columns, hint, pointer)
-    if rows is None or len(shown) <= rows:
-        return shown, chosen
-    counted, cut = columns >= MIN_COLUMNS, rows < FEW_ROWS
-    return _menu_lines(menu, columns, hint, pointer, counted=counted, cut=cut)
+    return [*lines, clipped(hint, columns)], chosen
 
 
 def _hint(menu: Menu, note: str) -> Line:
@@ -153,33 +157,6 @@ def _hint(menu: Menu, note: str) -> Line:
     keys = "Space selects, Enter confirms" if menu.checked is not None else "Enter confirms"
     more = f"{menu.more.key} {menu.more.label} · " if menu.more else ""
     return line(f"  {more}Use arrow keys, a number or a letter; {keys}; Esc rejects", "dim")
-
-
-def _menu_lines(
-    menu: Menu,
-    columns: int,
-    hint: Line,
-    pointer: str,
-    *,
-    counted: bool = False,
-    cut: bool = False,
-) -> tuple[list[Line], range]:
-    lines = folded(line(one_line(menu.title), "bold"), columns, HANG)
-    chosen = range(0)
-    for index, option in enumerate(menu.options):
-        here = index == menu.selected
-        tick = "" if menu.checked is None else "[x] " if index in menu.checked else "[ ] "
-        mark = pointer if here else " "
-        letter = f"/{option.key}" if option.key else ""
-        text = f"{mark} {index + 1}{letter} {tick}{one_line(option.label)}"
-        place = f"{index + 1} of {len(menu.options)}" if counted else ""
-        more = ", ".join(filter(None, (one_line(option.detail), place)))
-        detail = line(f"  {more}", "dim") if more else ()
-        whole = (*line(text, "chosen" if here else ""), *detail)
-        first = len(lines)
-        lines += [clipped(whole, columns)] if cut and not here else folded(whole, columns, HANG)
-        chosen = range(first, len(lines)) if here else chosen
-    return [*lines, clipped(hint, columns)], chosen
 
 
 def _ticked(menu: Menu, index: int) -> Menu:

@@ -14,7 +14,7 @@ from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.frontends.terminal.drawing.call_result import counted
 from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, line
-from alhena.frontends.terminal.drawing.markdown_pieces import at_margin, split
+from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.view import (
     Step,
     ToolTitles,
@@ -30,12 +30,8 @@ from alhena.session.replay import Replay
 from alhena.session.store import project_store
 from alhena.wire.content import MODEL, Content, FunctionResponse, Part
 
-PROMPTS = 20
-"""Prompts of a long conversation that are shown, with what came of them: the last ones."""
-CHARACTERS = 60_000
-"""Characters of prompts and answers; of the last prompt all is shown, however long they are."""
-MAX_CONTENTS = 1_000
-"""Messages of the model and of its tools that are shown: the last ones."""
+MAX_CONTENTS = 300
+"""Messages of a long conversation that are shown: the last ones."""
 MAX_ARGUMENTS = 300
 
 _PROMPT = b'{"type":"prompt",'
@@ -140,16 +136,11 @@ def _rows() -> msgspec.json.Decoder[_Row]:
 def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
     """The end of a conversation as it was when it was said, and how much comes before that. Takes
     its time."""
-    start, left = _start(earlier)
     blocks: list[Block] = []
     view = msgspec.structs.replace(view, context=earlier.tokens)
-    if left:
-        told = f"… {counted(left, 'earlier prompt')}: alhena sessions show {session_id}"
-        view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))
-    first = _first_message(earlier, start)
-    if first > start:
-        view, blocks = _onto(blocks, _said(view, earlier.contents[start], earlier.prompts))
-        told = f"… {counted(first - start - 1, 'message')}: alhena sessions show {session_id}"
+    first = _first_message(earlier)
+    if first:
+        told = f"… {counted(first, 'earlier message')}: alhena sessions show {session_id}"
         view, blocks = _onto(blocks, printed(view, "notice", [line(told, "dim")]))
     calls: dict[str | None, Mapping[str, object]] = {}
     for index, content in enumerate(earlier.contents[first:], first):
@@ -181,29 +172,14 @@ def _onto(blocks: list[Block], step: Step) -> tuple[View, list[Block]]:
     return view, blocks
 
 
-def _start(earlier: Earlier) -> tuple[int, int]:
-    """Index of the first shown message, and the number of prompts before it."""
-    found = [
-        index for index, content in enumerate(earlier.contents) if _prompt(content, earlier.prompts)
-    ]
-    shown, room = len(found), CHARACTERS
-    end = len(earlier.contents)
-    for index in reversed(found[-PROMPTS:]):
-        room -= sum(len(_text(content.parts)) for content in earlier.contents[index:end])
-        if room < 0 and end < len(earlier.contents):
-            break
-        shown, end = shown - 1, index
-    return (found[shown] if shown else 0), shown
-
-
-def _first_message(earlier: Earlier, start: int) -> int:
-    """Index of the first shown message of the part from `start` on, when there are too many: one of
-    the model's, since results of its calls are unreadable without it."""
-    first = len(earlier.contents) - MAX_CONTENTS
-    if first <= start + 1:
-        return start
-    later = range(first, len(earlier.contents))
-    return next((at for at in later if earlier.contents[at].role == MODEL), first)
+def _first_message(earlier: Earlier) -> int:
+    """Index of the first shown message: all, or the last ones from a prompt on; where they have
+    none, from one of the model's, since results of its calls are unreadable without it."""
+    start = max(len(earlier.contents) - MAX_CONTENTS, 0)
+    last = list(enumerate(earlier.contents))[start:] if start else []
+    prompts = (at for at, content in last if _prompt(content, earlier.prompts))
+    answers = (at for at, content in last if content.role == MODEL)
+    return next(prompts, next(answers, start))
 
 
 def _prompt(content: Content, prompts: frozenset[str]) -> bool:
@@ -218,7 +194,7 @@ def _answer(view: View, content: Content) -> Step:
     text = without_controls(_text(content.parts))
     pieces, rest = split(text)
     blocks: list[Block] = []
-    for piece in (*pieces, at_margin(rest.strip("\n"))):
+    for piece in (*pieces, rest.strip("\n")):
         if piece.strip():
             blocks += (*gap(view), Markdown(piece))
             view = msgspec.structs.replace(view, group="text")

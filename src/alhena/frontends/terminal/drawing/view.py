@@ -42,7 +42,7 @@ from alhena.events import (
 )
 from alhena.frontends.terminal.drawing.call_result import counted, duration, ended_lines, header
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, spoken
-from alhena.frontends.terminal.drawing.markdown_pieces import at_margin, split
+from alhena.frontends.terminal.drawing.markdown_pieces import split
 
 if TYPE_CHECKING:
     from alhena.tools.registry import ToolRegistry
@@ -258,7 +258,7 @@ def _markdown(view: View, text: str) -> Step:
 
 def _flushed(view: View) -> Step:
     """Finishes the open part of the answer as it is."""
-    text = at_margin(view.open_text.strip("\n"))
+    text = view.open_text.strip("\n")
     view = msgspec.structs.replace(view, open_text="", answering=False)
     return _markdown(view, text) if text.strip() else (view, ())
 

@@ -49,9 +49,9 @@ async def copy(text: str, environ: Mapping[str, str], control: Callable[[str], N
     program = None
     if not environ.get("SSH_CONNECTION") and not environ.get("SSH_TTY"):
         program = _program(environ)
-    if program is not None and await asyncio.to_thread(_ran, program, text, environ):
-        return program[0]
     data = text.encode("utf-8", "replace")
+    if program and await asyncio.to_thread(_ran, program, environ, data) is not None:
+        return program[0]
     if len(data) > MAX_BYTES:
         return ""
     control(f"\x1b]52;c;{base64.b64encode(data).decode('ascii')}\x07")
@@ -78,7 +78,7 @@ def _read(environ: Mapping[str, str]) -> bytes | str:
         for program in (image, text):
             if not which(program[0], path=path):
                 continue
-            written = _written(program, environ)
+            written = _ran(program, environ) or b""
             if program is image:
                 with suppress(ValueError):
                     if image[0] == _POWERSHELL[0]:
@@ -90,36 +90,21 @@ def _read(environ: Mapping[str, str]) -> bytes | str:
     return ""
 
 
-def _written(program: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
-    """The output of a program; nothing where it fails."""
+def _ran(
+    program: tuple[str, ...], environ: Mapping[str, str], given: bytes | None = None
+) -> bytes | None:
+    """The output of a program, which is not read where it is `given` a text; None if it fails."""
     shield_memory()
     try:
         done = subprocess.run(
             program,
+            input=given or b"",
             env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.PIPE if given is None else subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             timeout=LIMIT_S,
-            check=False,
+            check=True,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return b""
-    return done.stdout if done.returncode == 0 else b""
-
-
-def _ran(program: tuple[str, ...], text: str, environ: Mapping[str, str]) -> bool:
-    shield_memory()
-    try:
-        done = subprocess.run(
-            program,
-            input=text.encode("utf-8", "replace"),
-            env=dict(environ),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout or b""
