@@ -13,8 +13,6 @@ from tests.mcp.kit import odd, tool
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
-MSGSPEC = {"msgspec", "typing_extensions"}  # msgspec looks for the latter itself
-
 PROBE = """
 import json, sys
 before = set(sys.modules)
@@ -92,7 +90,7 @@ def difference(name: str, modules: set[str]) -> dict[str, list[str]]:
 def test_what_asks_no_model_loads_no_event_loop_and_no_http(name: str):
     modules = loaded(*PATHS[name])
     assert not modules & (HEAVY | {"asyncio", "ssl", "regex", "jsonschema_rs", "h11"})
-    assert third_party(modules) <= MSGSPEC
+    assert third_party(modules) <= {"msgspec"}
     assert difference(name, modules) == {"more": [], "fewer": []}
     assert Path("stdout.txt").read_text(encoding="utf-8")
 
@@ -118,7 +116,7 @@ def read_file_turn(server: ScriptedServer) -> set[str]:
 def test_a_prompt_reaches_its_first_request_with_two_third_party_packages(server: ScriptedServer):
     modules = first_request(server)
     assert Path("stdout.txt").read_text(encoding="utf-8") == "hello\n"
-    assert third_party(modules) == MSGSPEC | {"h11"}
+    assert third_party(modules) == {"msgspec", "h11"}
     assert modules & {"json", "difflib", "tempfile"} == set()
     assert difference("first request", modules) == {"more": [], "fewer": []}
 
@@ -146,7 +144,7 @@ def test_a_home_with_agents_skills_commands_and_extensions_loads_their_readers_a
 def test_a_turn_that_reads_a_file_loads_the_pinned_modules(server: ScriptedServer):
     modules = read_file_turn(server)
     assert "one" in json.dumps(server.requests[-1].json["contents"][-1])
-    assert third_party(modules) <= MSGSPEC | {"h11", "jsonschema_rs"}
+    assert third_party(modules) <= {"msgspec", "h11", "jsonschema_rs"}
     assert difference("read_file turn", modules) == {"more": [], "fewer": []}
 
 
