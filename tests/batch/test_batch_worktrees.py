@@ -23,7 +23,7 @@ from tests.batch.answering import (
 from tests.support.command import alhena, keyed
 from tests.support.server import call
 
-TREES = int(os.environ.get("TREES", "20"))
+TREES = int(os.environ.get("TREES", "6"))
 YOLO = ("--approval-mode", "yolo", "--worktree")
 SCRIPT = (
     r"printf 'caf\351 new\n' > legacy.txt; printf '\0\1\377' > new.bin; echo x >> ignored.log; "

@@ -12,6 +12,7 @@ import pytest
 
 from alhena.config.effective_settings import open_place
 from alhena.config.extensions import is_enabled, load_extensions
+from tests.support.command import alhena, alhena_reads
 from tests.support.patience import PATIENCE_S
 
 HOOKS = {
@@ -19,27 +20,6 @@ HOOKS = {
         "BeforeTool": [{"hooks": [{"type": "command", "command": "${extensionPath}/check.sh"}]}]
     }
 }
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "home").mkdir(exist_ok=True)
-    (tmp_path / "project").mkdir(exist_ok=True)
-    return tmp_path / "home"
-
-
-def alhena(home: Path, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    return subprocess.run(
-        [sys.executable, "-m", "alhena", *argv],
-        cwd=home.parent / "project",
-        env=environ,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def made(folder: Path, **manifest: object) -> Path:
@@ -70,16 +50,16 @@ def made(folder: Path, **manifest: object) -> Path:
 
 def installed(home: Path) -> Path:
     source = made(home.parent / "source")
-    done = alhena(home, "extensions", "install", str(source), "--consent")
-    assert done.returncode == 0, done.stderr
+    done = alhena("extensions", "install", str(source), "--consent")
+    assert done.code == 0, done.err
     return home / ".gemini" / "extensions" / "demo"
 
 
 @pytest.mark.requirement("EXT-02")
 def test_nothing_is_installed_without_consent_and_all_it_brings_is_shown(home: Path) -> None:
-    done = alhena(home, "extensions", "install", str(made(home.parent / "source")))
+    done = alhena("extensions", "install", str(made(home.parent / "source")))
     place = home / ".gemini" / "extensions" / "demo"
-    assert done.returncode == 2
+    assert done.code == 2
     for each in (
         f"server {place}/s.py",
         f"hook BeforeTool: {place}/check.sh",
@@ -91,8 +71,8 @@ def test_nothing_is_installed_without_consent_and_all_it_brings_is_shown(home: P
         "DEMO_KEY, a secret",
         "GEMINI.md",
     ):
-        assert each in done.stdout
-    assert "--consent" in done.stderr
+        assert each in done.out
+    assert "--consent" in done.err
     assert not place.exists()
 
 
@@ -101,54 +81,54 @@ def test_what_an_extension_brings_is_merged_and_only_restricts(home: Path) -> No
     place = installed(home)
     kept = json.loads((place / ".gemini-extension-install.json").read_text())
     assert kept == {"source": str(home.parent / "source"), "type": "local"}
-    assert "/say" in alhena(home, "commands", "list").stdout
-    assert "reviewer" in alhena(home, "skills", "list").stdout
-    assert f"{place}/check.sh: enabled" in alhena(home, "hooks", "list").stdout
-    assert "helper" in alhena(home, "agents", "list").stdout
-    assert "Speak plainly." in alhena(home, "memory", "show").stdout
+    assert "/say" in alhena("commands", "list").out
+    assert "reviewer" in alhena("skills", "list").out
+    assert f"{place}/check.sh: enabled" in alhena("hooks", "list").out
+    assert "helper" in alhena("agents", "list").out
+    assert "Speak plainly." in alhena("memory", "show").out
     settings = open_place(home.parent / "project", {"HOME": str(home)}).settings
     assert settings.mcp_servers["files"]["trust"] is False
     assert settings.mcp_servers["files"]["args"] == [f"{place}/s.py"]
     for tool in ("web_fetch", "write_file"):
         argv = ("policy", "explain", "--tool", tool, "--args", "{}", "--mode", "yolo", "--json")
-        assert json.loads(alhena(home, *argv).stdout)["decision"] == "deny"
+        assert json.loads(alhena(*argv).out)["decision"] == "deny"
 
 
 @pytest.mark.requirement("EXT-02")
 def test_a_changed_one_is_not_used_until_it_is_accepted_or_fetched_again(home: Path) -> None:
     place = installed(home)
     (place / "hooks" / "hooks.json").write_text(json.dumps(HOOKS).replace("check", "other"))
-    done = alhena(home, "hooks", "list")
-    assert "other.sh" not in done.stdout
-    listed = alhena(home, "--list-extensions")
-    assert listed.stdout == "No extensions installed.\n"
-    assert listed.stderr.count("have changed since it was installed") == 1
-    refused = alhena(home, "extensions", "enable", "demo")
-    assert refused.returncode == 2
-    assert alhena(home, "extensions", "enable", "demo", "--consent").returncode == 0
-    assert "other.sh: enabled" in alhena(home, "hooks", "list").stdout
-    assert alhena(home, "extensions", "update", "demo", "--consent").returncode == 0
-    assert "check.sh: enabled" in alhena(home, "hooks", "list").stdout
-    assert "up to date" in alhena(home, "extensions", "update", "demo").stdout
+    done = alhena("hooks", "list")
+    assert "other.sh" not in done.out
+    listed = alhena("--list-extensions")
+    assert listed.out == "No extensions installed.\n"
+    assert listed.err.count("have changed since it was installed") == 1
+    refused = alhena("extensions", "enable", "demo")
+    assert refused.code == 2
+    assert alhena("extensions", "enable", "demo", "--consent").code == 0
+    assert "other.sh: enabled" in alhena("hooks", "list").out
+    assert alhena("extensions", "update", "demo", "--consent").code == 0
+    assert "check.sh: enabled" in alhena("hooks", "list").out
+    assert "up to date" in alhena("extensions", "update", "demo").out
 
 
 @pytest.mark.requirement("EXT-02")
 def test_enabling_disabling_choosing_and_removing(home: Path) -> None:
     place = installed(home)
-    assert alhena(home, "-l").stdout == "Installed extensions:\n- demo\n"
-    alhena(home, "extensions", "disable", "demo", "--scope", "workspace")
-    assert "No extensions" in alhena(home, "-l").stdout
+    assert alhena("-l").out == "Installed extensions:\n- demo\n"
+    alhena("extensions", "disable", "demo", "--scope", "workspace")
+    assert "No extensions" in alhena("-l").out
     rules = json.loads((place.parent / "extension-enablement.json").read_text())
     assert rules == {"demo": {"overrides": [f"!{home.parent}/project/*"]}}
-    assert "- demo" in alhena(home, "-l", "-e", "demo").stdout
-    alhena(home, "extensions", "enable", "demo")
-    assert "No extensions" in alhena(home, "-l", "-e", "none").stdout
-    alhena(home, "extensions", "config", "demo", "DEMO_KEY", stdin="s3\n")
+    assert "- demo" in alhena("-l", "-e", "demo").out
+    alhena("extensions", "enable", "demo")
+    assert "No extensions" in alhena("-l", "-e", "none").out
+    alhena_reads(b"s3\n", "extensions", "config", "demo", "DEMO_KEY")
     secrets = home / ".gemini" / "extension-secrets.json"
     assert secrets.stat().st_mode & 0o777 == 0o600
     found = load_extensions({"HOME": str(home)}, home.parent)
     assert found.all[0].environ == {"DEMO_KEY": "s3"}
-    assert alhena(home, "extensions", "uninstall", "demo").returncode == 0
+    assert alhena("extensions", "uninstall", "demo").code == 0
     assert not place.exists()
     assert json.loads(secrets.read_text()) == {}
 
@@ -156,10 +136,10 @@ def test_enabling_disabling_choosing_and_removing(home: Path) -> None:
 @pytest.mark.requirement("EXT-02")
 def test_a_linked_one_follows_its_source(home: Path) -> None:
     source = made(home.parent / "source")
-    assert alhena(home, "extensions", "link", str(source), "--consent").returncode == 0
+    assert alhena("extensions", "link", str(source), "--consent").code == 0
     (source / "commands" / "more.toml").write_text('prompt = "more"')
-    assert "/more" in alhena(home, "commands", "list").stdout
-    alhena(home, "extensions", "uninstall", "demo")
+    assert "/more" in alhena("commands", "list").out
+    alhena("extensions", "uninstall", "demo")
     assert (source / "gemini-extension.json").exists()
 
 
@@ -170,30 +150,30 @@ def test_from_git_and_from_an_archive_but_not_with_a_link(home: Path) -> None:
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-qm", "first"], check=True)
-    done = alhena(home, "extensions", "install", f"file://{source}", "--consent")
-    assert done.returncode == 0, done.stderr
+    done = alhena("extensions", "install", f"file://{source}", "--consent")
+    assert done.code == 0, done.err
     of_git = ["git", "-C", str(home / ".gemini" / "extensions" / "demo"), "remote", "get-url"]
     remote = subprocess.run([*of_git, "origin"], check=True, capture_output=True, text=True)
     assert remote.stdout == f"file://{source}\n"  # the reference updates it by this
-    alhena(home, "extensions", "uninstall", "demo")
+    alhena("extensions", "uninstall", "demo")
     archive = home.parent / "demo.tar.gz"
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(source / "gemini-extension.json", "top/gemini-extension.json")
-    assert alhena(home, "extensions", "install", str(archive), "--consent").returncode == 0
-    alhena(home, "extensions", "uninstall", "demo")
+    assert alhena("extensions", "install", str(archive), "--consent").code == 0
+    alhena("extensions", "uninstall", "demo")
     with tarfile.open(archive, "w:gz") as packed:
         link = tarfile.TarInfo("gemini-extension.json")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         packed.addfile(link, io.BytesIO())
-    refused = alhena(home, "extensions", "install", str(archive), "--consent")
-    assert "is a link" in refused.stderr
+    refused = alhena("extensions", "install", str(archive), "--consent")
+    assert "is a link" in refused.err
     assert os.listdir(home / ".gemini" / "extensions") == []
 
 
 def test_a_source_of_another_kind_is_named_as_it_was_given(home: Path) -> None:
-    refused = alhena(home, "extensions", "install", "git@host.example:a/b", "--consent")
-    assert refused.returncode == 42
-    assert "cannot install git@host.example:a/b: it is no folder" in refused.stderr
+    refused = alhena("extensions", "install", "git@host.example:a/b", "--consent")
+    assert refused.code == 42
+    assert "cannot install git@host.example:a/b: it is no folder" in refused.err
 
 
 @pytest.mark.requirement("EXT-02")
@@ -201,8 +181,8 @@ def test_an_interrupted_update_leaves_the_old_one_and_blocks_nothing(home: Path)
     place = installed(home)
     place.rename(place.with_name(".replaced-demo"))
     (place.parent / ".installing-x" / "content").mkdir(parents=True)
-    assert "- demo" in alhena(home, "-l").stdout
-    assert alhena(home, "extensions", "update", "demo", "--consent").returncode == 0
+    assert "- demo" in alhena("-l").out
+    assert alhena("extensions", "update", "demo", "--consent").code == 0
     assert not (place.parent / ".installing-x").exists()
 
 
@@ -211,7 +191,7 @@ def test_a_kill_at_any_step_leaves_the_old_one_or_the_new_one_whole_and_blocks_n
     home: Path,
 ) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.extensions.killing", "40"],
+        [sys.executable, "-m", "tests.extensions.killing", "12"],
         cwd=home,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
@@ -239,10 +219,10 @@ def test_a_broken_one_is_named_once_and_the_others_work(
     bad = installed(home).with_name("bad")
     bad.mkdir()
     (bad / "gemini-extension.json").write_text(content)
-    done = alhena(home, "-l")
-    assert done.stdout == "Installed extensions:\n- demo\n"
-    assert done.stderr.count("\n") == 1
-    assert told in done.stderr
+    done = alhena("-l")
+    assert done.out == "Installed extensions:\n- demo\n"
+    assert done.err.count("\n") == 1
+    assert told in done.err
 
 
 @pytest.mark.parametrize(

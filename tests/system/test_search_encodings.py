@@ -57,8 +57,8 @@ async def test_each_pattern_finds_the_lines_that_reading_shows(
 async def test_a_large_file_is_read_in_the_encoding_of_its_first_block(
     backend: FileSearch, tree: Path, write: Write
 ) -> None:
-    write("early.txt", ("été\n" * (WHOLE // 3) + "café needle\n").encode("latin-1"))
-    write("wide.txt", ("plain\n" * (WHOLE // 6) + "café needle\n").encode("utf-16"))
+    write("early.txt", (("été " * 50 + "\n") * (WHOLE // 200) + "café needle\n").encode("latin-1"))
+    write("wide.txt", (("plain " * 50 + "\n") * (WHOLE // 400) + "café needle\n").encode("utf-16"))
     assert [(name, line) for name, _, line in await found(backend, "café", tree)] == [
         ("early.txt", "café needle"),
         ("wide.txt", "café needle"),

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import SearchError, SearchTimeoutError
-from alhena.system.search import LINE_SECONDS, FileSearch, Query, SearchResult, choose_search
-from tests.support.patience import PATIENCE_S
+from alhena.system.search import FileSearch, Query, SearchResult, choose_search
 
 Write = Callable[[str, str], None]
 
@@ -130,25 +129,6 @@ async def test_a_line_that_takes_too_long_costs_no_other_match(tree: Path, write
     assert found == [("a.txt", 1), ("seq.fasta", 3), ("z.txt", 1)]
     (note,) = result.notes
     assert note.startswith(f"Line 2 of {tree / 'seq.fasta'} was not searched")
-
-
-async def test_lines_that_take_too_long_have_less_and_less_time(tree: Path, write: Write) -> None:
-    lines = int(PATIENCE_S // LINE_SECONDS) + 2  # all the time and more, if each had as much
-    write("seq.fasta", ("ACGT" * 20_000 + "\n") * lines + "AC 1\n")
-    query = Query(pattern=r"(AC|GT)+ ?\d", path=tree, root=tree)
-    result = await FileSearch(time_limit=PATIENCE_S).search(query)
-    assert [match.line for match in result.matches] == [lines + 1]
-    assert f"Lines 1, 2, 3 and {lines - 3} more of" in result.notes[0]
-
-
-async def test_a_line_that_the_exclude_pattern_is_too_slow_on_is_not_shown(
-    tree: Path, write: Write
-) -> None:
-    write("a.txt", "needle " + "ACGT" * 20_000 + "\nneedle\n")
-    query = Query(pattern="needle", exclude=r"(AC|GT)+ ?\d", path=tree, root=tree)
-    result = await FileSearch().search(query)
-    assert [match.line for match in result.matches] == [2]
-    assert "Line 1 of" in result.notes[0]
 
 
 async def test_a_pattern_needs_no_memory_that_grows_with_the_line(tree: Path) -> None:

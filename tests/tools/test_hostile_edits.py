@@ -166,11 +166,11 @@ async def test_a_file_that_is_emptied_is_said_to_be_empty(project: Path) -> None
 @pytest.mark.parametrize(
     ("before", "old"),
     [
-        ("\"'`" * 1_000_000, "\" ' ` " * 1000),
-        ("(" * 3_000_000, "( " * 2000 + ")"),
-        ("a" * 10_000_000, "a" * 5000 + "b"),
+        ("\"'`" * 400_000, "\" ' ` " * 1000),
+        ("(" * 1_000_000, "( " * 2000 + ")"),
+        ("a" * 4_000_000, "a" * 5000 + "b"),
         (" \n" * 3_000_000, "\n" * 1000 + "x"),
-        ("ab " * 3_000_000, "ab ab ac"),
+        ("ab " * 1_000_000, "ab ab ac"),
     ],
     ids=["quotes", "brackets", "letters", "blank lines", "words"],
 )
