@@ -183,19 +183,6 @@ async def test_python_functions_are_tools_behind_the_same_gate():
     assert ran == ["a"]
 
 
-async def test_plan_mode_changes_nothing_even_with_an_eager_callback(project: Path):
-    generator = ScriptedGenerator(
-        [chunk(call("write_file", {"file_path": "x", "content": "y"}), finish="STOP")],
-        [text("planned")],
-    )
-    async with agent(generator, approve=lambda _: True, approval_mode=ApprovalMode.PLAN) as running:
-        await running.ask("write")
-    assert not (project / "x").exists()
-    instruction = generator.requests[0].config.system_instruction
-    assert instruction is not None
-    assert "Plan mode" in str(instruction.parts[0].text)
-
-
 async def test_a_programs_own_tool_runs_without_asking_unless_a_rule_wants_a_person_asked(
     project: Path,
 ):

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena import tool
 from alhena.agent.limits import CostLimitError, LimitError, TimeLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
 from alhena.config.settings import BudgetSettings, settings_of
@@ -207,19 +206,6 @@ async def test_time_is_that_of_a_run_without_the_time_people_take():
     await account.admit("m")
 
 
-async def test_questions_of_tools_take_no_time_either():
-    clock = [0.0]
-
-    async def ask(_questions: tuple[Question, ...]) -> Answers | None:
-        clock[0] += 100
-        return None
-
-    account = ledger(clock, max_seconds=10)
-    account.feed(STARTED)
-    await account.untimed(ask)(())
-    assert account.seconds == 0
-
-
 async def test_those_that_wait_side_by_side_are_asked_about_once():
     clock, asked = [0.0], 0
 
@@ -238,29 +224,6 @@ async def test_those_that_wait_side_by_side_are_asked_about_once():
     with pytest.raises(TokenLimitError):
         await account.admit("m")
     assert asked == 2
-
-
-async def test_a_question_that_is_cancelled_decides_nothing():
-    started = asyncio.Event()
-
-    async def ask(_questions: tuple[Question, ...]) -> Answers | None:
-        started.set()
-        await asyncio.Event().wait()
-        return None
-
-    account = ledger([0.0], ask, max_tokens=10)
-    account.charge("m", UsageMetadata(total_token_count=11))
-    waiting = asyncio.ensure_future(account.admit("m"))
-    await started.wait()
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    again = asyncio.ensure_future(account.admit("m"))
-    started.clear()
-    await started.wait()
-    again.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await again
 
 
 async def test_another_model_without_a_price_is_not_asked():
@@ -304,17 +267,3 @@ def test_no_request_leaves_once_the_limit_is_reached(takes: list[int], limit: in
             spent += tokens
 
     asyncio.run(play())
-
-
-async def test_without_limits_nothing_stands_between_a_session_and_its_model():
-    generator = ScriptedGenerator(said("hi"))
-
-    @tool
-    async def nothing() -> str:
-        """Does nothing."""
-        return ""
-
-    async with agent(generator, tools=[nothing]) as running:
-        assert await running.ask("go") == "hi"
-        spending = running.toolset.spending
-    assert spending.cost() == pytest.approx((900 * 1.25 + 100 * 10) / 1e6)

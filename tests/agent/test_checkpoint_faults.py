@@ -145,42 +145,6 @@ async def test_results_that_stand_are_kept_and_what_is_killed_midway_is_of_unkno
     assert conforming(generator)
 
 
-async def test_what_a_command_has_done_can_be_undone(project: Path):
-    generator = ScriptedGenerator(
-        turn(shell("echo new > a.txt; mkdir -p d; echo b > d/b.txt", "c1")), [text("Done.")]
-    )
-    (project / "a.txt").write_text("old\n", encoding="utf-8")
-    async with checkpointed(generator) as running:
-        await running.ask("go")
-        ((name, _),) = running.checkpoints.list()
-        assert name.endswith("Z-run_shell_command")
-        undone = await running.checkpoints.undo()
-        assert undone is not None
-        assert undone.files is not None
-        assert undone.files.written == ("a.txt",)
-        assert undone.files.removed == ("d/b.txt",)
-    assert not (project / "d").exists()
-
-
-async def test_an_interruption_does_not_leave_files_half_put_back(project: Path):
-    for number in range(40):
-        (project / f"{number}.txt").write_text("old", encoding="utf-8")
-    command = "for f in *.txt; do echo new > $f; done"
-    generator = ScriptedGenerator(turn(shell(command, "c1")), [text("Done.")])
-    async with checkpointed(generator) as running:
-        await running.ask("go")
-        restoring = asyncio.create_task(running.checkpoints.restore("1"))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        restoring.cancel()
-        outcome = (await asyncio.gather(restoring, return_exceptions=True))[0]
-        found = {path.read_text() for path in project.glob("*.txt")}
-        assert isinstance(outcome, asyncio.CancelledError)
-        assert len(found) == 1
-        await running.checkpoints.restore("1")
-    assert {path.read_text() for path in project.glob("*.txt")} == {"old"}
-
-
 def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path):
     files = CheckpointFiles(tmp_path)
     name = files.write("good", Checkpoint(commit_hash="c"))

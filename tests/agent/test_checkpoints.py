@@ -161,24 +161,6 @@ async def test_undo_takes_back_the_edits_of_the_last_turn_and_then_those_before(
         assert running.history == said
 
 
-async def test_a_resumed_session_goes_back_behind_its_beginning(project: Path):
-    generator = ScriptedGenerator(turn(write("a.txt", "one", "c1")), [text("One.")])
-    async with checkpointed(generator) as running:
-        await running.ask("one")
-    again = ScriptedGenerator([text("Again.")], [text("Three.")])
-    async with checkpointed(again, resume="latest") as running:
-        await running.ask("two")
-        restored = await running.checkpoints.restore("1")
-        assert restored.conversation
-        assert not (project / "a.txt").exists()
-    third = ScriptedGenerator([text("Three.")])
-    async with checkpointed(third, resume="latest") as running:
-        assert await running.ask("go on") == "Three."
-    assert UNDONE in str(third.seen(0))
-    assert "two" not in str(third.seen(0))
-    assert conforming(third)
-
-
 async def test_a_session_without_a_record_keeps_its_conversation_in_the_checkpoint(project: Path):
     generator = ScriptedGenerator(turn(write("a.txt", "one", "c1")), [text("One.")])
     async with checkpointed(generator, record=False) as running:

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.compression import compression_model, in_words
+from alhena.agent.compression import in_words
 from alhena.agent.runner import compress
-from alhena.agent.toolset.model_access import PLAIN
 from alhena.config.home import project_temp
-from alhena.config.settings import ModelConfigSettings
 from alhena.errors import InterruptedRunError
 from alhena.events import CompressedEvent, HookCallEvent, OutputsMaskedEvent
 from alhena.wire.content import (
@@ -197,23 +195,6 @@ async def test_what_cannot_be_kept_on_the_disk_stays_whole(project: Path):
     assert error is None
     assert not [event for event in events if isinstance(event, OutputsMaskedEvent)]
     assert "masked" not in str(generator.seen(-1))
-
-
-def test_an_alias_says_which_model_summarises():
-    plain = ModelConfigSettings()
-    assert compression_model("gemini-2.5-pro", plain) == ("gemini-2.5-pro", PLAIN)
-    aliases = {
-        "chat-compression-2.5-pro": {"modelConfig": {"model": "gemini-2.5-flash"}},
-        "chat-compression-default": {
-            "modelConfig": {"generateContentConfig": {"maxOutputTokens": 9}}
-        },
-    }
-    configs = ModelConfigSettings(custom_aliases=aliases)
-    assert compression_model("gemini-2.5-pro", configs)[0] == "gemini-2.5-flash"
-    name, config = compression_model("gemini-3-flash-preview", configs)
-    assert name == "gemini-3-flash-preview"
-    assert config.generation_config is not None
-    assert config.generation_config.max_output_tokens == 9
 
 
 def test_calls_can_be_told_in_words():

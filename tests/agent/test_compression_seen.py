@@ -92,27 +92,6 @@ async def test_the_summary_is_asked_for_with_the_whole_configuration_of_its_mode
     assert generator.requests[0].config.safety_settings is None
 
 
-async def test_an_override_for_the_summarising_model_holds_for_the_summary():
-    override = {
-        "match": {"overrideScope": "chat-compression"},
-        "modelConfig": {"generateContentConfig": {"maxOutputTokens": 777}},
-    }
-    given = settings_of({"modelConfigs": {"customOverrides": [override]}}, "t")
-    generator = ScriptedGenerator(
-        used(1, "one"), used(1, "two"), [text(SNAPSHOT)], [text(SNAPSHOT)]
-    )
-    async with agent(generator, settings=given) as running:
-        await running.ask("first " + LONG)
-        await running.ask("second")
-        await compress(running)
-    limits = [
-        request.config.generation_config and request.config.generation_config.max_output_tokens
-        for request in generator.requests
-    ]
-    assert limits == [None, None, 777, 777]
-    assert len({request.model for request in generator.requests}) == 1
-
-
 async def test_the_mask_of_a_result_that_was_cut_already_names_the_file_with_the_whole():
     @tool
     def big(n: int) -> str:

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.runner import compress
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import ContextWindowWillOverflowEvent
-from alhena.session.records import Header
-from alhena.session.replay import Replay
 from alhena.wire.content import Blob, EncodedContent, Part
 from tests.agent.kit import agent, conforming, events_of
 from tests.agent.test_compression import LONG, SNAPSHOT, compressed, set_to, used
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import chunk, text
+from tests.support.server import text
 
 WIDE = "\u4e2d"
 
@@ -93,22 +90,6 @@ async def test_a_prompt_larger_than_the_window_is_an_error_and_leaves_nothing_be
         assert await running.ask("again") == "two"
 
 
-async def test_what_was_counted_of_old_and_new_is_known_from_then_on():
-    """Less is left out than the estimates alone would have it."""
-    generator = Counting(
-        used(400_000, "one"), used(900_000, "two"), used(10, "three"), count=100_000
-    )
-    async with agent(generator, settings=set_to(0)) as running:
-        await running.ask("first " + LONG)
-        await running.ask("second")
-        events, error = await events_of(running, WIDE * 200_000)
-    assert error is None
-    (event,) = compressed(events)
-    assert event.status == "content_truncated"
-    assert event.original_tokens == pytest.approx(1_000_000, rel=0.01)
-    assert "second" in str(generator.seen(-1))
-
-
 async def test_a_session_that_goes_on_knows_what_the_service_counted_last(project: Path):
     generator = ScriptedGenerator(used(1_000, "one"), used(600_000, "two"))
     async with agent(generator) as running:
@@ -127,31 +108,3 @@ async def test_a_session_that_goes_on_knows_what_the_service_counted_last(projec
     async with agent(again, resume=session_id) as running:
         events, error = await events_of(running, "fourth")
     assert (error, compressed(events)) == (None, [])
-
-
-async def test_what_a_subagent_or_a_summary_was_counted_as_says_nothing_of_the_session():
-    generator = ScriptedGenerator(
-        used(1_000, "one"),
-        used(2_000, "two"),
-        [chunk({"text": SNAPSHOT}, finish="STOP", usage={"promptTokenCount": 700_000})],
-        [chunk({"text": SNAPSHOT}, finish="STOP", usage={"promptTokenCount": 700_000})],
-    )
-    async with agent(generator) as running:
-        await running.ask("first " + LONG)
-        await running.ask("second")
-        assert (await compress(running)).status == "compressed"
-        session_id = running.session_id
-    later = ScriptedGenerator(used(2_000, "three"))
-    async with agent(later, resume=session_id) as running:
-        events, error = await events_of(running, "third")
-    assert (error, compressed(events)) == (None, [])
-    assert len(later.requests) == 1
-
-
-def test_a_record_of_a_version_that_counts_otherwise_is_still_read():
-    replay = Replay()
-    replay.take(Header(at="now", version=1, session_id="s", project="/"))
-    event = b'"event":{"type":"api_response","role":"main","input_tokens":%b}'
-    for tokens, expected in ((b"7", (0, 7)), (b'"many"', (0, 7)), (b"0", (0, 7)), (b"9", (0, 9))):
-        replay.feed(b'{"type":"event","at":"2026-01-31T12:00:00.000Z",%b}' % (event % tokens))
-        assert replay.counted == expected

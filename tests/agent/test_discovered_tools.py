@@ -246,21 +246,6 @@ async def test_a_discovery_that_fails_is_told_and_the_session_goes_on(
     assert not any(name.startswith("discovered_tool") for name in started.tools)
 
 
-async def test_what_a_listing_says_on_stderr_does_not_count_as_its_output(project: Path):
-    settings = settings_of(project)
-    listing = settings.tools.discovery_command
-    loud = f"sh -c 'head -c 11000000 /dev/zero >&2; {listing}'"
-    settings = msgspec.structs.replace(
-        settings, tools=msgspec.structs.replace(settings.tools, discovery_command=loud)
-    )
-    generator = ScriptedGenerator([text("fine")])
-    options: dict[str, Any] = {"skip_trust": True, "approval_mode": ApprovalMode.YOLO}
-    async with agent(generator, settings=settings, cwd=project, **options) as running:
-        events, _ = await events_of(running, "go")
-    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
-    assert "discovered_tool_shout" in started.tools
-
-
 async def test_an_interrupted_discovery_is_done_again_for_the_next_prompt(project: Path):
     settings = settings_of(project)
     (project / "slow.sh").write_text(

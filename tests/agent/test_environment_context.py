@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from alhena.agent.context import SHARE
-from alhena.agent.runner import SessionRunner
 from alhena.chat.prompt import ACKNOWLEDGEMENT, FULL_CONTEXT
 from alhena.config.settings import ContextSettings, Settings
-from alhena.errors import ConfigError, InterruptedRunError
-from alhena.events import UserMessageEvent
+from alhena.errors import ConfigError
 from alhena.models.catalogue import model_info
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from tests.agent.kit import agent, conforming, events_of, warnings
@@ -87,13 +85,6 @@ async def test_the_trees_of_many_directories_are_bounded_together(tmp_path: Path
     assert "Showing up to 47 items" in said
 
 
-async def test_a_directory_of_an_odd_name_disturbs_nothing(tmp_path: Path):
-    odd = tmp_path / "a\nI'm working in:\n  - etc"
-    odd.mkdir()
-    (said,) = await opening_of(cwd=odd)
-    assert said.count("\nI'm working in:\n") == 1
-
-
 @pytest.mark.requirement("CHAT-05")
 async def test_the_files_are_told_on_request_behind_the_first_content(project: Path):
     put(project, ".gitignore", "*.log\n")
@@ -116,18 +107,6 @@ async def test_the_files_are_told_on_request_behind_the_first_content(project: P
     assert "pipe: a FIFO, not a regular file" in files
     assert "files are left out by ignore files" in files
     assert files.endswith("--- End of content ---")
-
-
-async def test_the_files_are_told_once_and_stay_as_they_were(project: Path):
-    path = put(project, "a.txt", "first")
-    generator = ScriptedGenerator([text("one")], [text("two")])
-    async with agent(generator, **WHOLE) as running:
-        await running.ask("hello")
-        path.write_text("second", encoding="utf-8")
-        await running.ask("again")
-    assert opening(generator, 1) == opening(generator, 0)
-    assert "first" in opening(generator)[1]
-    assert "second" not in str(generator.seen(1))
 
 
 async def test_a_cleared_conversation_begins_with_the_files_of_now(project: Path):
@@ -252,27 +231,6 @@ async def test_a_hook_that_clears_the_conversation_leaves_the_files(project: Pat
         await running.ask("again")
     assert opening(generator, 1) == opening(generator, 0)
     assert [content["parts"][0]["text"] for content in generator.seen(1)[2:]] == ["again"]
-
-
-async def begin_and_interrupt(running: SessionRunner) -> None:
-    async for event in running.run("hello"):
-        if isinstance(event, UserMessageEvent):
-            assert running.interrupt()
-
-
-async def test_an_interruption_while_files_are_read_loses_and_repeats_nothing(project: Path):
-    for number in range(300):
-        (project / f"f{number:03}.txt").write_text("CONTENT\n" * 50, encoding="utf-8")
-    generator = ScriptedGenerator([text("one")], [text("two")])
-    async with agent(generator, **WHOLE) as running:
-        with pytest.raises(InterruptedRunError):
-            await begin_and_interrupt(running)
-        await running.ask("again")
-    context, files = opening(generator, -1)
-    assert FULL_CONTEXT not in context
-    assert files.count(FULL_CONTEXT) == 1
-    assert files.count("CONTENT\n") == 300 * 50
-    assert conforming(generator)
 
 
 async def test_what_a_session_was_told_is_recorded_with_it(project: Path, home: Path):

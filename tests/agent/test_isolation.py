@@ -1,4 +1,3 @@
-import asyncio
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ from alhena.policy.model import Decision, PolicyOutcome
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.contract import (
     AskUserConfirmation,
-    InfoConfirmation,
     Question,
     ToolConfirmationOutcome,
 )
@@ -77,25 +75,6 @@ def asking(details: Any, name: str = "x") -> ConfirmationRequest:
         details=details,
         decision=Decision(outcome=PolicyOutcome.ASK_USER, reason=""),
     )
-
-
-async def test_a_person_is_asked_about_one_call_at_a_time():
-    inside: list[str] = []
-    order: list[str] = []
-
-    async def approve(request: ConfirmationRequest) -> bool:
-        inside.append(request.name)
-        assert len(inside) == 1
-        for _ in range(5):
-            await asyncio.sleep(0)
-        order.append(inside.pop())
-        return request.name == "a"
-
-    serial: Any = one_at_a_time(approve)
-    info = InfoConfirmation(title="t", prompt="p")
-    found = await asyncio.gather(*(serial(asking(info, name)) for name in "abc"))
-    assert found == [True, False, False]
-    assert order == ["a", "b", "c"]
 
 
 async def test_questions_of_the_tool_that_asks_are_not_asked_about_first():

@@ -1,9 +1,7 @@
 """Approvals that hold beyond their call, against the real policy and the file they are saved in."""
 
 import asyncio
-import gc
 import tomllib
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -230,22 +228,3 @@ async def test_a_mode_that_changes_while_a_call_waits_answers_for_it(project):
     assert done.status == "success"
     assert done.outcome is None
     assert len(desk.asked) == 1
-
-
-async def test_nothing_stays_of_a_scheduler_whose_calls_are_done(project):
-    desk = Desk()
-
-    async def called() -> "weakref.ref[Any]":
-        async def approve(asked: ConfirmationRequest) -> bool:
-            desk.asked.append(asked)
-            return True
-
-        scheduler = desk.bench.scheduler(desk.events.append, approve)
-        (done,) = await scheduler.schedule([request("c0", "run_shell_command", command="mkdir a")])
-        assert done.status == "success"
-        return weakref.ref(approve)
-
-    approver = await called()
-    gc.collect()
-    assert len(desk.asked) == 1
-    assert approver() is None

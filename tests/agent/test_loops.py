@@ -90,24 +90,6 @@ async def test_paging_through_a_big_file_never_trips_it(project: Path):
     assert len(generator.requests) == 201
 
 
-async def test_polling_what_goes_on_never_trips_it(project: Path):
-    count = 0
-
-    @tool
-    async def poll() -> str:
-        """Says how far it is."""
-        nonlocal count
-        count += 1
-        return f"{count} of 200 done"
-
-    polls: list[Script] = [[chunk(call("poll", {}), finish="STOP")]] * 200
-    generator = ScriptedGenerator(*polls, [text("done")])
-    async with agent(generator, tools=[poll], max_turns=-1) as running:
-        events, error = await events_of(running, "wait for it")
-    assert error is None
-    assert found(events) == []
-
-
 async def test_guesses_at_an_edit_that_all_fail_alike_are_stopped(project: Path):
     (project / "a.txt").write_text("text\n", encoding="utf-8")
 

@@ -9,11 +9,10 @@ import pytest
 
 from alhena.config.settings import settings_of
 from alhena.errors import AlhenaError, ServerFaultError
-from alhena.events import ContextWindowWillOverflowEvent, OutputsMaskedEvent
+from alhena.events import OutputsMaskedEvent
 from alhena.wire.content import EncodedContent
 from tests.agent.kit import agent, conforming, events_of, of
-from tests.agent.test_compression import LONG, compressed, used
-from tests.agent.test_context_size import WIDE, Counting
+from tests.agent.test_compression import LONG, compressed
 from tests.agent.test_refused_as_too_large import refused
 from tests.support.scripted import Script, ScriptedGenerator
 from tests.support.server import call, chunk, text
@@ -110,22 +109,6 @@ async def test_media_that_the_service_refuses_are_told_in_words_and_the_run_goes
     assert conforming(generator)
 
 
-async def test_a_text_that_was_underestimated_is_not_blamed_on_a_picture_beside_it(project: Path):
-    dot = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (9).to_bytes(4) * 2 + b"\x08\2\0\0\0" + b"0" * 9
-    (project / "d.png").write_bytes(dot)
-    look = call("read_file", {"absolute_path": "d.png"}, id="c1")
-    generator = ScriptedGenerator(
-        text_of("one"), [chunk(look, finish="STOP")], refused(20_000, 15_000), text_of("two")
-    )
-    off = settings_of({"model": {"compressionThreshold": 0}}, "test")
-    async with agent(generator, settings=off) as running:
-        await running.ask("first " + LONG)
-        events, error = await events_of(running, "What is in d.png?")
-    assert error is None
-    assert [event.status for event in compressed(events)] == ["content_truncated"]
-    assert LONG not in str(generator.seen(-1))
-
-
 async def test_a_long_result_that_was_recorded_as_it_was_does_not_end_a_session(project: Path):
     """Nothing can be left out before it: it belongs to the only prompt."""
     (project / "a.txt").write_text(f"{'x' * 1_900}\n" * 2_000, encoding="utf-8")
@@ -143,29 +126,6 @@ async def test_a_long_result_that_was_recorded_as_it_was_does_not_end_a_session(
     assert error is None
     assert "tool_output_masked" in str(later.seen(0))
     assert conforming(later)
-
-
-async def test_a_prompt_that_fits_behind_nothing_compresses_nothing():
-    generator = Counting(used(1_000, "one"), used(600_000, "two"), used(1_000, "3"), count=TOO_MUCH)
-    async with agent(generator) as running:
-        await running.ask("first " + LONG)
-        await running.ask("second")
-        before = running.history
-        events, error = await events_of(running, WIDE * 800_000)
-        assert isinstance(error, AlhenaError)
-        assert error.kind == "context_window_will_overflow"
-        assert of(events, ContextWindowWillOverflowEvent)
-        assert compressed(events) == []
-        assert running.history == before
-    assert len(generator.requests) == 2
-
-
-async def test_the_error_of_a_prompt_between_the_two_limits_does_not_contradict_itself():
-    generator = Counting(used(1_000, "one"), count=1_020_000)
-    async with agent(generator) as running:
-        _, error = await events_of(running, WIDE * 700_000)
-    assert isinstance(error, AlhenaError)
-    assert "up to 996,147 are sent at once, 95% of the 1,048,576 that it takes" in error.message
 
 
 def text_of(words: str) -> Script:

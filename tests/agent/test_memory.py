@@ -212,22 +212,6 @@ async def test_a_conversation_that_goes_on_is_told_what_has_changed_since(projec
     assert "There are no context files any more." in str(gone.seen(0))
 
 
-async def test_a_change_is_told_once_however_often_a_session_goes_on(project: Path):
-    put(project, "GEMINI.md", "first rule")
-    first = ScriptedGenerator([text("0")])
-    async with agent(first, record=True, **SKIP) as running:
-        await running.ask("zero")
-        session = running.session_id
-    for number, rule in enumerate(("second rule", "second rule", "third rule", "third rule")):
-        put(project, "GEMINI.md", rule)
-        generator = ScriptedGenerator([text("more")])
-        async with agent(generator, resume=session, **SKIP) as running:
-            await running.ask(f"prompt {number}")
-        assert str(generator.seen(0)).count(rule) == 1
-        assert len(generator.seen(0)[-1]["parts"]) == (2 if number % 2 == 0 else 1)
-        assert conforming(generator)
-
-
 async def test_a_file_that_is_taken_away_from_among_others_is_a_change(project: Path):
     put(project, ".git/HEAD", "")
     put(project, "GEMINI.md", "of the project")

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.runner import LastTurn, SessionRunner
+from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.model_access import SessionModel
 from alhena.config.settings import ModelSettings, Settings
 from alhena.errors import ServerFaultError
 from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
-    ApiResponseEvent,
-    ContentEvent,
     Event,
     ModelFallbackEvent,
     RetryEvent,
@@ -146,24 +144,6 @@ async def test_a_question_of_a_tools_that_breaks_rules_is_not_sent():
     with pytest.raises(ConformanceError):
         await model.generate((text_content("user", "x"),), tools=(declared,))
     assert script.requests == []
-
-
-def answered(reason: str, role: str) -> ApiResponseEvent:
-    return ApiResponseEvent(
-        model="m", prompt_id="p", duration_ms=1.0, finish_reason=reason, role=role
-    )
-
-
-def test_the_text_of_a_run_is_that_of_its_own_last_turn():
-    last = LastTurn()
-    last.feed(ContentEvent(text="Asking."))
-    last.feed(answered("STOP", "main"))
-    for role in ("subagent", "utility_tool"):
-        last.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1, role=role))
-        last.feed(answered("SAFETY", role))
-    assert (last.text, last.finish_reason) == ("Asking.", "STOP")
-    last.feed(ApiRequestEvent(model="m", prompt_id="p", contents=1))
-    assert (last.text, last.finish_reason) == ("", "")
 
 
 async def test_each_attempt_of_the_session_is_accounted():

@@ -15,7 +15,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.policy.model import ApprovalMode
-from tests.agent.kit import agent, conforming, events_of, kinds
+from tests.agent.kit import agent, conforming, events_of
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
@@ -30,32 +30,6 @@ async def test_past_the_turn_limit_every_call_is_answered_and_the_session_goes_o
         assert await running.ask("again") == "fresh"
     assert len(generator.requests) == 3
     assert conforming(generator)
-
-
-async def test_without_a_limit_a_prompt_takes_as_many_turns_as_it_needs():
-    @tool
-    def step(number: int) -> str:
-        """Takes a step."""
-        return f"took step {number}"
-
-    turns = [[chunk(call("step", {"number": n}), finish="STOP")] for n in range(150)]
-    generator = ScriptedGenerator(*turns, [text("arrived")])
-    async with agent(generator, tools=[step]) as running:
-        events, error = await events_of(running, "walk")
-    assert error is None
-    assert (events[-1].text, events[-1].turns) == ("arrived", 151)
-
-
-async def test_a_failed_prompt_leaves_no_trace_and_the_error_comes_last():
-    generator = ScriptedGenerator(
-        [chunk({"text": "half"}), ServerFaultError("down", status=503)], [text("up")]
-    )
-    async with agent(generator) as running:
-        events, error = await events_of(running, "one")
-        assert isinstance(error, ServerFaultError)
-        assert kinds(events)[-3:] == ["api_error", "error", "result"]
-        assert await running.ask("two") == "up"
-    assert [content["parts"][0]["text"] for content in generator.seen(1)[2:]] == ["two"]
 
 
 async def test_a_failure_behind_tool_results_keeps_what_happened():

@@ -8,28 +8,10 @@ import pytest
 from alhena.agent.limits import BusyError
 from alhena.errors import InterruptedRunError
 from alhena.events import Event, ToolCallRequestEvent, ToolCallResponseEvent
-from alhena.policy.model import ApprovalMode
 from alhena.wire.content import Part
 from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import call, chunk, text
-
-
-async def test_a_later_prompt_sees_what_came_of_an_earlier_one(project: Path):
-    (project / "a.txt").write_text("alpha", encoding="utf-8")
-    generator = ScriptedGenerator(
-        [chunk(call("read_file", {"absolute_path": "a.txt"}, id="1"), finish="STOP")],
-        [text("It says alpha.")],
-        [text("As I said: alpha.")],
-    )
-    async with agent(generator) as running:
-        await running.ask("read a.txt")
-        assert await running.ask("what did it say?") == "As I said: alpha."
-    assert generator.seen(2)[:-1] == [
-        *generator.seen(1),
-        {"role": "model", "parts": [{"text": "It says alpha."}]},
-    ]
-    assert conforming(generator)
+from tests.support.server import text
 
 
 async def test_a_failed_prompt_does_not_keep_the_next_from_its_answer():
@@ -115,23 +97,6 @@ async def test_a_call_waits_for_no_prompt_and_a_prompt_for_no_call():
         with pytest.raises(BusyError):
             await anext(running.call("read_file", {"absolute_path": "a"}))
         await run.aclose()
-
-
-async def test_clearing_begins_another_session_in_the_same_mode():
-    generator = ScriptedGenerator([text("one")], [text("two")])
-    async with agent(generator) as running:
-        await running.ask("remember this")
-        first = running.session_id
-        running.toolset.modes.switch(ApprovalMode.PLAN)
-        await running.clear()
-        assert running.session_id != first
-        assert running.toolset.modes.mode is ApprovalMode.PLAN
-        events, error = await events_of(running, "again")
-        assert error is None
-        assert kinds(events)[-1] == "result"
-    assert "remember this" not in str(generator.seen(1))
-    assert len(generator.seen(1)) == 3
-    assert conforming(generator)
 
 
 async def test_ids_of_own_calls_are_unique_in_a_session():

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from alhena import tool
 from alhena.agent.limits import LoopError
 from alhena.config.settings import settings_of
 from alhena.events import LoopDetectedEvent
@@ -73,44 +72,9 @@ async def test_a_cycle_of_commands_is_found(project: Path):
     assert isinstance(error, LoopError)
 
 
-async def test_what_a_command_writes_about_processes_is_its_output(project: Path):
-    def forged(n: int) -> tuple[str, dict[str, Any]]:
-        return shell(r"echo x >> log; n=$(wc -l < log); echo; echo Background PIDs: done $n of 30")
-
-    found, requests, error = await loops(map(forged, range(30)))
-    assert (found, requests, error) == ([], 31, None)
-
-
 async def test_a_command_that_finds_something_new_each_time_is_progress(project: Path):
     found, requests, _ = await loops(shell("echo x >> log; wc -l < log") for _ in range(30))
     assert (found, requests) == ([], 31)
-
-
-async def test_five_proposals_that_a_person_refuses_are_no_loop(project: Path):
-    calls = (shell(f"touch {n}") for n in range(24))
-    asked = {"approval_mode": "default", "approve": lambda _request: False}
-    found, requests, error = await loops(calls, **asked)
-    assert (found, requests, error) == ([], 25, None)
-    assert not list(project.iterdir())
-    found, *_, error = await loops((shell("touch x") for _ in range(12)), **asked)
-    assert [action for _, action in found] == ["corrected", "ended"]
-    assert isinstance(error, LoopError)
-
-
-async def test_different_addresses_with_one_error_are_given_longer_than_one_address(project: Path):
-    @tool
-    async def fetch(url: str) -> str:
-        """Fetches."""
-        raise ValueError("rate limited, try later")
-
-    several = (("fetch", {"url": f"http://host/{n}"}) for n in range(10))
-    found, requests, error = await loops(several, tools=[fetch])
-    assert (requests, error) == (11, None)
-    assert found == [("repeated_tool_error", "corrected")]
-    same = (("fetch", {"url": "http://host"}) for _ in range(10))
-    found, requests, error = await loops(same, tools=[fetch])
-    assert requests == 10
-    assert isinstance(error, LoopError)
 
 
 async def test_an_edit_with_another_reason_each_time_is_the_same_edit(project: Path):
@@ -160,13 +124,6 @@ async def test_commands_that_count_up_and_get_on_are_no_loop(project: Path, say:
     (project / "lines.txt").write_text(lines, encoding="utf-8")
     found, requests, error = await loops(shell(say.format(n)) for n in range(1, 61))
     assert (found, requests, error) == ([], 61, None)
-
-
-async def test_searches_without_matches_are_no_loop(project: Path):
-    (project / "a.txt").write_text("text\n", encoding="utf-8")
-    searches = [("search_file_content", {"pattern": f"word{n}"}) for n in range(40)]
-    searches += [("glob", {"pattern": f"**/*.t{n}"}) for n in range(40)]
-    assert await loops(searches) == ([], 81, None)
 
 
 @pytest.mark.parametrize(

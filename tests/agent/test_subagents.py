@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.delegation import Delegation
 from alhena.agent.subagents import builtin_agents
 from alhena.events import (
     ApiRequestEvent,
@@ -241,47 +240,6 @@ async def test_a_result_of_the_wrong_form_can_be_mended(project: Path):
     assert "exploration_trace" in office.told(1)[0]["response"]["error"]
     assert answer.response.data is not None
     assert answer.response.data["result"] == REPORT
-
-
-async def test_agents_work_side_by_side(project: Path):
-    both = asyncio.Barrier(2)
-
-    async def meet(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        await both.wait()
-        return ToolResult(llm_content="met")
-
-    office = Office(
-        ScriptedGenerator(
-            turn(call("meet", {}, id="1")), turn(call("meet", {}, id="1")), done("x"), done("x")
-        ),
-        agents=(worker(),),
-        mode=ApprovalMode.YOLO,
-        tools=(SmallTool("meet", meet),),
-    )
-    answers = await office.scheduler.schedule(
-        [
-            request(name, "delegate_to_agent", agent_name="worker", objective="meet")
-            for name in ("a", "b")
-        ]
-    )
-    assert [answer.status for answer in answers] == [Status.SUCCESS, Status.SUCCESS]
-    ids = [event.call_id for event in office.responses()]
-    assert len(ids) == len(set(ids)) == 6
-
-
-async def test_the_agents_calls_name_the_call_they_serve(project: Path):
-    office = Office(ScriptedGenerator(done()), agents=(worker(),))
-    delegation = Delegation(
-        worker(),
-        office.bench,
-        office.subagents,
-        ExecutionContext(project, call_id="d1"),
-    )
-    await delegation.run("Find it.")
-    (completed,) = delegation._scheduler.last_batch
-    assert completed.request.parent_call_id == "d1"
-    assert completed.request.scheduler_id == delegation.agent_id
-    assert completed.request.prompt_id == f"{delegation.agent_id}#1"
 
 
 @pytest.mark.requirement("TOOLS-20")

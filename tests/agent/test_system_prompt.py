@@ -1,9 +1,7 @@
 """The system prompt as the model gets it: composed, the user's own, written to a file."""
 
-import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +59,6 @@ async def test_the_prompt_lists_exactly_the_tools_that_are_declared():
         absent = BUILT_IN - set(declared)
         assert "ask_user" in absent
         assert not [name for name in absent if f"`{name}`" in instruction(generator)]
-
-
-async def test_who_is_there_decides_what_is_said_of_asking():
-    alone = await prompt_of()
-    assert "nobody watches" in alone
-    assert "Nobody is there to answer questions" in alone
-    watched = await prompt_of(approve=lambda _request: True)
-    assert "Nobody is there" not in watched
-    assert "asked by the program" in watched
-    left = await prompt_of(approval_mode=ApprovalMode.YOLO)
-    assert "nothing waits for approval" in left
-    assert "are not available" not in left
-    free = await prompt_of(approve=lambda _request: True, approval_mode=ApprovalMode.YOLO)
-    assert "lets you work without being asked" in free
 
 
 async def test_a_run_that_can_start_no_command_is_told_nothing_of_commands_at_work():
@@ -303,15 +287,6 @@ async def test_what_cannot_be_written_ends_the_run(home: Path):
     (home / "dir").mkdir()
     with pytest.raises(ConfigError, match=r"was not written to .*dir"):
         await prompt_of(environ=environ(home, GEMINI_WRITE_SYSTEM_MD="~/dir"))
-
-
-def test_sessions_that_write_the_same_prompt_at_once_all_begin(home: Path):
-    def begin(_number: int) -> str:
-        return asyncio.run(prompt_of(environ=environ(home, GEMINI_WRITE_SYSTEM_MD="~/p.md")))
-
-    with ThreadPoolExecutor(4) as pool:
-        prompts = set(pool.map(begin, range(4)))
-    assert prompts == {(home / "p.md").read_text(encoding="utf-8").strip()}
 
 
 async def test_plan_mode_changes_the_composed_prompt_and_not_an_own_one(home: Path):

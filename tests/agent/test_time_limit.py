@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -68,15 +67,6 @@ async def test_an_answer_that_takes_too_long_is_ended_and_what_came_of_it_stays(
         assert (error.exit_code, events[-1].reason) == (53, "time_limit")
         parts = [part.text for content in running.history[-2:] for part in content.parts]
     assert parts == ["go", "So far", "\n[The user interrupted the answer here.]"]
-
-
-async def test_the_next_run_has_its_time_anew(project: Path):
-    generator = Stuck(*([chunk({"text": "So far"})] for _ in range(3)))
-    async with agent(generator, max_seconds=SOON) as running:
-        for _ in range(3):
-            events, error = await events_of(running, "go")
-            assert isinstance(error, TimeLimitError)
-            assert events[-1].reason == "time_limit"
 
 
 async def test_a_tool_that_takes_too_long_is_cancelled_and_its_call_answered(project: Path):
@@ -199,19 +189,3 @@ async def test_time_that_people_take_ends_nothing():
     assert not watching.done()
     clock[0] += SOON
     assert isinstance(await watching, TimeLimitError)
-
-
-async def test_without_a_limit_of_time_nothing_watches(project: Path):
-    seen: list[Any] = []
-
-    @tool
-    async def look() -> str:
-        """Looks."""
-        seen.extend(task.get_coro().__qualname__ for task in asyncio.all_tasks())
-        return ""
-
-    generator = ScriptedGenerator(turn(call("look", {})), said("done"))
-    async with agent(generator, tools=[look], max_tokens=10_000) as running:
-        assert await running.ask("go") == "done"
-    assert seen
-    assert not [name for name in seen if "TimeWatch" in name]

@@ -12,7 +12,6 @@ from alhena.agent.runner import SessionRunner
 from alhena.config.home import project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import WarningEvent
-from alhena.session.checkpoints.records import CheckpointError
 from alhena.session.store import open_store
 from tests.agent.kit import events_of
 from tests.agent.test_checkpoint_faults import with_git
@@ -167,27 +166,6 @@ async def test_in_a_resumed_session_one_turn_is_taken_back(project: Path, cut: b
         assert len(ids) == 3
 
 
-async def test_an_undo_that_was_taken_back_can_be_said_again(project: Path):
-    generator = ScriptedGenerator(
-        turn(write("a.txt", "one", "c1")),
-        [text("One.")],
-        turn(write("a.txt", "two", "c2")),
-        [text("Two.")],
-    )
-    async with checkpointed(generator) as running:
-        await running.ask("one")
-        await running.ask("two")
-        done = await undone(running)
-        assert (project / "a.txt").read_text() == "one"
-        await running.checkpoints.restore(done.kept)
-        assert (project / "a.txt").read_text() == "two"
-        await undone(running)
-        assert (project / "a.txt").read_text() == "one"
-        await running.checkpoints.restore("2")
-        await undone(running)
-        assert not (project / "a.txt").exists()
-
-
 async def test_what_was_gone_back_behind_is_not_undone(project: Path):
     generator = ScriptedGenerator(
         turn(write("a.txt", "one", "c1")),
@@ -232,26 +210,6 @@ async def test_of_a_turn_whose_end_was_gone_back_behind_the_beginning_is_undone(
         assert not (project / "b.txt").exists()
 
 
-async def test_turns_that_were_undone_stand_again_at_a_checkpoint_behind_them(project: Path):
-    generator = ScriptedGenerator(
-        turn(write("a.txt", "one", "c1")),
-        [text("One.")],
-        turn(write("b.txt", "two", "c2")),
-        [text("Two.")],
-    )
-    async with checkpointed(generator) as running:
-        await running.ask("one")
-        await running.ask("two")
-        await undone(running)
-        await undone(running)
-        assert not (project / "a.txt").exists()
-        await running.checkpoints.restore("2")
-        assert (project / "a.txt").read_text() == "one"
-        await undone(running)
-        assert not (project / "a.txt").exists()
-        assert await running.checkpoints.undo() is None
-
-
 async def test_an_ignored_file_that_a_second_call_names_is_not_lost(project: Path):
     put(project / ".gitignore", "*.env\n")
     put(project / "my.env", "KEY=1")
@@ -279,25 +237,6 @@ async def test_what_a_person_calls_is_a_turn_of_its_own(project: Path):
         assert not (project / "a.txt").exists()
 
 
-async def test_going_back_can_be_interrupted_while_git_hangs(project: Path, tmp_path: Path):
-    generator = ScriptedGenerator(turn(write("a.txt", "new", "c1")), [text("Done.")])
-    async with checkpointed(generator) as running:
-        await running.ask("go")
-        session_id = running.session_id
-    started = tmp_path / "started"
-    environ = with_git(tmp_path, f"touch {started}; exec 1>&- 2>&-; exec sleep 300")
-    async with checkpointed(ScriptedGenerator(), environ=environ, resume=session_id) as running:
-        assert not running.interrupt()
-        going = asyncio.create_task(running.checkpoints.restore("1"))
-        while not started.exists():
-            await asyncio.sleep(0.01)
-        assert running.interrupt()
-        with pytest.raises(CheckpointError, match="interrupted"):
-            await going
-        assert not running.interrupt()
-    assert (project / "a.txt").read_text() == "new"
-
-
 async def test_a_turn_whose_end_cannot_be_kept_says_so(project: Path, tmp_path: Path):
     real = shutil.which("git") or "git"
     mark = tmp_path / "broken"
@@ -309,33 +248,6 @@ async def test_a_turn_whose_end_cannot_be_kept_says_so(project: Path, tmp_path: 
     assert error is None
     (warning,) = [event.message for event in events if isinstance(event, WarningEvent)]
     assert "the end of this turn is not kept" in warning
-
-
-async def test_the_last_turn_is_undone_though_the_clock_has_gone_back(project: Path):
-    put(project / "a.txt", "old")
-    first = ScriptedGenerator(turn(write("a.txt", "new", "c1")), [text("One.")])
-    async with checkpointed(first) as running:
-        await running.ask("one")
-        session_id = running.session_id
-    (before,) = checkpoint_files(project)
-    second = ScriptedGenerator(turn(write("b.txt", "new", "c2")), [text("Two.")])
-    async with checkpointed(second, resume=session_id) as running:
-        await running.ask("two")
-        for path in checkpoint_files(project):
-            if path != before:
-                os.utime(path, (1_000, 1_000))
-        assert [
-            each.tool_call.args for _, each in running.checkpoints.list() if each.tool_call
-        ] == [
-            {"file_path": "a.txt", "content": "new"},
-            {"file_path": "b.txt", "content": "new"},
-        ]
-        await undone(running)
-        assert not (project / "b.txt").exists()
-        assert (project / "a.txt").read_text() == "new"
-        await undone(running)
-        assert (project / "a.txt").read_text() == "old"
-        assert await running.checkpoints.undo() is None
 
 
 async def test_an_undo_that_was_broken_off_is_finished_by_saying_it_again(project: Path):

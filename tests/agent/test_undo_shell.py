@@ -59,21 +59,6 @@ async def test_a_command_of_the_persons_own_is_a_turn_that_is_taken_back_alone(p
         assert len(running.checkpoints.list()) == 4
 
 
-async def test_going_back_to_before_a_command_of_ones_own_proposes_nothing(project: Path):
-    before(project)
-    generator = ScriptedGenerator([text("Hello.")], [text("And on.")])
-    async with checkpointed(generator) as running:
-        await running.ask("hello")
-        await typed(running, CHANGES)
-        done = await running.checkpoints.restore("latest")
-        assert is_as_before(project)
-        assert done.conversation
-        assert done.proposed == ()
-        await running.ask("go on")
-    said = [part.get("text") for each in generator.seen(1) for part in each["parts"]]
-    assert "Hello." in said
-
-
 async def test_what_a_command_left_running_does_later_is_not_the_turns(project: Path):
     put(project / "a.txt", "old")
     late = "(while [ ! -e go ]; do sleep 0.01; done; echo late > late.txt; touch done) &"

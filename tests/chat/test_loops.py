@@ -15,7 +15,6 @@ from alhena.chat.loops import (
     CallLoops,
     Loop,
     LoopKind,
-    cycle,
 )
 from alhena.wire.content import Blob, FunctionResponse, FunctionResponsePart, Part
 
@@ -229,19 +228,6 @@ def naive(steps: Sequence[int], repeats: int, longest: int) -> int:
             if all(block == blocks[0] for block in blocks):
                 return period
     return 0
-
-
-@given(
-    st.lists(st.integers(0, 2), max_size=30),
-    st.lists(st.integers(0, 3), min_size=1, max_size=5),
-    st.integers(0, 7),
-    st.integers(2, 6),
-)
-def test_a_cycle_is_what_blocks_that_are_alike_are(
-    before: list[int], block: list[int], times: int, repeats: int
-):
-    steps = before + block * times
-    assert cycle(steps, repeats) == naive(steps, repeats, MAX_PERIOD)
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), max_size=120))

@@ -184,19 +184,6 @@ def test_each_mask_names_the_file_of_its_own_result():
         assert f"{n}" * 200 in text
 
 
-def test_what_is_masked_in_the_middle_leaves_the_sums_of_the_rest_as_they_were():
-    chat = chat_over()
-    for n in range(6):
-        chat.history.add_model(asking())
-        chat.history.add_user(result("x" * 4_000 * (n + 1)).parts)
-    gauge = Gauge(chat)
-    gauge.follow()
-    chat.history.amend({5: result("short")})
-    gauge.follow()
-    assert list(gauge.sums) == prefix_sums(chat.history.contents)
-    assert gauge.outputs == sum(maskable_tokens(item.content) for item in chat.history.contents)
-
-
 def test_of_a_command_the_first_and_the_last_lines_are_shown():
     lines = [f"line {number}" for number in range(100)]
     report = "\n".join([*lines, "Exit Code: 1", "Signal: (none)"])

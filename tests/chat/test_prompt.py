@@ -111,36 +111,6 @@ def test_what_tells_of_touched_places_is_named_as_it_is_told():
     assert f"`{DISCOVERED}`" in text
 
 
-def test_the_sections_stand_in_their_order():
-    assert headings(composed_prompt(declared(*NAMES), SESSION)) == [
-        "What always holds",
-        "Changing software",
-        "New programs",
-        "Using tools",
-        "Safety",
-        "Answers",
-        "This session",
-        "No sandbox",
-        "Git",
-        "Tools",
-        "Once more",
-    ]
-    plan = composed_prompt(declared(*NAMES), PromptFacts(headless=True, plan=True))
-    assert headings(plan)[:3] == ["What always holds", "Plan mode", "Using tools"]
-
-
-def test_several_tools_for_one_thing_are_told_as_far_as_they_are_there():
-    for names, words in {
-        ("glob",): "Search with `glob`,",
-        ("glob", "list_directory"): "Search with `glob` or `list_directory`,",
-        (
-            *("glob", "search_file_content", "list_directory"),
-        ): "Search with `search_file_content`, `glob` or `list_directory`,",
-    }.items():
-        assert words in composed_prompt(declared(*names, "read_file"), SESSION)
-    assert "Search with" not in composed_prompt(declared("write_file"), SESSION)
-
-
 def test_the_sandbox_is_told_where_commands_can_be_run():
     def told(name: str, sandbox: str = "", contained: str = "") -> str:
         facts = PromptFacts(headless=False, sandbox=sandbox, contained=contained)

@@ -284,21 +284,6 @@ async def test_whoever_stands_between_sees_every_attempt_and_of_held_answers_not
     assert [event.retract for event in talk.retries] == [False]
 
 
-async def test_a_generator_that_does_not_retry_is_asked_once():
-    model = ScriptedGenerator([DOWN])
-    events: list[Event] = []
-    chat = Chat(
-        model,
-        ModelTraits(name="m"),
-        GenerateContentConfig(),
-        History(),
-        Outlets(events.append, unpaced),
-    )
-    with pytest.raises(ServerFaultError):
-        await chat.send((Part(text="hi"),), "p")
-    assert not any(isinstance(event, RetryEvent) for event in events)
-
-
 async def test_a_call_that_a_chunk_repeats_is_one_call_and_another_under_its_id_is_two():
     same = call("note", {"key": "a"}, id="1")
     other = call("note", {"key": "b"}, id="1")
@@ -335,28 +320,6 @@ async def test_a_service_that_never_ends_its_calls_with_a_reason_is_believed_at_
     assert [item.args["key"] for item in turn.calls] == ["b"]
     assert len(talk.waits) == 3, "what was learned of the service holds"
     assert talk.conforming
-
-
-async def test_a_service_that_gives_reasons_again_is_held_to_them():
-    ended = [*calls_alone("b"), chunk(finish="STOP")]
-    talk = Talk(
-        *[calls_alone("a")] * 4, ended, calls_alone("c"), [*calls_alone("c", "d"), ended[1]]
-    )
-    for key in ("a", "b"):
-        await talk.chat.send((Part(text=key),), "p")
-        result = FunctionResponse(id=f"1-{key}", name="note", response={"output": "x"})
-        talk.chat.record_responses((Part(function_response=result),))
-    turn = await talk.chat.send((Part(text="c"),), "p")
-    assert [item.args["key"] for item in turn.calls] == ["c", "d"]
-
-
-async def test_one_silent_end_behind_other_failures_proves_nothing_of_the_service():
-    cut = [*calls_alone("a"), StreamCutError("cut")]
-    talk = Talk(cut, cut, cut, calls_alone("a"), calls_alone("b"), [*calls_alone("b", "c"), ENDED])
-    await talk.chat.send((Part(text="hi"),), "p")
-    result = FunctionResponse(id="1-a", name="note", response={"output": "x"})
-    turn = await talk.chat.send((Part(function_response=result),), "p")
-    assert [item.args["key"] for item in turn.calls] == ["b", "c"]
 
 
 async def test_pieces_of_a_call_are_asked_for_again_whole():

@@ -3,14 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from alhena.chat.loops import (
     ERROR_REPEATS,
     OWN,
     READ,
-    REPEATS,
     CalledTool,
     LoopKind,
     own_words,
@@ -76,33 +73,3 @@ def test_words_of_a_call_are_looked_for_at_both_ends_of_a_long_error():
     found = fed(*([called("f", f"g{n} {middle} g{n}", failed=True, at=f"g{n}")] for n in range(30)))
     assert first(found) == ERROR_REPEATS
     assert without_own("ab" * READ, own_words({"a": "ab" * READ})) == OWN * 2
-
-
-def test_arguments_of_many_deep_paths_are_known_by_few_forms():
-    paths = [f"{n:02}/" + "a/" * 2_040 + f"file{n}" for n in range(100)]
-    own = own_words({"paths": paths})
-    assert len(own) < 1_200
-    assert sum(map(len, own)) < 4 << 20
-    assert without_own(f"No such file: {paths[0]}", own) == f"No such file: {OWN}"
-    assert without_own(f"No such file: {paths[0][6:]}", own) == f"No such file: {OWN}"
-    assert without_own(f"No such file: {paths[99]}", own) == f"No such file: {OWN}"
-    assert without_own("file0: not there", own) == f"{OWN}: not there"
-
-
-@given(
-    st.recursive(
-        st.text(max_size=40) | st.integers(),
-        lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-        ),
-    ),
-    st.text(max_size=200),
-)
-def test_any_arguments_and_errors_can_be_compared(value: Any, said: str):
-    args = {"x": value}
-    for _ in range(2):
-        text = without_own(said, own_words(args))
-        assert isinstance(text, str)
-        assert len(text) <= len(said)
-        assert text == said or OWN in text
-    assert first(fed(*([called("f", said, failed=True, **args)] for _ in range(9)))) == REPEATS

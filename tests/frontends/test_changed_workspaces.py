@@ -107,25 +107,3 @@ def test_what_the_users_settings_let_through_to_every_child_is_shown(
     shown = alhena("trust", "--status").out
     assert "MCP server s is given" not in shown
     assert "tools.discoveryCommand is given all your variables, secrets too" in shown
-
-
-def test_a_change_in_a_text_too_long_to_compare_is_shown_with_all_of_it(
-    home: Path, project: Path
-) -> None:
-    args = ["-c", "x" * 30_000, "first"]
-    workspace(project, {"mcpServers": {"s": {"command": "sh", "args": args}}})
-    alhena("trust")
-    workspace(project, {"mcpServers": {"s": {"command": "sh", "args": [*args, "second"]}}})
-    shown = alhena("trust", "--status").out
-    assert "MCP server s: it has changed since it was accepted; changed: the entry" in shown
-    assert "x" * 30_000 in shown
-    assert '"second"' in shown
-
-
-def test_of_an_entry_without_end_no_line_is_left_out(home: Path, project: Path) -> None:
-    write(home / ".gemini" / "trustedFolders.json", {str(project): "TRUST_FOLDER"})
-    args = [*("x" for _ in range(5_000)), "the end"]
-    workspace(project, {"mcpServers": {"s": {"command": "sh", "args": args}}})
-    shown = alhena("trust", "--status").out
-    assert shown.count('"x"') == 5_000
-    assert '"the end"' in shown

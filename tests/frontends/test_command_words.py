@@ -8,9 +8,8 @@ from alhena.frontends.arguments import RunArguments, parse_run, run_parser
 from alhena.frontends.cli.main import COMMANDS, refuse_commands
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
-from tests.support.command import alhena, keyed
+from tests.support.command import alhena
 from tests.support.each import for_each
-from tests.support.server import ScriptedServer, sse, text
 
 OPTIONS = [each for action in run_parser()._actions for each in action.option_strings]
 
@@ -33,17 +32,6 @@ def test_options_and_words_before_two_dashes_are_what_they_are():
 def test_an_option_without_its_value_takes_none_from_behind_the_dashes(line: list[str]):
     with pytest.raises(UsageError, match="expected one argument"):
         parse_run(line)
-
-
-@pytest.mark.parametrize("said", ["--yolo", "-v", "-dash", "-h", "--list-sessions", "-d"])
-def test_a_text_of_somebody_elses_behind_two_dashes_is_the_prompt(
-    server: ScriptedServer, said: str
-):
-    server.reply(sse(text("fine")))
-    ran = alhena("-o", "stream-json", "--", said, **keyed(server))
-    assert ran.code == 0
-    assert server.requests[0].json["contents"][-1]["parts"][-1]["text"] == said
-    assert ran.of_type("message")[-1]["content"] == "fine"
 
 
 def test_parameters_of_a_tool_behind_two_dashes_are_no_options():

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from alhena.errors import AlhenaError
-from alhena.events import ContentEvent, Event, ToolCallUpdateEvent, UserMessageEvent, WarningEvent
+from alhena.events import ContentEvent, UserMessageEvent
 from alhena.frontends.headless.output import TextOutput
-from alhena.frontends.headless.run import Progress
 from alhena.frontends.streams import report
 from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S
@@ -69,22 +68,6 @@ def test_a_file_keeps_its_letters_at_a_terminal_and_loses_what_acts() -> None:
     arguments = ("tools", "call", "read_file", '{"absolute_path": "a.txt"}')
     assert "❤\ufe0f \u05d0\u200f\n" in at_a_terminal(*arguments)
     assert "\x1b[2J" in alhena(*arguments).out
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        ToolCallUpdateEvent(call_id="1", name="x", status="executing", description=HOSTILE),
-        WarningEvent(message=HOSTILE),
-    ],
-)
-def test_progress_shows_what_a_text_hides(event: Event) -> None:
-    written: list[str] = []
-    Progress(written.append, verbose=True).feed(event)
-    (line,) = written
-    assert DECEIVING.isdisjoint(line)
-    assert line.endswith("gpj\\u200b \\x08\n")
-    assert r"\x1b]0;owned\x07\x9b1A\u202e" in line
 
 
 def test_an_answer_hides_nothing_behind_a_sequence_without_an_end() -> None:

@@ -191,19 +191,3 @@ def test_of_a_projects_variables_those_that_count_for_alhena_are_named(project: 
     assert "GNUMAKEFLAGS" not in shown
     write(project / ".env", "PORT=1\n")
     assert "of these" not in alhena("trust", "--status").out
-
-
-def test_of_a_command_all_is_shown_however_long_it_is(home: Path, project: Path) -> None:
-    def hiding(word: str) -> dict[str, object]:
-        padding = "a" * 30_000
-        return {"command": "sh", "args": ["-c", f"echo {padding}; {word}; echo {padding}"]}
-
-    workspace(project, {"mcpServers": {"s": hiding("touch ONE")}})
-    assert "touch ONE" in alhena("trust", "--status").out
-    assert "touch ONE" in alhena("trust").out
-    workspace(project, {"mcpServers": {"s": hiding("touch TWO")}})
-    assert "touch TWO" in alhena("trust", "--status").out
-    assert "touch TWO" in alhena("trust").out
-    many = {"command": "sh", "args": ["-c", *("x" for _ in range(1_400)), "touch THREE"]}
-    workspace(project, {"mcpServers": {"s": hiding("true"), "many": many}})
-    assert "touch THREE" in alhena("trust", "--status").out

@@ -1,7 +1,6 @@
 import asyncio
 import json
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -104,32 +103,6 @@ async def test_killed_at_once_what_has_left_its_session_ends_too(project: Path):
     around.groups.kill()
     assert (await running).exit_code is None
     assert not exists(int((project / "pid").read_text(encoding="utf-8")))
-
-
-async def test_cancelled_it_ends_with_all_it_has_started(project: Path):
-    around = surroundings()
-    os.mkfifo("ready")
-    running = asyncio.ensure_future(
-        run_hook(hook("sleep 60 & echo $! $$ >pids; echo >ready; wait"), b"", around)
-    )
-    await asyncio.to_thread(Path("ready").read_bytes)
-    assert len(around.running) == 1
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    for pid in (project / "pids").read_text(encoding="utf-8").split():
-        assert not exists(int(pid))
-    assert not around.running
-
-
-async def test_killed_at_once_nothing_is_left(project: Path):
-    around = surroundings()
-    os.mkfifo("ready")
-    running = asyncio.ensure_future(run_hook(hook("echo >ready; sleep 60"), b"", around))
-    await asyncio.to_thread(Path("ready").read_bytes)
-    around.kill()
-    ended = await running
-    assert ended.problem == f"it was ended by {signal.SIGKILL.name}"
 
 
 async def test_it_sees_no_secrets_but_the_documented_variables_and_its_own(project: Path):

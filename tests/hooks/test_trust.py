@@ -75,27 +75,6 @@ def test_a_fingerprint_changes_with_whatever_a_hook_is(project: Path):
     assert print_of() != first
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "bash ./tools/a.sh",
-        "$GEMINI_PROJECT_DIR/tools/a.sh",
-        '"${CLAUDE_PROJECT_DIR}"/tools/a.sh --fast',
-        "true && (tools/a.sh; date)",
-        "bash -c 'tools/a.sh | cat'",
-        "x=`tools/a.sh`",
-        "tools/a.sh 2>&1",
-    ],
-)
-def test_the_files_that_a_command_names_are_part_of_it(project: Path, command: str):
-    (project / "tools").mkdir()
-    script = project / "tools" / "a.sh"
-    script.write_text("one", encoding="utf-8")
-    before = fingerprint(HookEvent.BEFORE_TOOL, "", hook(command), str(project))
-    script.write_text("two", encoding="utf-8")
-    assert fingerprint(HookEvent.BEFORE_TOOL, "", hook(command), str(project)) != before
-
-
 def test_a_file_that_it_writes_and_what_is_outside_of_the_project_are_not(project: Path):
     command = "date >>log.txt; cat /etc/hostname ../outside"
     before = fingerprint(HookEvent.BEFORE_TOOL, "", hook(command), str(project))

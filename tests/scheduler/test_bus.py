@@ -155,29 +155,6 @@ async def test_a_listener_that_fails_harms_no_other_and_is_reported():
     assert reports == ["a listener for ToolPolicyRejection failed: ZeroDivisionError: one"]
 
 
-async def test_of_two_who_are_asked_the_first_answer_counts_and_the_other_is_stopped():
-    bus = MessageBus()
-    log: list[str] = []
-
-    async def slow(message: ToolConfirmationRequest) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            log.append("slow stopped")
-
-    async def quick(message: ToolConfirmationRequest) -> None:
-        bus.publish(yes(message))
-        await asyncio.sleep(0)
-        log.append("quick finished")
-
-    bus.subscribe(ToolConfirmationRequest, slow)
-    bus.subscribe(ToolConfirmationRequest, quick)
-    assert (await bus.request(confirmation(bus), None)).confirmed
-    await bus.aclose()
-    assert sorted(log) == ["quick finished", "slow stopped"]
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
 async def test_a_listener_that_fails_while_another_thinks_leaves_the_question_open():
     bus = MessageBus()
     waiting: list[ToolConfirmationRequest] = []
@@ -193,19 +170,6 @@ async def test_a_listener_that_fails_while_another_thinks_leaves_the_question_op
     assert not asking.done()
     bus.publish(yes(waiting[0]))
     assert (await asking).confirmed
-
-
-async def test_an_answer_of_another_kind_is_none():
-    bus = MessageBus()
-    waiting: list[ToolConfirmationRequest] = []
-    bus.subscribe(ToolConfirmationRequest, waiting.append)
-    asking = asyncio.create_task(bus.request(confirmation(bus), None))
-    while not waiting:
-        await asyncio.sleep(0)
-    assert bus.publish(AskUserResponse(correlation_id=waiting[0].correlation_id)) == 0
-    assert not asking.done()
-    bus.publish(yes(waiting[0]))
-    await asking
 
 
 async def test_a_correlation_id_that_is_open_cannot_be_used_again():

@@ -1,5 +1,4 @@
 import asyncio
-import threading
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from tests.scheduler.kit import DETAILS, SmallTool, Stage, deciding, told
 
 ASK = PolicyOutcome.ASK_USER
 ONCE = ToolConfirmationOutcome.PROCEED_ONCE
-ALWAYS = ToolConfirmationOutcome.PROCEED_ALWAYS
 CANCEL = ToolConfirmationOutcome.CANCEL
 
 
@@ -113,21 +111,6 @@ async def test_an_approver_answers_with_a_truth_value_or_an_outcome(answer, stat
     stage = asking("write", approver=approve)
     (done,) = await stage.run("write")
     assert done.status == status
-
-
-async def test_an_approver_that_blocks_does_not_hold_up_the_loop():
-    ticked = threading.Event()
-
-    def approve(asked: ConfirmationRequest) -> bool:
-        return ticked.wait()
-
-    stage = asking("write", approver=approve)
-    running = asyncio.create_task(stage.run("write"))
-    while not stage.questions():
-        await asyncio.sleep(0)
-    ticked.set()
-    (done,) = await running
-    assert done.status is Status.SUCCESS
 
 
 @pytest.mark.parametrize("answer", [None, "yes", 1, ToolConfirmationOutcome.MODIFY_WITH_EDITOR])

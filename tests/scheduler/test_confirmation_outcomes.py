@@ -16,13 +16,11 @@ from alhena.scheduler.states import ConfirmationError, SchedulerError, Status
 from alhena.tools.contract import (
     AskUserConfirmation,
     ExecConfirmation,
-    ExecutionContext,
     Kind,
     Question,
     ToolErrorType,
-    ToolResult,
 )
-from tests.scheduler.kit import SmallTool, Stage, deciding, echo, forever, request, told
+from tests.scheduler.kit import SmallTool, Stage, deciding, forever, request, told
 from tests.scheduler.rules import ASK, RULE, Outcome, Rules, asked, staged
 
 
@@ -258,23 +256,6 @@ async def test_those_who_show_batches_hear_of_all_calls_whenever_some_have_chang
     for _ in range(3):
         await asyncio.sleep(0)
     assert [message.calls for message in over_bus] == [event.calls for event in events]
-
-
-async def test_requests_name_their_parent_and_scheduler_all_the_way():
-    seen: list[Any] = []
-
-    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        return await echo(params, context)
-
-    stage = Stage(SmallTool("echo", body))
-    given = request("c0", "echo")
-    given = type(given)(
-        call_id="c0", name="echo", args={}, parent_call_id="p", scheduler_id="s", trace_id="t"
-    )
-    (done,) = await stage.run(given)
-    assert (done.request.parent_call_id, done.request.scheduler_id) == ("p", "s")
-    seen += [event for event in stage.events if isinstance(event, ToolCallsUpdateEvent)]
-    assert {(c.parent_call_id, c.scheduler_id) for e in seen for c in e.calls} == {("p", "s")}
 
 
 async def test_a_request_to_a_callback_carries_the_decision_and_the_details():

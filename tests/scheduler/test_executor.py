@@ -12,7 +12,7 @@ from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import Status
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolFailure, ToolResult
 from alhena.wire.content import Blob, Part, ToolCallRequestInfo
-from tests.scheduler.kit import SmallTool, Stage, crash, request, told
+from tests.scheduler.kit import SmallTool, Stage, crash, told
 
 
 async def talk(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
@@ -177,15 +177,3 @@ async def test_requests_and_responses_carry_all_their_fields():
     assert response.content_length == len("Tool execution succeeded.") + len("seen") + len("QUJD")
     (event,) = stage.responses()
     assert (event.content_length, event.data) == (response.content_length, {"n": 1})
-
-
-async def test_a_tool_is_given_the_working_directory_and_a_cancellation_that_is_not_set(project):
-    seen: list[tuple[Path, bool]] = []
-
-    async def look(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        seen.append((context.cwd, context.cancellation.is_set()))
-        return ToolResult(llm_content="")
-
-    stage = Stage(SmallTool("look", look), executor=Executor(project))
-    await stage.run(request("a", "look"))
-    assert seen == [(project, False)]

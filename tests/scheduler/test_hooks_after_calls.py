@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from alhena.events import ToolCallRequestEvent, ToolCallUpdateEvent, ToolOutputEvent
+from alhena.events import ToolCallRequestEvent
 from alhena.hooks.model import HookVerdict, TailCall
 from alhena.policy.model import PolicyOutcome
 from alhena.scheduler.executor import MAX_REPLACEMENTS, UNHEARD
@@ -273,29 +273,6 @@ async def test_a_run_that_a_hook_stops_runs_no_call_in_the_place_of_another():
     assert {"text": "tail"} not in log
 
 
-async def test_what_a_tool_says_after_another_has_taken_its_place_is_dropped():
-    kept: list[ExecutionContext] = []
-
-    async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        kept.append(context)
-        for each in kept:
-            each.update_output(f"{params['text']} over {kept.index(each)}")
-            each.report_pid(kept.index(each) + 1)
-        return ToolResult(llm_content="done")
-
-    def after(fields: dict[str, Any]) -> HookVerdict:
-        if len(kept) > 1:
-            return HookVerdict()
-        return HookVerdict(tail_call=TailCall("look", {"text": "second"}))
-
-    stage, _ = hooked(SmallTool("look", body, live=True), says={AFTER: after})
-    await stage.run(request("c0", "look", text="first"))
-    outputs = [event.text for event in stage.events if isinstance(event, ToolOutputEvent)]
-    assert outputs == ["first over 0", "second over 1"]
-    pids = [event.pid for event in stage.events if isinstance(event, ToolCallUpdateEvent)]
-    assert [pid for pid in pids if pid is not None] == [1, 2]
-
-
 async def test_a_call_that_is_cancelled_while_its_hooks_look_at_the_result_is_told_to_have_run():
     begun = asyncio.Event()
 
@@ -313,16 +290,3 @@ async def test_a_call_that_is_cancelled_while_its_hooks_look_at_the_result_is_to
     assert told(done) == {"error": f"[Operation Cancelled] Reason: Enough. {UNHEARD}"}
     assert "secret" not in str(done.response.result_display)
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_a_denied_call_in_the_place_of_another_counts_as_rejected():
-    stage, _ = hooked(
-        SmallTool("look"),
-        SmallTool("never"),
-        says={AFTER: HookVerdict(tail_call=TailCall("never", {}))},
-        decide=deciding(never=DENY),
-    )
-    await stage.run("look")
-    ran, refused = stage.responses()
-    assert (ran.decision, ran.denied) == ("auto_accept", False)
-    assert (refused.decision, refused.denied) == ("reject", True)

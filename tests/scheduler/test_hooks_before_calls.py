@@ -8,7 +8,7 @@ import pytest
 
 from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.hooks import AT_ONCE, tool_hooks
+from alhena.scheduler.hooks import tool_hooks
 from alhena.scheduler.states import Status
 from alhena.tools.contract import Kind, ToolErrorType, ToolFailure
 from alhena.tools.registry import Origin
@@ -319,24 +319,3 @@ async def test_notification_hooks_hear_of_every_question_about_a_call():
         stage.scheduler.confirm("c0", "proceed_once")
     assert (await running)[0].status is Status.SUCCESS
     assert hooks.events() == [NOTIFICATION, BEFORE, NOTIFICATION]
-
-
-async def test_notification_hooks_that_take_their_time_leave_room_for_those_before_calls():
-    async def slow(fields: dict[str, Any]) -> HookVerdict:
-        await asyncio.Event().wait()
-        raise AssertionError("nothing sets this event")
-
-    stage, hooks = hooked(
-        SmallTool("echo"),
-        says={BEFORE: HookVerdict(), NOTIFICATION: slow},
-        decide=deciding(echo=ASK),
-    )
-    running = asyncio.create_task(stage.run(*["echo"] * (AT_ONCE + 1)))
-    while len(hooks.heard) < AT_ONCE:
-        await asyncio.sleep(0)
-    for number in range(AT_ONCE + 1):
-        stage.scheduler.confirm(f"c{number}", "proceed_once")
-    assert {call.status for call in await running} == {Status.SUCCESS}
-    for task in hooks.running:
-        task.cancel()
-    await asyncio.gather(*hooks.running, return_exceptions=True)

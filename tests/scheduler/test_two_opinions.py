@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.bus import ToolConfirmationResponse, UpdatePolicy
+from alhena.scheduler.bus import UpdatePolicy
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.contract import AskUserConfirmation, McpConfirmation, Question, ToolErrorType
@@ -202,21 +202,6 @@ async def test_what_is_asked_encodes_to_json_whatever_names_files_have():
     assert sent.decision.reason == f"outside {shown}"
 
 
-async def test_a_decision_that_comes_for_an_ended_call_changes_nothing():
-    rules, check = Rules(), SlowCheck()
-    stage = staged(rules, SmallTool("look"), check=check)
-    running = asyncio.create_task(stage.run("look"))
-    await asked(stage)
-    rules.allow("look")
-    await check.begun.wait()
-    stage.scheduler.cancel("c0", "enough")
-    check.go.set()
-    (done,) = await running
-    assert told(done) == {"error": "[Operation Cancelled] Reason: enough"}
-    assert len(stage.responses()) == 1
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
 @pytest.mark.requirement("SCHED-05")
 async def test_a_call_that_is_cancelled_while_its_approval_is_saved_does_not_run():
     stage = staged(Rules(), SmallTool("look"))
@@ -262,20 +247,3 @@ async def test_a_call_that_is_cancelled_while_it_is_put_into_words_ends_before_a
     (done,) = await running
     assert (done.status, stage.questions()) == (Status.CANCELLED, [])
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_the_same_call_twice_in_one_response_is_asked_about_and_answered_twice():
-    """Over the bus each question has a number of its own, so that no answer is for both."""
-    stage = staged(Rules(), SmallTool("look"))
-    running = asyncio.create_task(stage.run(request("same", "look"), request("same", "look")))
-    await asked(stage, 2)
-    first, second = (question.correlation_id for question in stage.questions())
-    assert first != second
-    yes = ToolConfirmationResponse(correlation_id=second, confirmed=True)
-    while not stage.bus.publish(yes):
-        await asyncio.sleep(0)
-    while Status.SUCCESS not in [call.status for call in stage.scheduler.calls]:
-        await asyncio.sleep(0)
-    assert [str(call.status) for call in stage.scheduler.calls] == ["awaiting_approval", "success"]
-    stage.scheduler.confirm("same", Outcome.CANCEL)
-    assert [str(call.status) for call in await running] == ["cancelled", "success"]

@@ -1,7 +1,6 @@
 """The order of checkpoints: the order in which they were made, whatever the clock or a copy says."""
 
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -28,29 +27,6 @@ def test_long_names_of_files_and_tools_are_cut(tmp_path: Path):
     for tool, path in (("write_file", "長" * 80), ("t" * 300, "x" * 250)):
         found, (name,) = files(tmp_path, checkpoint_label(tool, (path,)))
         assert name in found.names()
-
-
-def test_a_clock_that_goes_back_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    times = iter([5_000_000_000, 5_000_000_000, 1_000_000_000, 9_000_000_000])
-    monkeypatch.setattr(time, "time_ns", lambda: next(times))
-    found, names = files(tmp_path, "z", "y", "x", "w")
-    assert names == [
-        "1970-01-01T00-00-05_000Z-z",
-        "1970-01-01T00-00-05_001Z-y",
-        "1970-01-01T00-00-05_002Z-x",
-        "1970-01-01T00-00-09_000Z-w",
-    ]
-    assert found.names() == tuple(names)
-    assert found.find("latest", found.all) == names[-1]
-    assert found.find("2", found.all) == names[1]
-
-
-def test_neither_does_a_copy_without_times(tmp_path: Path):
-    found, names = files(tmp_path / "old", "c", "b", "a")
-    (tmp_path / "new").mkdir()
-    for name in (names[2], names[0], names[1]):
-        shutil.copyfile(found.directory / f"{name}.json", tmp_path / "new" / f"{name}.json")
-    assert CheckpointFiles(tmp_path / "new").names() == tuple(names)
 
 
 def test_one_of_the_reference_is_ordered_by_its_time_and_a_name_without_time_comes_first(

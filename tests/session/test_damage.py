@@ -1,8 +1,6 @@
 """Restoring with a damaged repository: files with lost contents are left and named, and no file is
 overwritten unless its present content is saved."""
 
-import os
-import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -86,17 +84,6 @@ def test_each_file_but_that_whose_content_is_lost_is_put_back_and_all_are_named(
     assert done.written == ("f1", "f2", "f3", "f5", "f6")
     assert done.removed == ("extra",)
     assert done.left == (("f4", LOST),)
-
-
-def test_an_interruption_once_files_change_is_too_late(project: Path):
-    put(project / "a", "old\n")
-    snapshot = saved(project)
-    put(project / "a", "new\n")
-    put(project / "extra", "new\n")
-    stop = threading.Event()
-    private = on(project, dict(os.environ), cancellation=stop)
-    done = restore(private, goal(snapshot), lambda _before: stop.set())
-    assert (done.written, done.removed, done.left) == (("a",), ("extra",), ())
 
 
 def test_a_turn_is_undone_as_far_as_its_contents_are_there(project: Path):

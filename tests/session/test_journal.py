@@ -103,17 +103,6 @@ def test_damage_twice_leaves_two_files_aside(tmp_path: Path):
     assert len(list(tmp_path.glob("s.damaged-*"))) == 2
 
 
-def test_line_ends_that_another_program_has_changed_are_no_damage(tmp_path: Path):
-    path = write(tmp_path / "s.jsonl", *turns(2))
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    journal, replay, moved = reopened(path)
-    journal.append(Prompted(at=AT, text="next"))
-    journal.close()
-    assert moved is None
-    assert replay.prompts == 2
-    assert replayed(path)[0].prompts == 3
-
-
 @pytest.mark.parametrize("place", [0, 3, 5])
 def test_a_line_that_was_lost_doubled_or_changed_ends_what_is_trusted(tmp_path: Path, place: int):
     lines = write(tmp_path / "s.jsonl", *turns(3)).read_bytes().splitlines(keepends=True)

@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from alhena.agent.recording import GONE
-from alhena.config.home import claimed_project_temp
 from alhena.session.replay import NOT_STARTED
-from alhena.session.store import Resumed, project_store
+from alhena.session.store import project_store
 from alhena.wire.conformance.content_repair import UNKNOWN_OUTCOME
-from alhena.wire.content import MODEL, USER
 from tests.agent.kit import agent, conforming, events_of
-from tests.agent.test_checkpoints import checkpointed, shell, turn
-from tests.session.kit import calls, contents, header_of, replayed, says, started, write
+from tests.agent.test_checkpoints import shell, turn
+from tests.session.kit import replayed, started
 from tests.session.test_unknown_outcomes import crashed, resumed
 from tests.support.command import alhena, keyed
 from tests.support.scripted import ScriptedGenerator
@@ -32,13 +30,6 @@ def damaged(path: Path, what: bytes = b'"type":"started"') -> tuple[bytes, bytes
 def texts_of(generator: ScriptedGenerator) -> list[str]:
     sent = generator.seen(0)
     return [part["text"] for content in sent for part in content["parts"] if "text" in part]
-
-
-def once_more(project: Path) -> Resumed:
-    """State found by another run, which gets no further."""
-    found = project_store(os.environ, project).resume("s", "1")
-    found.journal.close()
-    return found
 
 
 def test_a_run_that_came_no_further_takes_nothing_from_the_next(
@@ -93,28 +84,6 @@ async def test_of_a_line_that_was_not_written_to_its_end_nothing_is_gone(project
     assert GONE not in texts_of(generator)
 
 
-def test_whoever_says_nothing_leaves_it_to_be_said(project: Path):
-    path = crashed(project, started("a"), started("b"))
-    damaged(path)
-    for _ in range(3):
-        found = once_more(project)
-        assert [each.moved_to for each in found.replay.damage] == ["s.damaged-1"]
-        assert found.replay.incomplete
-        assert len(found.replay.unknown_calls()) == 2
-    assert [each.name for each in path.parent.glob("*.damaged-*")] == ["s.damaged-1"]
-
-
-async def test_a_session_that_was_opened_and_closed_has_told_nobody(project: Path):
-    crashed(project, started("a"))
-    async with agent(ScriptedGenerator(), resume="s"):
-        pass
-    responses, notice, _ = await resumed(project)
-    assert responses == [{"error": UNKNOWN_OUTCOME}, {"error": NOT_STARTED}]
-    assert "run_shell_command had started" in notice
-    _, notice, _ = await resumed(project)
-    assert "started" not in notice
-
-
 async def test_a_model_whose_own_words_are_gone_is_told_so(project: Path):
     generator = ScriptedGenerator(
         turn(shell("echo once >> log.txt", "c1")),
@@ -138,43 +107,3 @@ async def test_a_model_whose_own_words_are_gone_is_told_so(project: Path):
     assert extent.damage is None
     assert not found.incomplete
     assert str(generator.seen(1)).count(GONE) == 1
-
-
-@pytest.mark.parametrize("last", [MODEL, USER])
-async def test_it_is_told_behind_whatever_the_conversation_ends_with(project: Path, last: str):
-    temp = claimed_project_temp(os.environ, project)
-    (temp / "sessions").mkdir()
-    said = [says(USER, "one"), says(MODEL, "two"), says(USER, "three")][: 2 if last == MODEL else 3]
-    path = write(
-        temp / "sessions" / "s.jsonl",
-        header_of(project),
-        contents(0, *said),
-        contents(len(said), calls("a")),
-        started("a"),
-    )
-    damaged(path, b'"functionCall"')
-    responses, _, generator = await resumed(project)
-    assert responses == []
-    assert texts_of(generator)[len(said) - 1 :].count(GONE) == 1
-    assert conforming(generator)
-
-
-async def test_going_back_tells_of_what_was_damaged(project: Path):
-    (project / "b").write_text("zero", encoding="utf-8")
-    script = turn(shell("echo one > b", "c1")), turn(shell("echo two > b", "c2")), [text("Done.")]
-    async with checkpointed(ScriptedGenerator(*script)) as running:
-        await running.ask("go")
-        path = project_store(os.environ, project).path(running.session_id)
-    damaged(path)
-    ran = alhena("sessions", "restore", "1", "--json")
-    assert ran.code == 0, ran.err
-    assert (project / "b").read_text(encoding="utf-8") == "zero"
-    (aside,) = path.parent.glob("*.damaged-1")
-    assert f"of its end were moved to {aside}" in ran.json["notices"][0]
-    assert not replayed(path)[0].incomplete
-    generator = ScriptedGenerator([text("I see.")])
-    async with agent(generator, resume="latest") as running:
-        events, _ = await events_of(running, "go on")
-    assert str(aside) in str(events[0])
-    assert texts_of(generator).count(GONE) == 1
-    assert conforming(generator)

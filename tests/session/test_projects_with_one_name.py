@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
+from alhena.config.home import claimed_project_temp, project_temp
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, NoCheckpointError
 from alhena.session.records import ForeignError
-from alhena.session.store import open_store, project_store
+from alhena.session.store import project_store
 from alhena.wire.content import USER
 from tests.agent.kit import agent
 from tests.agent.test_checkpoints import checkpointed, turn
@@ -228,31 +228,3 @@ def test_a_session_astray_of_a_folder_that_was_moved_here_is_adopted(
     assert alhena("sessions", "adopt", str(a)).code == 0
     assert titles(b) == [""]
     project_store(os.environ, b).resume("astray", "1").journal.close()
-
-
-def test_going_on_writes_the_mark_that_was_lost(
-    a: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(a)
-    server.reply(sse(text("one")), sse(text("two")))
-    alhena("-p", "first", **keyed(server))
-    mark = project_temp(os.environ, a) / ".project_root"
-    mark.write_bytes(b"")
-    assert alhena("--resume", "-p", "more", **keyed(server)).code == 0
-    assert mark.read_text(encoding="utf-8") == str(a)
-    assert len(open_store(mark.parent).summaries()) == 1
-
-
-async def test_a_session_whose_directory_was_lost_to_another_is_not_recorded_there(
-    a: Path, b: Path
-):
-    """As where no directory could be made when it began."""
-    generator = ScriptedGenerator([text("A.")])
-    async with agent(generator, cwd=a) as running:
-        temp = project_temp(os.environ, a)
-        (temp / ".project_root").unlink()
-        claim_project_temp(temp, b)
-        events = [event async for event in running.run("go")]
-    assert "this session is not recorded" in str(events)
-    assert "has become another project's" in str(events)
-    assert titles(b) == []

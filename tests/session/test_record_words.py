@@ -43,19 +43,6 @@ def test_a_new_session_that_cannot_be_recorded_is_one_warning_that_promises_noth
     assert not list(path.iterdir())
 
 
-def test_a_project_that_could_not_be_marked_keeps_its_place(server: ScriptedServer, project: Path):
-    """A mark that is empty would give the project another directory from then on."""
-    server.reply(sse(text("fine")), sse(text("fine")))
-    before = project_temp(os.environ, project)
-    ran = within(0, server, "-p", "go")
-    assert ran.code == 0
-    assert "Errno" not in ran.err
-    assert "this session is not recorded: No space left to write file: " in ran.err
-    assert project_temp(os.environ, project) == before
-    assert alhena("-p", "go", **keyed(server)).err == ""
-    assert len(open_store(before).summaries()) == 1
-
-
 def test_a_home_in_which_nothing_can_be_made_is_told_in_words(server: ScriptedServer, home: Path):
     (home / ".gemini").mkdir()
     (home / ".gemini" / "tmp").write_text("a file", encoding="utf-8")
@@ -129,21 +116,3 @@ def test_an_export_replaces_nothing(server: ScriptedServer, project: Path, kind:
             out.write_text("mine", encoding="utf-8")
     assert alhena("sessions", "export", "latest", "--output", "out.md").code == 42
     assert not (project / "elsewhere").exists()
-
-
-def test_what_keeps_the_last_line_of_a_record_from_being_written_is_said_in_words(
-    server: ScriptedServer, project: Path
-):
-    """The answer is on the disk by then: the run has done what it said."""
-    server.reply(sse(text("fine")), sse(text("fine")))
-    assert alhena("-p", "go", **keyed(server)).code == 0
-    size = open_store(project_temp(os.environ, project)).find("latest").size
-    blocks = size // 1024 + 1
-    longer = (blocks * 1024 + 60 - size) // 2  # a prompt is in it twice: 60 bytes too much
-    ran = within(blocks, server, "-p", "go" + "." * longer)
-    assert (ran.code, ran.out) == (0, "fine\n")
-    (said,) = ran.err.splitlines()
-    assert said.startswith("alhena: warning: the session cannot be recorded: No space left to ")
-    server.reply(sse(text("again")))
-    assert alhena("--resume", "-p", "more", **keyed(server)).out == "again\n"
-    assert "fine" in str(server.requests[-1].json["contents"])

@@ -285,19 +285,6 @@ async def test_a_run_without_a_prompt_is_not_recorded(tmp_path: Path):
     assert not (tmp_path / "temp").exists()
 
 
-async def test_a_place_that_cannot_be_made_is_one_warning(tmp_path: Path):
-    heard: list[Event] = []
-    (tmp_path / "temp").write_text("a file", encoding="utf-8")
-    into = recording(tmp_path, Machine(), heard)
-    for _ in range(3):
-        prompt(into, "hi")
-        into.event(RunFinishedEvent(reason="done", text="", turns=0, duration_ms=0))
-        await into.settle()
-    await into.aclose()
-    assert len(heard) == 1
-    assert "not recorded" in str(heard[0])
-
-
 async def test_what_could_not_be_written_is_said_until_it_can_be(tmp_path: Path):
     machine = Machine()
     full = True

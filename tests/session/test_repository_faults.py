@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from alhena.session.checkpoints.git import search_path
 from alhena.session.checkpoints.records import CheckpointError
 from alhena.session.checkpoints.repository import EMPTY, Repository
 from tests.session.repositories import (
     back,
-    git,
     goal,
     paths,
     put,
@@ -97,18 +95,6 @@ def test_no_program_of_the_project_is_taken_for_git(project: Path, tmp_path: Pat
     private = on(project, found)
     assert "a.txt" in private.changes(EMPTY, taken(private).tree)
     assert not mark.exists()
-
-
-def test_neither_is_one_of_the_repository_around_it_or_of_everybody(project: Path, tmp_path: Path):
-    mark = tmp_path / "ran"
-    git(project, "init", "-q")
-    fake(project / "bin", f"touch {mark}")
-    fake(tmp_path / "open", f"touch {mark}").chmod(0o777)
-    part = put(project / "part/a.txt").parent
-    path = f"{project}/bin:{tmp_path}/open:{os.environ['PATH']}"
-    taken(on(part, {**os.environ, "PATH": path}))
-    assert not mark.exists()
-    assert search_path({"PATH": path}, ()).split(":")[0] == f"{project}/bin"
 
 
 @pytest.mark.parametrize(

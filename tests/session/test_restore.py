@@ -79,18 +79,6 @@ def test_ignored_files_are_left_out_and_stay(project: Path):
         assert (project / name).read_text() == "new\n"
 
 
-def test_what_is_ignored_no_more_is_not_taken_for_new(project: Path):
-    put(project / ".gitignore", "data/\n")
-    put(project / "data/precious", "old\n")
-    snapshot = saved(project)
-    put(project / ".gitignore", "")
-    put(project / "fresh.txt")
-    done = back(project, snapshot)
-    assert (project / "data/precious").read_text() == "old\n"
-    assert not (project / "fresh.txt").exists()
-    assert [path for path, _ in done.left] == ["data/precious"]
-
-
 def test_an_ignored_file_that_a_call_names_is_kept_and_comes_back(project: Path):
     put(project / ".gitignore", "*.env\n")
     put(project / "my.env", "KEY=1\n")

@@ -16,7 +16,6 @@ from tests.session.repositories import (
     repository,
     restore,
     saved,
-    undo,
 )
 
 
@@ -38,18 +37,6 @@ def test_what_the_users_own_rules_left_out_stays_when_they_are_gone(project: Pat
     assert {path for path, _ in done.left} == {"data/x", "data/since"}
 
 
-def test_the_call_that_is_undone_may_have_removed_the_rules(project: Path):
-    put(project / "data/x", "precious\n")
-    put(project / ".geminiignore", "data/\n")
-    start = saved(project)
-    (project / ".geminiignore").unlink()
-    end = saved(project)
-    done = undo(project, start, end.tree)
-    assert (project / ".geminiignore").read_text() == "data/\n"
-    assert (project / "data/x").read_text() == "precious\n"
-    assert done.removed == ()
-
-
 @pytest.mark.parametrize("gone", ["rule", "repository"])
 def test_what_the_repositorys_own_excludes_left_out_stays_without_them(project: Path, gone: str):
     git(project, "init", "-q")
@@ -67,42 +54,6 @@ def test_what_the_repositorys_own_excludes_left_out_stays_without_them(project: 
     assert done.removed == ("b.txt",)
     assert (project / "data/x").read_text() == "precious\n"
     assert (project / "sub/a.key").read_text() == "precious\n"
-
-
-def test_rules_that_ignore_themselves_are_not_taken_for_new(project: Path):
-    put(project / "venv/.gitignore", "*\n")
-    put(project / "venv/lib.py", "precious\n")
-    put(project / "a.txt", "old\n")
-    snapshot = saved(project)
-    put(project / "venv/.gitignore", "#\n")
-    back(project, snapshot)
-    assert (project / "venv/.gitignore").read_text() == "#\n"
-    assert (project / "venv/lib.py").read_text() == "precious\n"
-
-
-def test_in_repositories_within_the_project_it_stays_as_well(project: Path):
-    git(put(project / "inner/a.txt").parent, "init", "-q")
-    put(project / "inner/.gitignore", "build/\n")
-    put(project / "inner/build/x", "precious\n")
-    snapshot = saved(project)
-    put(project / "inner/.gitignore", "#\n")
-    shutil.rmtree(project / "inner/.git")
-    back(project, snapshot)
-    assert (project / "inner/build/x").read_text() == "precious\n"
-    assert (project / "inner/.gitignore").read_text() == "build/\n"
-
-
-def test_in_a_part_of_a_repository_the_rules_above_it_are_on_record(project: Path):
-    git(project, "init", "-q")
-    put(project / ".gitignore", "data/\n")
-    part = put(project / "part/data/x", "precious\n").parent.parent
-    put(part / "a.txt", "old\n")
-    snapshot = saved(part)
-    put(project / ".gitignore", "")
-    put(part / "b.txt", "new\n")
-    done = back(part, snapshot)
-    assert done.removed == ("b.txt",)
-    assert (part / "data/x").read_text() == "precious\n"
 
 
 def test_an_ignored_file_that_a_later_call_names_goes_back_to_what_that_call_found(project: Path):

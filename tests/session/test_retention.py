@@ -1,13 +1,11 @@
 """Old sessions go beside the session that begins, which does not wait for them."""
 
 import os
-import threading
 from pathlib import Path
 
-from alhena.agent.recording import Recording
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.config.settings import GeneralSettings, SessionRetention, Settings
-from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
+from alhena.events import Event, WarningEvent
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles
 from alhena.session.records import new_session_id
 from alhena.session.store import open_store, pruned_beside
@@ -56,27 +54,3 @@ def test_it_is_done_by_a_thread_of_its_own(project: Path):
     (warning,) = heard
     assert isinstance(warning, WarningEvent)
     assert "maxAge" in warning.message
-
-
-async def test_the_record_does_not_wait_for_it_but_its_end_does(tmp_path: Path):
-    going, ended = threading.Event(), threading.Event()
-
-    def work() -> None:
-        going.wait(PATIENCE_S)
-        ended.set()
-
-    def begun() -> threading.Thread:
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        return thread
-
-    into = Recording("s", tmp_path / "temp", tmp_path, lambda _event: None)
-    into.when_begun = begun
-    into.event(UserMessageEvent(prompt_id="s#1", text="hi"))
-    into.event(ApiRequestEvent(model="m", prompt_id="s#1", contents=1))
-    await into.settle()
-    assert not ended.is_set()
-    assert b'"type":"prompt"' in into.path.read_bytes()
-    going.set()
-    await into.aclose()
-    assert ended.is_set()

@@ -12,7 +12,6 @@ from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
     CheckpointFiles,
-    LostSnapshotError,
     RootSnapshot,
     TooMuchError,
     directory_of,
@@ -20,7 +19,6 @@ from alhena.session.checkpoints.records import (
 from alhena.session.checkpoints.restore import Goal
 from alhena.session.checkpoints.roots import Roots, Saved
 from tests.session.repositories import git, put
-from tests.session.test_damage import objects, with_junk
 from tests.session.test_repository_faults import REAL, environ, fake
 
 
@@ -117,18 +115,6 @@ def test_a_hostile_repository_at_a_root_has_no_say(project: Path, root: Path, tm
     assert inside == {each: each.read_bytes() for each in root.glob(".git/**/*") if each.is_file()}
 
 
-def test_no_program_of_any_place_is_taken_for_git(project: Path, root: Path, tmp_path: Path):
-    mark = tmp_path / "ran"
-    git(tmp_path, "init", "-q", "mono")
-    part = put(tmp_path / "mono/part/a.txt").parent
-    for inside in (project / "bin", root / "bin", tmp_path / "mono/bin"):
-        fake(inside, f"touch {mark}")
-    path = f"{project}/bin:{root}/bin:{tmp_path}/mono/bin:{os.environ['PATH']}"
-    saved = keep(roots(project, root, part, found={**os.environ, "PATH": path}))
-    assert own(saved) == [root, part]
-    assert not mark.exists()
-
-
 def test_a_root_within_the_project_is_kept_once(project: Path):
     inner = put(project / "lib/a.txt", "old\n").parent
     deep = put(inner / "deep/b.txt", "old\n").parent
@@ -186,17 +172,6 @@ def test_a_root_around_the_project_leaves_the_project_to_itself(tmp_path: Path, 
     back(of, before)
     assert (project / "p.txt").read_text() == "new\n"
     assert (root / "a.txt").read_text() == "new\n"
-
-
-def test_a_root_that_was_removed_is_made_again(project: Path, root: Path):
-    of = roots(project, root)
-    snapshot = keep(of)
-    shutil.rmtree(root)
-    done, before = back(of, snapshot.snapshots)
-    assert (root / "a.txt").read_text() == "old\n"
-    assert done.written == (str(root / "a.txt"),)
-    back(of, before)
-    assert list(root.iterdir()) == []
 
 
 @pytest.mark.parametrize("became", ["symlink", "file", "far away"])
@@ -326,52 +301,6 @@ def test_an_interruption_before_anything_has_changed_changes_nothing(project: Pa
     assert (project / "p.txt").read_text() == (root / "a.txt").read_text() == "new\n"
 
 
-def test_git_that_hangs_over_a_root_can_be_interrupted(project: Path, root: Path, tmp_path: Path):
-    put(project / "p.txt")
-    script = (
-        f'case "$GIT_WORK_TREE" in {root}*) touch {tmp_path}/started; exec sleep 300;; esac\n'
-        f'exec {REAL} "$@"'
-    )
-    of = roots(project, root, found=environ(fake(tmp_path / "bin", script)))
-    stop = threading.Event()
-    failures: list[CheckpointError] = []
-
-    def work() -> None:
-        try:
-            with of.saved((), stop):
-                pass
-        except CheckpointError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    while not (tmp_path / "started").exists():
-        thread.join(0.01)
-    stop.set()
-    thread.join()
-    assert failures[0].message == "interrupted; no file has changed."
-
-
-def test_without_other_roots_git_is_asked_no_more_than_for_the_project(
-    project: Path, root: Path, tmp_path: Path
-):
-    script = f'echo "$GIT_WORK_TREE" >> {tmp_path}/asked; exec {REAL} "$@"'
-    found = environ(fake(tmp_path / "bin", script))
-    keep(roots(project, root, found=found))
-
-    def asked(*others: Path) -> list[str]:
-        put(tmp_path / "asked", "")
-        keep(roots(project, *others, found=found))
-        return (tmp_path / "asked").read_text().splitlines()
-
-    alone = asked()
-    assert set(alone) == {str(project)}
-    inner = put(project / "inner/b.txt").parent
-    keep(roots(project))
-    assert asked(inner) == alone
-    assert sorted(asked(root)) == sorted([*alone, *(str(root) for _ in alone)])
-
-
 def test_names_of_all_kinds_can_be_roots(project: Path, tmp_path: Path):
     root = tmp_path / os.fsdecode(b"odd\xff %41#?\n")
     put(root / "a.txt", "old\n")
@@ -391,24 +320,3 @@ def test_a_checkpoint_of_a_root_that_can_be_none_is_none(tmp_path: Path):
     good = files.write("good", Checkpoint(roots=(RootSnapshot(root=tmp_path.as_uri()),)))
     files.write("bad", Checkpoint(roots=(RootSnapshot(root="file:///a/../b"),)))
     assert [name for name, _ in files.all()] == [good]
-
-
-def test_where_the_moment_of_the_project_is_lost_the_roots_are_put_back(project: Path, root: Path):
-    put(project / "p.txt", "old\n")
-    of = roots(project, root)
-    snapshot = keep(of)
-    put(project / "p.txt", "new\n")
-    put(root / "a.txt", "new\n")
-    tree = snapshot.snapshots[0].tree
-    with_junk(objects(project) / tree[:2] / tree[2:])
-    done, before = back(of, snapshot.snapshots)
-    assert done.written == (str(root / "a.txt"),)
-    ((which, why),) = done.left
-    assert which == str(project)
-    assert "not saved any more" in why or "damaged" in why
-    assert (project / "p.txt").read_text() == "new\n"
-    assert [each.root for each in before] == [root.as_uri()]
-    shutil.rmtree(of.repository(root.as_uri(), threading.Event()).directory)
-    put(root / "a.txt", "new\n")
-    with pytest.raises(LostSnapshotError):
-        back(of, snapshot.snapshots)

@@ -51,23 +51,6 @@ def test_a_run_goes_on_with_the_latest_session_or_with_the_one_that_is_named(
     assert len(alhena("sessions", "list", "--json").json["sessions"]) == 2
 
 
-def test_the_requests_of_a_resumed_session_begin_with_the_bytes_of_those_before(
-    server: ScriptedServer, project: Path
-):
-    (project / "a.txt").write_text("ä", encoding="utf-8")
-    server.reply(
-        sse(chunk(call("read_file", {"absolute_path": "a.txt"}, id="c1"), finish="STOP")),
-        sse(text("seen")),
-        sse(text("again")),
-    )
-    alhena("-p", "look", **keyed(server))
-    alhena("--resume", "latest", "-p", "more", **keyed(server))
-    before, after = (request.body for request in server.requests[1:])
-    history = before[: before.index(b'],"systemInstruction"')]
-    assert after.startswith(history)
-    assert len(history) > 500
-
-
 def test_the_latest_of_none_is_a_new_session_with_a_word_on_stderr(server: ScriptedServer):
     (ran,) = prompts(server, "hi", GEMINI_MODEL="m")
     assert ran.err == ""

@@ -73,18 +73,6 @@ def test_what_is_saved_is_what_a_new_session_begins_with(tmp_path: Path):
     assert b'"tagged"' not in begun.read_bytes()
 
 
-def test_what_follows_changes_nothing_that_is_kept(tmp_path: Path):
-    journal = journal_of(tmp_path, "one")
-    tags = tags_of(tmp_path)
-    kept = Path(tags.save("early", journal).path).read_bytes()
-    journal.unlink()
-    with tags.begin("early", NEW, "/p", "2").open("ab") as file:
-        file.write(b"more\n")
-    assert Path(tags.find("early").path).read_bytes() == kept
-    again = tags.begin("early", f"2{NEW[1:]}", "/p", "2")
-    assert replayed(again).prompts == 1
-
-
 def test_a_name_that_is_taken_is_replaced_only_when_that_is_said(tmp_path: Path):
     tags = tags_of(tmp_path)
     tags.save("x", journal_of(tmp_path, "one"))

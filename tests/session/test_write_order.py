@@ -81,16 +81,3 @@ async def test_a_call_that_is_cancelled_while_it_waits_for_the_disk_never_starts
     assert done.status is Status.CANCELLED
     assert order.seen == ["disk"]
     assert stage.statuses("c0")[-2:] == ["executing", "cancelled"]
-
-
-async def test_a_schedule_that_is_cancelled_while_it_waits_for_the_disk_answers_its_call():
-    order = Order()
-    order.gate = asyncio.Event()
-    stage = order.stage(Kind.EXECUTE)
-    running = asyncio.create_task(stage.run("act"))
-    await order.waiting.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert [event.status for event in stage.responses()] == ["cancelled"]
-    assert order.seen == []

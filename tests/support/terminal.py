@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+from contextlib import suppress
 from typing import Self
 from unicodedata import east_asian_width
 
@@ -253,10 +255,17 @@ class Terminal:
         return self.process.exitstatus
 
     def resize(self, columns: int, rows: int, *, reflow: bool = False) -> None:
+        """Another size, while the program is stopped and all it has written for the old one read."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        os.waitpid(self.process.pid, os.WUNTRACED)
+        with suppress(pexpect.TIMEOUT):
+            while True:
+                self.take(0.1)
         if reflow:
             self.screen.reflow(columns)
         self.screen.columns, self.screen.rows = columns, rows
         self.process.setwinsize(rows, columns)
+        os.kill(self.process.pid, signal.SIGCONT)
 
     def take(self, seconds: float = PATIENCE_S) -> None:
         """Reads what the program writes next."""

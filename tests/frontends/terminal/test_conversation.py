@@ -73,20 +73,6 @@ async def finished(conversation: Conversation, screen: ListScreen, *texts: str) 
     return screen.text
 
 
-async def test_prompts_are_answered_one_after_the_other_in_one_conversation():
-    generator = ScriptedGenerator([text("First answer.")], [text("Second answer.")])
-    screen = ListScreen()
-    async with sitting(generator, screen) as conversation:
-        shown = await finished(conversation, screen, "one", "  two  ", "   ")
-    assert shown.index("> one") < shown.index("|First answer.|") < shown.index("> two")
-    assert [c["parts"][0]["text"] for c in generator.seen(1)[-3:]] == [
-        "one",
-        "First answer.",
-        "two",
-    ]
-    assert screen.closed
-
-
 async def test_what_is_sent_while_the_model_answers_waits_and_is_shown_as_queued():
     generator = Held([text("Slow", None), text(" answer.")], [text("Next.")])
     screen = ListScreen()

@@ -1,6 +1,5 @@
 """Lines in the columns of a terminal."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
@@ -12,7 +11,6 @@ from alhena.frontends.terminal.drawing.lines import (
     line,
     plain,
     prefix,
-    spoken,
     width,
     wrapped,
 )
@@ -94,18 +92,6 @@ Allow this?
     assert chosen == range(2, 5)
 
 
-def test_what_the_keys_of_a_menu_do_is_said_only_when_they_do_it():
-    menu = Menu(title="Which?", options=(Option(label="One"),))
-    for note, counts, pointer, hint in (
-        ("", True, "> 1 One", "  Use arrow keys"),
-        ("", False, "· 1 One", "  …"),
-        ("Wait.", False, "· 1 One", "  Wait."),
-    ):
-        rows = menu_lines(menu, 80, note, counts=counts)[0]
-        assert plain(rows[1:2]) == pointer
-        assert plain(rows[2:]).startswith(hint)
-
-
 def test_every_row_of_a_prompt_stands_behind_its_bar():
     lines = prompt_lines("a prompt that needs more rows than one\nand more")
     rows = [row for each in lines for row in folded(each, 20)]
@@ -116,15 +102,3 @@ def test_every_row_of_a_prompt_stands_behind_its_bar():
 ┃   and more\
 """)
     assert all(sum(width(text) for _, text in row) <= 20 for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("👩\u200d👩\u200d👧 ❤\ufe0f", "👩\u200d👩\u200d👧 ❤\ufe0f"),
-        ("می\u200cخواهم", "می\u200cخواهم"),
-        ("a\u200db\x1b[2J\u202e\t.", "a\\u200db\\x1b[2J\\u202e    ."),
-    ],
-)
-def test_a_persons_own_words_keep_what_joins_their_signs(text: str, shown: str):
-    assert spoken(text) == shown

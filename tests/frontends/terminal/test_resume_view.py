@@ -7,7 +7,6 @@ from inline_snapshot import snapshot
 from alhena.frontends.terminal.drawing.resume_view import (
     MAX_CONTENTS,
     Earlier,
-    read_earlier,
     shown_earlier,
 )
 from alhena.frontends.terminal.drawing.view import View
@@ -163,15 +162,3 @@ def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
     assert first.startswith("\n✗ Shell echo so; exit 3")
     assert "\n  so\n  exit code 3\n✓ WriteFile a.txt  +1 -0 " in first
     assert "+ new\n✗ ReadFile gone.txt" in first
-
-
-def test_a_journal_is_read_without_what_the_environment_said(
-    server: ScriptedServer, home: Path, project: Path
-):
-    server.reply(sse(text("Hi.")))
-    environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_MODEL": "m"}
-    assert alhena("-p", "hello", **environ).code == 0
-    (journal,) = home.glob(".gemini/tmp/*/sessions/*.jsonl")
-    earlier = read_earlier(journal)
-    assert earlier.prompts == {"hello"}
-    assert [content.parts[0].text for content in earlier.contents] == ["hello", "Hi."]

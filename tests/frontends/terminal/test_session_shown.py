@@ -1,7 +1,6 @@
 """Changes that a person makes to a session, and their display."""
 
 import os
-from pathlib import Path
 
 from alhena.frontends.terminal.drawing.lines import Lines
 from alhena.policy.model import ApprovalMode
@@ -122,29 +121,3 @@ async def test_a_plan_is_refused_with_a_reason_that_the_model_hears():
     generator, mode = await planned(screen)
     assert mode == "plan"
     assert "first the tests" in str(generator.seen(1)[-1])
-
-
-async def test_one_answer_for_always_settles_the_calls_beside_it(project: Path):
-    calls = [
-        call("run_shell_command", {"command": f"touch {name}"}, id=name) for name in ("one", "two")
-    ]
-    generator = ScriptedGenerator([chunk(*calls, finish="STOP")], [text("Done.")])
-    screen = ListScreen("for this session")
-    async with sitting(generator, screen) as conversation:
-        await finished(conversation, screen, "touch both")
-    assert len(screen.menus) == 1
-    assert (project / "one").exists()
-    assert (project / "two").exists()
-
-
-async def test_a_call_of_a_hidden_tool_has_one_reason():
-    generator = ScriptedGenerator(
-        [chunk(call("exit_plan_mode", {"plan": "x"}, id="1"), finish="STOP")], [text("I see.")]
-    )
-    screen = ListScreen()
-    async with sitting(generator, screen) as conversation:
-        shown = await finished(conversation, screen, "go")
-    assert "✗ Exit Plan Mode  not allowed" in shown
-    assert "  Tool execution denied by policy." in shown
-    assert "not found" not in shown
-    assert "not found" in str(generator.seen(1)[-1])

@@ -24,7 +24,7 @@ from tests.frontends.terminal.session import (
     leave_at_once,
 )
 from tests.support.command import alhena
-from tests.support.server import ScriptedServer, call, chunk, sse, text
+from tests.support.server import ScriptedServer, sse, text
 from tests.support.terminal import Terminal
 
 DOWN = "\x1b[B"
@@ -103,50 +103,6 @@ def test_a_command_is_refused_with_a_reason_that_the_model_hears(
     assert "use mkdir" in server.requests[1].body.decode()
 
 
-def test_words_that_are_typed_into_a_question_approve_nothing(
-    server: ScriptedServer, project: Path
-):
-    server.reply(calling("run_shell_command", {"command": "touch x"}), sse(text("As you like.")))
-    with at(server) as terminal:
-        terminal.until(PLACEHOLDER)
-        terminal.send("touch it" + ENTER)
-        terminal.until("No, and say why")
-        answer(terminal, "yes please" + ENTER)
-        terminal.until("Was that meant for what you were typing?")
-        assert not (project / "x").exists()
-        terminal.send(CTRL_C)
-        terminal.until("■ cancelled")
-        terminal.until("> yes please")
-        leave_at_once(terminal)
-    assert not (project / "x").exists()
-
-
-def test_a_proposal_is_changed_in_the_editor_and_confirmed_again(
-    server: ScriptedServer, project: Path, tmp_path: Path
-):
-    editor = tmp_path / "editor"
-    editor.write_text(
-        '#!/bin/sh\necho EDITING; test -t 0 && test -t 1 && read answer && echo "$answer" > "$1"\n',
-        encoding="utf-8",
-    )
-    editor.chmod(0o755)
-    args = {"file_path": "a.txt", "content": "by machine\n"}
-    server.reply(calling("write_file", args), sse(text("I see.")))
-    with at(server, EDITOR=str(editor)) as terminal:
-        terminal.until(PLACEHOLDER)
-        terminal.send("write" + ENTER)
-        terminal.until("Edit it first")
-        answer(terminal, "e")
-        terminal.until("EDITING")
-        terminal.send("by hand\n")
-        terminal.until("+ by hand")
-        terminal.until("Allow this?")
-        answer(terminal, "y")
-        terminal.until("I see.")
-        leave(terminal)
-    assert (project / "a.txt").read_text(encoding="utf-8") == "by hand\n"
-
-
 def test_escape_interrupts_a_command_and_kills_it(server: ScriptedServer, project: Path):
     command = "echo $$ > pid; echo on its way; sleep 60"
     server.reply(calling("run_shell_command", {"command": command}), sse(text("Fine.")))
@@ -176,57 +132,6 @@ def test_control_c_clears_then_leaves(server: ScriptedServer):
         terminal.send(CTRL_C)
         assert terminal.ended() == 0
         assert_restored(terminal)
-
-
-def test_control_c_interrupts_the_model_and_twice_leaves(server: ScriptedServer):
-    server.reply(sse(text("Well", None), text("."), hold=threading.Event()))
-    with at(server) as terminal:
-        terminal.until(PLACEHOLDER)
-        terminal.send("slow" + ENTER)
-        terminal.until("Well")
-        terminal.send(CTRL_C)
-        terminal.until("■ cancelled")
-        terminal.send(CTRL_C + CTRL_C)
-        assert terminal.ended() == 0
-        assert "To resume it: alhena --resume " in terminal.screen.text
-        assert_restored(terminal)
-
-
-def test_what_is_typed_while_the_model_answers_is_seen_and_waits(server: ScriptedServer):
-    hold = threading.Event()
-    server.reply(sse(text("One", None), text(" two."), hold=hold), sse(text("Three.")))
-    with at(server) as terminal:
-        terminal.until(PLACEHOLDER)
-        terminal.send("slow" + ENTER)
-        terminal.until("One")
-        terminal.send("next one")
-        terminal.until("> next one")
-        terminal.send(ENTER)
-        terminal.until("queued: next one  (Up edits)")
-        hold.set()
-        shown = terminal.until("Three.")
-        assert shown.index("One two.") < shown.index("Three.")
-        leave(terminal)
-    assert "next one" in server.requests[1].body.decode()
-
-
-def test_an_earlier_paste_comes_back_as_its_mark_and_is_sent_whole(server: ScriptedServer):
-    server.reply(sse(text("One.")), sse(text("Two.")))
-    long = "\r".join(f"line {number}" for number in range(40_000))
-    with at(server) as terminal:
-        terminal.until("default  m")
-        terminal.send(f"look: \x1b[200~{long}\x1b[201~")
-        terminal.until("> look: [pasted 40,000 lines]")
-        terminal.send(ENTER)
-        terminal.until("One.")
-        terminal.until(PLACEHOLDER)
-        terminal.send("\x1b[A")
-        terminal.until("> look: [pasted 40,000 lines]")
-        terminal.send(ENTER)
-        terminal.until("Two.")
-        leave(terminal)
-    said = [each.json["contents"][-1]["parts"][0]["text"] for each in server.requests]
-    assert said[0] == said[1] == "look: " + long.replace("\r", "\n")
 
 
 def test_escape_and_a_command_right_behind_it_are_two_things(server: ScriptedServer):
@@ -330,20 +235,6 @@ def test_the_option_that_enter_would_take_is_in_view_in_few_rows(
     assert not (project / "x").exists()
 
 
-def test_enter_twice_answers_one_of_two_questions(server: ScriptedServer, project: Path):
-    calls = [call("run_shell_command", {"command": f"touch {n}"}, id=n) for n in "ab"]
-    server.reply(sse(chunk(*calls, finish="STOP")))
-    with at(server) as terminal:
-        terminal.until(PLACEHOLDER)
-        terminal.send("hi" + ENTER)
-        answer(terminal, ENTER + ENTER)
-        terminal.until("$ touch b")
-        terminal.until("> 1/y Yes")
-        leave_at_once(terminal)
-    assert (project / "a").exists()
-    assert not (project / "b").exists()
-
-
 def test_the_prompt_follows_the_size_of_the_terminal(server: ScriptedServer):
     with at(server, columns=100) as terminal:
         terminal.until("default  m")
@@ -355,30 +246,6 @@ def test_the_prompt_follows_the_size_of_the_terminal(server: ScriptedServer):
         terminal.send("y")
         terminal.until("x" * 50 + "y")
         leave_at_once(terminal)
-
-
-def test_a_list_and_a_table_are_drawn_as_they_grow(server: ScriptedServer):
-    holds = [threading.Event(), threading.Event()]
-    table = "| name | size |\n|---|---|\n| **first** | 1 |\n| sec"
-    server.reply(
-        sse(text("1. one\n2. **two**\n- [x] done", None), text("."), hold=holds[0]),
-        sse(text(table, None), text("ond | 2 |"), hold=holds[1]),
-    )
-    with at(server) as terminal:
-        terminal.until(PLACEHOLDER)
-        terminal.send("list" + ENTER)
-        terminal.until("\n 2. two\n")
-        terminal.until(" ☑ done\n")
-        holds[0].set()
-        terminal.until("1 turn")
-        terminal.send("table" + ENTER)
-        terminal.until("\n name   size\n ────")
-        terminal.until("\n first  1\n sec")
-        holds[1].set()
-        terminal.until("1 turn", times=2)
-        shown = terminal.until("\n second  2\n")
-        leave(terminal)
-    assert "**" not in shown
 
 
 def test_no_colour_is_used_where_none_is_wanted(server: ScriptedServer):

@@ -19,13 +19,11 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.drawing.call_result import described
 from alhena.frontends.terminal.drawing.lines import Lines, width
 from alhena.frontends.terminal.drawing.live_region import live
 from alhena.frontends.terminal.drawing.view import View, advance
 from alhena.frontends.terminal.looks.theme import ANSI
 from tests.frontends.terminal.kit import ended, played, shown_live
-from tests.support.each import for_each
 
 STARTED = RunStartedEvent(session_id="s", model="m", cwd="/w")
 TITLES = View(titles={"run_shell_command": "Shell", "replace": "Edit"})
@@ -276,27 +274,6 @@ def test_calls_of_a_subagent_are_indented_and_brief():
     assert view.calls == ()
 
 
-def test_counts_of_one_prompt_do_not_hold_those_of_earlier_ones():
-    answer = ApiResponseEvent(
-        model="m",
-        prompt_id="p",
-        duration_ms=5,
-        input_tokens=100,
-        cached_tokens=40,
-        output_tokens=10,
-        thoughts_tokens=5,
-    )
-    end = RunFinishedEvent(reason="done", text="", turns=1, duration_ms=900)
-    view, _ = played(STARTED, answer, end)
-    view, text = played(STARTED, answer, ended("x", status="error", error="e"), end, view=view)
-    assert text.splitlines()[-1] == snapshot(
-        "  1 turn · 1 call (1 failed) · 900 ms · 100 tokens in (40 cached), 15 out"
-    )
-    assert (view.totals.input_tokens, view.totals.failed_calls) == (200, 1)
-    view, text = played(STARTED, ended("x", status="cancelled"), end, view=view)
-    assert text.splitlines()[-1] == "  1 turn · 1 call · 900 ms"
-
-
 def test_nothing_that_a_model_or_a_tool_says_acts_on_the_terminal():
     evil = "\x1b]0;title\x07\x1b[2Jx\x08\x9b1A\u202eabc"
     view, text = played(
@@ -342,29 +319,3 @@ def test_every_style_that_is_used_is_one_of_the_theme():
         }
     assert used <= set(ANSI.looks)
     assert {"added", "removed", "error", "warning", "accent"} <= used
-
-
-def test_the_terminals_own_lines_are_broken_at_blanks():
-    for event in (
-        WarningEvent(message="w"),
-        ErrorEvent(message="e", error_type="t", exit_code=1),
-        RunFinishedEvent(reason="done", text="", turns=1, duration_ms=1),
-        ended("t", status="error", error="no"),
-    ):
-        _, blocks = advance(View(), event, 0.0)
-        assert isinstance(blocks[-1], Lines)
-        assert blocks[-1].fold
-
-
-@for_each(
-    ("title", "description", "shown"),
-    [
-        ("WriteFile", "Writing to a.txt", "to a.txt"),
-        ("Ask User", "Ask user: Which one?", "Which one?"),
-        ("Shell", "shell scripts", "shell scripts"),
-        ("Edit", "Edit", "Edit"),
-        ("Edit", "", ""),
-    ],
-)
-def test_a_description_does_not_repeat_the_title(title: str, description: str, shown: str):
-    assert described(title, description) == shown

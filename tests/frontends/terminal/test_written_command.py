@@ -5,14 +5,12 @@ import signal
 from pathlib import Path
 
 from tests.frontends.terminal.session import (
-    CTRL_C,
     CTRL_D,
     CTRL_E,
     ENTER,
     at,
     calling,
     leave,
-    leave_at_once,
 )
 from tests.support.server import ScriptedServer, sse, text
 
@@ -76,18 +74,6 @@ def test_a_prompt_is_written_in_the_editor(server: ScriptedServer, tmp_path: Pat
         terminal.until("Got it.")
         leave(terminal)
     assert sent(server) == "one half\nand the other half"
-
-
-def test_control_c_in_the_editor_of_a_prompt_is_the_editors(server: ScriptedServer, tmp_path: Path):
-    with at(server, EDITOR=editor(tmp_path, "echo EDITING; exec sleep 60")) as terminal:
-        terminal.until("default  m")
-        terminal.send("kept")
-        terminal.until("> kept")
-        terminal.send("\x18" + CTRL_E)
-        terminal.until("EDITING")
-        terminal.send(CTRL_C)
-        terminal.until("> kept")
-        leave_at_once(terminal)
 
 
 def test_a_key_that_writes_nothing_is_no_typing(server: ScriptedServer, project: Path):
