@@ -56,18 +56,6 @@ async def test_an_answer_that_has_not_begun_is_an_error_with_a_status(path: str,
     assert running.lines[0]["status"] == 503
 
 
-async def test_an_answer_that_is_not_streamed_is_an_error_too():
-    generator = HeldGenerator()
-    path, body = ANTHROPIC
-    async with gateway(generator, limits=QUICK) as running:
-        reader, writer = await raw_request(running.port, path, body | {"stream": False})
-        await generator.asked.wait()
-    answer = await reader.read()
-    await closed(writer)
-    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["type"] == "api_error"
-    assert (running.lines[0]["status"], running.lines[0]["outcome"]) == (503, "stopping")
-
-
 async def test_a_body_that_has_not_come_is_an_error_in_the_dialect_and_in_the_log():
     async with gateway(HeldGenerator(), limits=QUICK) as running:
         reader, writer = await asyncio.open_connection("127.0.0.1", running.port)

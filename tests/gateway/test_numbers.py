@@ -52,17 +52,6 @@ async def test_a_setting_beyond_32_bits_is_refused_as_the_service_refuses_it(
     assert "temperature: is out of range." in refused.json()["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("seed", "sent"),
-    [(7, 7), (-7, -7), (INT32, INT32), (INT32 + 1, 0), (2**40 + 5, 5), (-(2**40) + 5, 5)],
-)
-def test_a_seed_beyond_32_bits_is_another_one_each_time_the_same(seed: int, sent: int):
-    config = GenerateContentConfig(generation_config=GenerationConfig(seed=seed))
-    made = fitted(config, model_info("gemini-2.5-pro")).generation_config
-    assert made is not None
-    assert made.seed == sent
-
-
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-3-pro-preview", "one-nobody-knows"])
 def test_limits_beyond_32_bits_are_within_them(model: str):
     given = GenerationConfig(

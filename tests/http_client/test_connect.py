@@ -6,15 +6,12 @@ import socket
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from alhena.http.connect import Channel, open_channel
 from alhena.system.web.fetch import system_connector
-from tests.models.asking import api, asked, chunks, event, listening, read_request, response, texts
-from tests.support.certificates import certificate
+from tests.models.asking import api, chunks, event, listening, read_request, response, texts
 from tests.support.ports import reserved_port
 
 IDLE = 60.0
@@ -51,18 +48,6 @@ async def reading(channel: Channel) -> "tuple[asyncio.Task[None], list[bytes]]":
     return task, read
 
 
-async def test_what_arrives_while_another_task_runs_is_read_behind_it():
-    channel = Channel()
-    task, read = await reading(channel)
-    arrive(channel, b"one")
-    arrive(channel, b"two")
-    assert read == []
-    await asyncio.sleep(0)
-    assert read == [b"onetwo"]
-    channel.eof_received()
-    await task
-
-
 @pytest.mark.parametrize("message", [None, "enough"])
 async def test_a_reader_that_is_cancelled_leaves_what_arrives_to_the_next(message: str | None):
     channel = Channel()
@@ -77,20 +62,6 @@ async def test_a_reader_that_is_cancelled_leaves_what_arrives_to_the_next(messag
         await task
     assert read == []
     assert await channel.read(IDLE) == b"one"
-
-
-async def test_a_reader_that_is_cancelled_before_it_runs_again_is_cancelled():
-    troubles: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
-    channel = Channel()
-    task, read = await reading(channel)
-    channel.eof_received()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.sleep(0)
-    assert read == []
-    assert troubles == []
 
 
 async def test_a_reader_has_the_time_that_it_was_given():
@@ -110,36 +81,6 @@ async def test_a_reader_hears_why_a_connection_broke():
     await in_a_callback(lambda: channel.connection_lost(ConnectionResetError("gone")))
     with pytest.raises(ConnectionResetError, match="gone"):
         await task
-
-
-@pytest.mark.parametrize("secure", [False, True])
-async def test_an_answer_may_be_left_with_any_chunk_of_it(tmp_path: Path, *, secure: bool):
-    public, context = certificate(tmp_path) if secure else (tmp_path, None)
-
-    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-        for number in range(5):
-            said = event(f"{number}", "STOP" if number == 4 else None)
-            writer.write(b"%x\r\n%b\r\n" % (len(said), said))
-            await writer.drain()
-            await asyncio.sleep(0)
-        writer.write(b"0\r\n\r\n")
-        await reader.read()
-
-    troubles: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
-    async with listening(answer, context) as port:
-        url = f"https://localhost:{port}" if secure else f"http://127.0.0.1:{port}"
-        generator = api(url, SSL_CERT_FILE=str(public)) if secure else api(url)
-        for count in range(1, 5):
-            stream = generator.stream(asked())
-            said = [texts([await anext(stream)])[0] for _ in range(count)]
-            await stream.aclose()
-            assert said == [f"{number}" for number in range(count)]
-        assert texts(await chunks(generator)) == ["0", "1", "2", "3", "4"]
-        await generator.aclose()
-    assert troubles == []
 
 
 def has_ipv6_loopback() -> bool:

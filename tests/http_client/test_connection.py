@@ -10,13 +10,11 @@ import pytest
 from alhena.errors import NetworkError
 from alhena.http.client import KEEP_ALIVE, Timeouts, Transport
 from alhena.http.connect import Channel, open_channel, parse_endpoint
-from alhena.http.exchange import MOST_INTERIM, Connection
-from alhena.models.errors import QuotaError
+from alhena.http.exchange import MOST_INTERIM
 from alhena.models.retry import Manner, manner_of
 from alhena.wire.encode import RequestBody, request_body
 from tests.models.asking import (
     api,
-    asked,
     chunks,
     event,
     listening,
@@ -26,7 +24,6 @@ from tests.models.asking import (
 )
 from tests.models.test_request_bodies import request
 
-HUGE = "x" * 30_000_000
 EARLY = b'{"error": {"code": %d, "message": "not this", "status": "X"}}'
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
 
@@ -122,52 +119,6 @@ async def test_a_connection_whose_answer_closes_it_is_not_used_again(headers: by
         said = [texts(await chunks(generator)) for _ in range(2)]
         await generator.aclose()
     assert said == [["1"], ["2"]]
-
-
-async def test_an_answer_in_chunks_of_http_1_0_ends_its_connection():
-    connections = 0
-
-    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        while True:
-            await read_request(reader)
-            said = chunked(event(str(connections))).replace(b"HTTP/1.1", b"HTTP/1.0", 1)
-            writer.write(said)
-            await writer.drain()
-            writer.write_eof()
-
-    async with listening(answer) as port:
-        generator = api(f"http://127.0.0.1:{port}")
-        for _ in range(2):
-            await chunks(generator)
-        await generator.aclose()
-    assert connections == 2
-
-
-async def test_a_connection_whose_request_has_not_left_is_not_used_again():
-    """The rest of it would stand before the next request."""
-    taken: list[str] = []
-
-    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
-        if int(length.split(b":")[1]) < 1000:
-            taken.append("small")
-            writer.write(response(event("ok")))
-            return
-        taken.append("large")
-        writer.write(response(EARLY % 429, status="429 Too Many Requests"))
-        await writer.drain()
-        await reader.read()  # until it hangs up
-
-    async with listening(answer) as port:
-        generator = api(f"http://127.0.0.1:{port}")
-        with pytest.raises(QuotaError):
-            await chunks(generator, asked(HUGE))
-        assert texts(await chunks(generator)) == ["ok"]
-        await generator.aclose()
-    assert taken == ["large", "small"]
 
 
 class Counted(RequestBody):
@@ -341,21 +292,3 @@ async def test_tls_is_not_begun_behind_bytes_that_came_without_it():
         with pytest.raises(ConnectionAbortedError):
             await channel.secure(ssl.create_default_context(), "localhost")
         await channel.aclose()
-
-
-async def test_a_connection_says_what_came_behind_the_answer_to_a_connect():
-    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        assert b"content-length" not in head.lower()
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
-        await writer.drain()
-        await reader.read()
-
-    async with listening(answer) as port:
-        channel = await open_channel("127.0.0.1", port, None, 5)
-        endpoint = parse_endpoint(f"http://127.0.0.1:{port}", "url")
-        connection = Connection(channel, endpoint, 5)
-        head = await connection.exchange("CONNECT", "a:443", [("host", "a:443")], b"")
-        assert head is not None
-        assert connection.surplus
-        await connection.aclose()

@@ -1,14 +1,12 @@
-import asyncio
 import base64
 from asyncio import StreamReader, StreamWriter, open_connection
 from pathlib import Path
 
 import pytest
 
-from alhena.errors import ConfigError, NetworkError, StreamCutError
-from alhena.http.client import Timeouts, proxy_for
+from alhena.errors import ConfigError, NetworkError
+from alhena.http.client import proxy_for
 from alhena.http.connect import parse_endpoint
-from alhena.models.errors import CredentialsError
 from tests.http_client.test_transport import greet
 from tests.models.asking import (
     MODEL,
@@ -175,52 +173,3 @@ async def test_a_proxy_address_that_cannot_be_used_is_a_configuration_error(addr
     with pytest.raises(ConfigError, match="proxy") as caught:
         await chunks(generator)
     assert "hush" not in str(caught.value)
-
-
-async def test_faults_behind_a_proxy_are_the_same_errors():
-    replies = [
-        response(event("one", None), content_length="9999"),
-        response(b'{"error": {"message": "no"}}', status="401 Unauthorized"),
-        b"",
-    ]
-
-    async def proxy(reader: StreamReader, writer: StreamWriter) -> None:
-        await read_request(reader)
-        reply = replies.pop(0)
-        writer.write(reply)
-        if not reply:
-            await reader.read()
-
-    async with listening(proxy) as port:
-        generator = api(
-            "http://gemini.example",
-            timeouts=Timeouts(connect=1, idle=0.2),
-            HTTP_PROXY=f"http://127.0.0.1:{port}",
-        )
-        stream = generator.stream(asked())
-        assert texts([await anext(stream)]) == ["one"]
-        with pytest.raises(StreamCutError):
-            await anext(stream)
-        with pytest.raises(CredentialsError):
-            await chunks(generator)
-        with pytest.raises(NetworkError, match="sent nothing"):
-            await chunks(generator)
-        await generator.aclose()
-
-
-async def test_closing_the_iterator_closes_the_stream_at_the_proxy():
-    gone = asyncio.Event()
-
-    async def proxy(reader: StreamReader, writer: StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(response(event("one", None), content_length="9999"))
-        await reader.read()
-        gone.set()
-
-    async with listening(proxy) as port:
-        generator = api("http://gemini.example", HTTP_PROXY=f"http://127.0.0.1:{port}")
-        stream = generator.stream(asked())
-        await anext(stream)
-        await stream.aclose()
-        await gone.wait()
-        await generator.aclose()

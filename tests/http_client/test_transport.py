@@ -11,7 +11,6 @@ from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultErro
 from alhena.http.client import Timeouts
 from alhena.http.connect import parse_endpoint
 from alhena.http.exchange import unreachable
-from alhena.models.errors import RequestRejectedError
 from tests.models.asking import (
     KEY,
     api,
@@ -240,32 +239,6 @@ async def test_a_connection_the_server_closed_meanwhile_is_replaced():
         said = [texts(await chunks(generator)) for _ in range(3)]
         await generator.aclose()
     assert said == [["1"], ["2"], ["3"]]
-
-
-async def test_a_refusal_that_comes_before_the_whole_request_is_read_is_understood():
-    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        refusal = b'{"error": {"code": 413, "message": "Too much"}}'
-        writer.write(response(refusal, status="413 Content Too Large", connection="close"))
-        await writer.drain()
-        await asyncio.Event().wait()
-
-    async with listening(answer) as port:
-        generator = api(f"http://127.0.0.1:{port}", timeouts=Timeouts(idle=5))
-        with pytest.raises(RequestRejectedError, match="Too much"):
-            await chunks(generator, asked("x" * 30_000_000))
-        await generator.aclose()
-
-
-async def test_interim_responses_are_passed_over():
-    async def answer(reader: StreamReader, writer: StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + response(event("one")))
-
-    async with listening(answer) as port:
-        generator = api(f"http://127.0.0.1:{port}")
-        assert texts(await chunks(generator)) == ["one"]
-        await generator.aclose()
 
 
 async def test_a_slow_reader_makes_the_server_wait():

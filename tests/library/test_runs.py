@@ -257,20 +257,6 @@ async def test_warnings_about_files_are_in_the_result_the_agent_and_the_log(
     assert any("coreTools" in record.getMessage() for record in caplog.records)
 
 
-async def test_who_made_a_model_object_closes_it(project: Path):
-    class Shared(ScriptedGenerator):
-        closed = 0
-
-        async def aclose(self) -> None:
-            self.closed += 1
-
-    shared = Shared([text("one")], [text("two")])
-    for answer in ("one", "two"):
-        async with Agent(shared, cwd=project) as agent:
-            assert await agent.ask("go") == answer
-    assert shared.closed == 0
-
-
 def test_the_annotations_of_agent_can_be_read():
     hints = get_type_hints(Agent.__init__)
     assert hints["limits"] == Limits | None

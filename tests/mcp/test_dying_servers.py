@@ -1,15 +1,12 @@
 """Messages about a server that ends in the middle of a call."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from alhena.frontends.descriptions import state_words
 from alhena.mcp.server import Pace
-from alhena.mcp.stdio import TAIL, Tail, _Talk, end_served
-from alhena.system.processes import Command, ProcessGroups
+from alhena.mcp.stdio import TAIL, Tail
 from tests.mcp.kit import QUICK, called, odd, rigged, tool
 
 SLOW = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longest_retry=60.0)
@@ -52,22 +49,6 @@ async def test_what_it_said_holds_none_of_its_secrets_and_has_an_end(project: Pa
         assert token not in told
         assert "xxx" not in told
         assert len(result.error.message) < 1_000
-
-
-async def test_what_it_said_last_is_heard_though_its_output_has_ended_before(project: Path) -> None:
-    script = "import os\nos.close(1)\nos.read(0, 1)\nos.write(2, b'no licence')\nos._exit(3)\n"
-    argv = (sys.executable, "-S", "-c", script)
-    groups = ProcessGroups()
-    talk = _Talk(Command(argv=argv, cwd=str(project), env=dict(os.environ)), groups)
-    try:
-        assert [line async for line in talk.lines()] == []
-        await talk.child.write(b"x")
-        await talk.child.exited
-        await talk.last_words()
-        assert talk.why("its output") == "it exited with code 3: no licence"
-    finally:
-        await end_served(talk.child, groups, 0.5)
-        await groups.close()
 
 
 def test_of_a_line_whose_beginning_is_gone_nothing_is_kept() -> None:

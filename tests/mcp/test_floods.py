@@ -12,7 +12,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
 from alhena.mcp.sdk import EveryMethod, RawDispatcher
-from alhena.mcp.stdio import HELD, LINE, Lines, stdio_transport
+from alhena.mcp.stdio import stdio_transport
 from alhena.system.processes import Command, ProcessGroups
 from tests.support.patience import PATIENCE_S
 
@@ -44,17 +44,6 @@ async def test_what_follows_a_flood_arrives(project: Path, descriptor: int, data
             assert getattr(found.message, "method", "") == "notifications/x"
     finally:
         await groups.close()
-
-
-def test_short_lines_fill_the_queue_as_long_ones_do() -> None:
-    lines = Lines()
-    lines.feed(b"a\n\n \nb\n")
-    assert lines.held == 2 * (LINE + 1)
-    lines.feed(b"x\n" * (HELD // LINE))
-    assert lines.held > HELD
-    while lines.take() is not None:
-        pass
-    assert lines.held == 0
 
 
 @pytest.mark.parametrize("method", ["ping", "no/such/method"])

@@ -99,32 +99,6 @@ async def test_a_renewal_with_a_time_that_is_none_keeps_its_tokens(
     assert kept(home)[0]["token"]["refreshToken"] == "next"
 
 
-async def test_a_time_that_is_over_is_over(guarded: OAuthServer) -> None:
-    answer = {"access_token": "old", "expires_in": -1e300}
-    guarded.answers("/token", lambda: JSONResponse(answer))
-    before = time.time()
-    token = await sign(guarded)
-    assert token.expires_at is not None
-    assert before <= token.expires_at <= time.time()
-    found = token_file(environ()).named("g")
-    assert found is not None
-    assert not found.holds_for(0, time.time())
-
-
-@pytest.mark.parametrize("odd", ["1e300", "1" + "0" * 400, "-1e300", "0"])
-async def test_a_file_with_a_time_that_is_none_is_read(
-    guarded: OAuthServer, home: Path, odd: str
-) -> None:
-    token = await sign(guarded)
-    (found,) = kept(home)
-    found["token"]["expiresAt"] = "HERE"
-    file = home / ".gemini" / "mcp-oauth-tokens.json"
-    file.write_text(json.dumps([found]).replace('"HERE"', odd), encoding="utf-8")
-    read = token_file(environ()).named("g")
-    assert read is not None
-    assert (read.access_token, read.expires_at) == (token.access_token, None)
-
-
 async def test_signing_out_waits_for_no_renewal(guarded: OAuthServer, home: Path) -> None:
     settings = {"mcpServers": {"g": entry(guarded)}}
     await sign(guarded)

@@ -8,10 +8,8 @@ import pytest
 
 from alhena.models.generator import ContentGenerator
 from tests.models.asking import (
-    MODEL,
     api,
     chunks,
-    contents,
     event,
     listening,
     read_request,
@@ -79,22 +77,3 @@ async def test_a_generator_closed_while_it_connects_closes_that_connection_too()
         await generator.aclose()
         assert texts(await task) == ["one", "two"]
         gc.collect()
-
-
-async def test_a_whole_answer_cancelled_leaves_a_working_generator():
-    async def silent(reader: StreamReader, writer: StreamWriter) -> None:
-        await read_request(reader)
-        asked.set()
-        await reader.read()
-        gone.set()
-
-    asked, gone = asyncio.Event(), asyncio.Event()
-    async with listening(silent) as port:
-        generator = api(f"http://127.0.0.1:{port}")
-        task = asyncio.create_task(generator.count_tokens(contents("a"), model=MODEL))
-        await asked.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await gone.wait()
-        await generator.aclose()

@@ -210,30 +210,3 @@ def test_what_only_a_later_request_would_have_is_looked_at_before_the_first(
     fields = {"modelConfigs": {"overrides": [override(match, temperature=value)]}}
     with pytest.raises(ConfigError, match=told):
         SessionModels("pro", {}, settings_of(fields, "s"))
-
-
-def test_what_no_request_of_the_session_can_have_does_not_end_it():
-    overrides = [
-        override({"model": "gemini-2.5-flash"}, temperature="hot"),
-        override({"overrideScope": "an-agent"}, temperature="hot"),
-    ]
-    fields = {"modelConfigs": {"overrides": overrides}, "model": {"fallback": "never"}}
-    models = SessionModels("pro", {}, settings_of(fields, "s"))
-    assert models.name == "gemini-2.5-pro"
-    assert models.warnings == ()
-
-
-@for_each(
-    "match",
-    [
-        {"isRetry": "true"},
-        {"isRetry": 1},
-        {"model": 5},
-        {"model": ["gemini-2.5-pro"]},
-        {"overrideScope": False},
-    ],
-)
-def test_a_condition_of_the_wrong_kind_is_never_met(match: dict[str, Any]):
-    settings = configs(overrides=[override({"model": "pro", **match}, seed=1)])
-    assert resolve("pro", settings).generation.seed is None
-    assert resolve("pro", settings, is_retry=True).generation.seed is None

@@ -1,8 +1,6 @@
 """Identities of other providers and impersonated accounts: tokens by way of google-auth."""
 
-import asyncio
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -220,20 +218,3 @@ async def test_a_person_of_another_provider_has_a_refresh_token_too(
     [request] = server.requests
     assert request.path == "/v1/oauthtoken"
     assert form_of(request)["refresh_token"] == REFRESH
-
-
-async def test_giving_up_ends_the_exchange_at_once(server: ScriptedServer, project: Path):
-    held = threading.Event()
-    server.reply(json_reply(GRANT, hold=held))
-    (project / "subject").write_text(SUBJECT, encoding="utf-8")
-    info = workload(server.url, {"file": str(project / "subject")})
-
-    asking = asyncio.create_task(token_of(project, info))
-    while not server.requests:
-        await asyncio.sleep(0.001)
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    while not server.disconnected.is_set():
-        await asyncio.sleep(0.001)
-    held.set()

@@ -3,8 +3,6 @@
 import datetime as dt
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from alhena.config.settings import LONG_PROMPT, PriceSettings, settings_of
 from alhena.errors import ConfigError
@@ -93,18 +91,3 @@ def test_without_a_price_of_its_own_what_was_cached_costs_like_the_rest() -> Non
 def test_what_is_no_amount_of_money_is_refused(bad: float) -> None:
     with pytest.raises(ConfigError, match="price of m"):
         Prices({"m": PriceSettings(input=1, output=bad)})
-
-
-@given(
-    st.integers(0, 10**7),
-    st.integers(0, 10**7),
-    st.integers(0, 10**6),
-    st.sampled_from([PRO, FLASH]),
-)
-def test_more_tokens_never_cost_less(prompt: int, cached: int, output: int, model: str) -> None:
-    cached = min(cached, prompt)
-    cost = KNOWN.cost(model, Tokens(prompt=prompt, cached=cached, output=output))
-    more = KNOWN.cost(model, Tokens(prompt=prompt + 1, cached=cached, output=output + 1))
-    assert cost is not None
-    assert more is not None
-    assert 0 <= cost < more

@@ -4,26 +4,18 @@ import asyncio
 import json
 import tracemalloc
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from alhena.models.errors import RequestRejectedError
-from alhena.models.providers.code_assist_setup import CodeAssistService, address_from
 from alhena.wire.content import Content, Part, text_content
 from alhena.wire.encode import (
-    PIECE,
     EncodedContent,
-    decode_enveloped,
     encode_request,
-    enveloped_body,
     request_body,
 )
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from tests.models.asking import api, chunks, listening, texts
-from tests.support.server import ScriptedServer, json_reply, sse, text
+from tests.support.server import ScriptedServer, sse, text
 
 
 def request(*sizes: int, system: str = "") -> GenerateContentRequest:
@@ -47,27 +39,6 @@ LONG = request(*[40_000] * 41)
 """More than 3 MB."""
 
 
-@given(
-    st.lists(st.sampled_from([0, 1, 300, PIECE // 2, PIECE]), max_size=6),
-    st.sampled_from(["", "be brief"]),
-)
-def test_the_pieces_of_a_body_are_its_bytes_however_often(sizes: list[int], system: str) -> None:
-    asked = request(*sizes, system=system)
-    for body, whole in (
-        (request_body(asked), encode_request(asked)),
-        (enveloped_body(asked, "mine"), bytes(enveloped_body(asked, "mine"))),
-    ):
-        assert len(body) == len(whole)
-        assert b"".join(body) == bytes(body) == whole
-        largest = max((len(content) for content in asked.contents), default=0)
-        assert all(0 < len(piece) < PIECE + largest + 1000 for piece in body)
-        sent = json.loads(whole)
-        inner = sent.get("request", sent)
-        assert [len(each["parts"][0]["text"]) for each in inner["contents"]] == sizes
-        assert ("systemInstruction" in inner) == bool(system)
-        assert inner.get("session_id", "s") == "s"
-
-
 async def test_a_long_body_arrives_whole_time_after_time_on_one_connection(
     server: ScriptedServer,
 ) -> None:
@@ -79,46 +50,6 @@ async def test_a_long_body_arrives_whole_time_after_time_on_one_connection(
     wanted = json.loads(encode_request(LONG))
     assert [received.json for received in server.requests] == [wanted, wanted]
     assert server.connections == 1
-
-
-class Renewing:
-    """Access with a token that is refused, and one that is not."""
-
-    remedy = "Sign in again."
-
-    async def headers(self) -> dict[str, str]:
-        return {"authorization": "Bearer old-token-of-mine"}
-
-    async def renewed(self, refused: Mapping[str, str]) -> dict[str, str] | None:
-        return {"authorization": "Bearer new-token-of-mine"}
-
-
-async def test_a_long_body_that_a_401_refuses_is_sent_again_whole(server: ScriptedServer) -> None:
-    server.reply(json_reply({"error": {"code": 401, "message": "old"}}, status=401))
-    server.reply(sse({"response": text("hi"), "traceId": "t"}))
-    address = address_from({"CODE_ASSIST_ENDPOINT": server.url})
-    service = CodeAssistService(address, Renewing())
-    events = service.stream("m", lambda: enveloped_body(LONG, "mine"), decode_enveloped)
-    assert texts([chunk async for chunk in events]) == ["hi"]
-    await service.aclose()
-    wanted = json.loads(bytes(enveloped_body(LONG, "mine")))
-    assert [received.json for received in server.requests] == [wanted, wanted]
-
-
-async def test_a_refusal_that_comes_before_the_body_is_read_is_that_refusal() -> None:
-    async def refuse(reader: StreamReader, writer: StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        body = b'{"error": {"code": 413, "message": "too much", "status": "X"}}'
-        head = f"HTTP/1.1 413 No\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        writer.write(head.encode() + body)
-        await writer.drain()
-        await reader.read()  # what still comes is thrown away
-
-    async with listening(refuse) as port:
-        ask = api(f"http://127.0.0.1:{port}")
-        with pytest.raises(RequestRejectedError, match="too much"):
-            await chunks(ask, LONG)
-        await ask.aclose()
 
 
 async def test_who_gives_up_while_a_body_is_sent_can_ask_again() -> None:

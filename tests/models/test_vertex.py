@@ -1,8 +1,5 @@
 """Vertex: the ways in, what is said when there is none, and what a refusal leads to."""
 
-import asyncio
-import json
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,10 +19,6 @@ from tests.models.asking import (
     asked,
     chunks,
     contents,
-    event,
-    listening,
-    read_request,
-    response,
     texts,
 )
 from tests.support.server import Reply, ScriptedServer, json_reply, sse, text
@@ -286,43 +279,7 @@ async def test_a_model_that_is_not_there_names_the_variables_of_vertex(server: S
     assert "GOOGLE_GEMINI_BASE_URL" not in str(caught.value)
 
 
-async def test_what_a_recording_holds_is_no_token(server: ScriptedServer, project: Path):
-    server.reply(sse(text("ok")))
-    path = project / "r.jsonl"
-    environ = PLACE | {"GOOGLE_VERTEX_BASE_URL": server.url, "GOOGLE_CLOUD_ACCESS_TOKEN": TOKEN}
-    chosen = choose_generator(ModelChoice(model=MODEL, environ=environ, record_responses=str(path)))
-    await chunks(chosen.generator)
-    await chosen.generator.aclose()
-    recorded = path.read_text(encoding="utf-8")
-    assert json.loads(recorded)["method"] == "generateContentStream"
-    assert TOKEN not in recorded
-    assert TOKEN not in repr(chosen)
-
-
 def test_a_service_shows_none_of_its_headers():
     service = vertex_service({"GEMINI_CLI_CUSTOM_HEADERS": "X-Pass: hush-hush"})
     assert service.headers == {"x-pass": "hush-hush"}
     assert "hush" not in repr(msgspec.structs.replace(service, project="p"))
-
-
-async def test_many_requests_that_are_refused_at_once_lead_to_one_renewal():
-    renewing, seen = Renewing(), list[str]()
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            _, headers, _ = await read_request(reader)
-            seen.append(headers["authorization"])
-            if headers["authorization"].endswith("-1"):
-                writer.write(response(b"{}", status="401 Unauthorized"))
-            else:
-                writer.write(response(event("ok")))
-
-    async with listening(answer) as port:
-        service = vertex_service({"GOOGLE_VERTEX_BASE_URL": f"http://127.0.0.1:{port}"})
-        access = BearerAccess(RenewedTokens(renewing.renew), remedy="Sign in again.")
-        generator = VertexApi(service, access)
-        answers = await asyncio.gather(*(chunks(generator) for _ in range(20)))
-        await generator.aclose()
-    assert [texts(each) for each in answers] == [["ok"]] * 20
-    assert renewing.count == 2
-    assert len(seen) == 40

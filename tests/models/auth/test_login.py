@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.errors import AlhenaError, ConfigError, ServerFaultError
+from alhena.errors import ConfigError, ServerFaultError
 from alhena.models.auth.authorization import DONE, FAILED, STRAY, Callback, listening, new_attempt
 from alhena.models.auth.login import LoginWays, ways_from
 from alhena.models.errors import CredentialsError
-from tests.models.auth.kit import BrokenFiles, ScriptedPerson, accounts, get, kept, login
+from tests.models.auth.kit import ScriptedPerson, accounts, get, kept, login
 from tests.support.disk import mode
 from tests.support.google import ADDRESS, GoogleServer
 from tests.support.ports import reserved_port
@@ -149,18 +149,6 @@ async def test_a_code_that_gives_no_token_is_told_on_the_page_and_here(
     assert FAILED in person.pages[0][1]
     assert "very-secret" not in str(caught.value)
     assert "GOCSPX" not in str(caught.value)
-    assert list(home.iterdir()) == []
-
-
-async def test_a_login_that_cannot_be_kept_has_failed_on_the_page_too(
-    google: GoogleServer, home: Path
-) -> None:
-    person = agreeing(google)
-    signing = login(google, home, person, files=BrokenFiles(home))
-    with pytest.raises(AlhenaError, match="No space left"):
-        await signing.run(LoginWays())
-    person.done()
-    assert FAILED in person.pages[0][1]
     assert list(home.iterdir()) == []
 
 

@@ -61,17 +61,6 @@ async def test_a_lifetime_that_is_none_costs_no_renewal(
     assert token.value == kept(home)["access_token"] == "ya29.token-2-very-secret"
 
 
-async def test_a_token_without_an_expiry_is_used_until_it_is_refused(
-    google: GoogleServer, home: Path
-) -> None:
-    keep(home, google.cached(expires_in=1, expiry_date=None))
-    tokens = RenewedTokens(user(google, home).renew)
-    first = await tokens.token()
-    assert await tokens.token() == first == kept(home)["access_token"]
-    assert await tokens.token(fresh=True) == "ya29.token-2-very-secret"
-    assert google.paths() == ["/token"]
-
-
 async def test_what_another_process_renewed_is_taken_from_the_file(
     google: GoogleServer, home: Path
 ) -> None:

@@ -180,21 +180,6 @@ async def test_a_stream_that_fails_is_its_error(
     await ask.aclose()
 
 
-async def test_closing_a_stream_early_closes_its_connection(google: GoogleServer) -> None:
-    import threading
-
-    hold = threading.Event()
-    google.routes["/v1internal:streamGenerateContent"] = lambda _: sse(
-        answer("one", None), answer("two"), hold=hold
-    )
-    ask = generator(google)
-    stream = ask.stream(asked())
-    assert texts([await anext(stream)]) == ["one"]
-    await stream.aclose()
-    assert await asyncio.to_thread(google.disconnected.wait, 5)
-    await ask.aclose()
-
-
 async def test_endpoint_version_and_headers_are_those_of_the_environment(
     google: GoogleServer,
 ) -> None:
