@@ -256,8 +256,10 @@ class Terminal:
 
     def resize(self, columns: int, rows: int, *, reflow: bool = False) -> None:
         """Another size, while the program is stopped and all it has written for the old one read."""
-        os.kill(self.process.pid, signal.SIGSTOP)
-        os.waitpid(self.process.pid, os.WUNTRACED)
+        pid = self.process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        os.waitpid(pid, os.WUNTRACED)
         with suppress(pexpect.TIMEOUT):
             while True:
                 self.take(0.1)
@@ -265,7 +267,7 @@ class Terminal:
             self.screen.reflow(columns)
         self.screen.columns, self.screen.rows = columns, rows
         self.process.setwinsize(rows, columns)
-        os.kill(self.process.pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
 
     def take(self, seconds: float = PATIENCE_S) -> None:
         """Reads what the program writes next."""
