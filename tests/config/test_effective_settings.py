@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alhena.config.checking import REFERENCE_KEYS, odd_keys
+from alhena.config.checking import REFERENCE_KEYS, unused_keys
 from alhena.config.jsonc import strip_comments
 from alhena.config.settings import Settings, known_keys
 from alhena.errors import ConfigError
@@ -235,7 +235,7 @@ def test_settings_with_every_key_of_the_reference_work_unchanged(home: Path, pro
     assert found.hooks["BeforeTool"][0]["hooks"][0]["command"] == "$HOME/bin/lint.sh"
     assert found.security.auth.selected_type == "gemini-api-key"
     document = json.loads(strip_comments(text))
-    assert odd_keys(document) == []
+    assert {".".join(path) for path in unused_keys(document)} <= REFERENCE_KEYS
     kept = place.layers[0].document
     assert {**kept, "mcpServers": 0} == {**document, "mcpServers": 0}
 

@@ -10,7 +10,7 @@ import pytest
 
 from alhena.errors import UsageError
 from alhena.events import LoopDetectedEvent
-from alhena.frontends.arguments import RunLimits, parse_run
+from alhena.frontends.arguments import RunArguments, parse_run
 from alhena.frontends.descriptions import is_news, loop_words
 from alhena.frontends.terminal.drawing.view import View
 from alhena.wire.conformance.check import check_json
@@ -92,10 +92,10 @@ def test_a_limit_that_is_none_is_wrong_usage(flag: str, value: str):
 
 
 def test_limits_are_read_as_they_are_given():
-    limits = parse_run(["--max-turns", "3", "--max-seconds", "1.5", "--max-cost", "0.25"]).limits
-    assert limits == RunLimits(max_turns=3, max_seconds=1.5, max_cost=0.25)
-    assert parse_run(["x"]).limits == RunLimits()
-    assert parse_run(["x", "--max-turns", "-1"]).limits == RunLimits()
+    given = parse_run(["--max-turns", "3", "--max-seconds", "1.5", "--max-cost", "0.25"])
+    assert given == RunArguments(max_turns=3, max_seconds=1.5, max_cost=0.25)
+    assert parse_run(["x"]) == RunArguments(prompt="x", words=("x",))
+    assert parse_run(["x", "--max-turns", "-1"]) == parse_run(["x"])
 
 
 def test_a_limit_of_time_ends_an_answer_that_goes_on_for_ever(server: ScriptedServer):

@@ -69,22 +69,6 @@ def test_show_says_when_there_is_nothing():
     assert alhena("memory", "show").out == "No memory files found.\n"
 
 
-@pytest.mark.requirement("MEM-01")
-def test_refresh_tells_how_much_there_is_now(project: Path):
-    path = put(project, "GEMINI.md", "ours")
-    assert alhena("memory", "refresh", "--skip-trust").out == (
-        f"{len(block(path, 'ours')):,} characters from 1 file.\n"
-        "Memory Files\n L project: GEMINI.md\n"
-    )
-    put(project, "GEMINI.md", "@./a.md @./a.md @./b.md")
-    put(project, "a.md", "A @./b.md")
-    put(project, "b.md", "B")
-    assert " characters from 3 files.\n" in alhena("memory", "refresh", "--skip-trust").out
-    put(project, "GEMINI.md", "ours and more")
-    told = alhena("memory", "refresh", "--skip-trust", "--json").json
-    assert (told["files"], told["characters"]) == (1, len(block(path, "ours and more")))
-
-
 @pytest.mark.requirement("MEM-02")
 @pytest.mark.requirement("MEM-06")
 def test_import_gives_content_and_tree(project: Path):

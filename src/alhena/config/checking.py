@@ -3,6 +3,7 @@ of the reference."""
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
@@ -26,33 +27,12 @@ _KINDS = {
 _PLACE = re.compile(r" - at `(?:key in `)?\$([^`]*)`*$")
 
 
-class SettingsProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that cannot be used. `line` counts from 1; None if unknown."""
-
-    file: str
-    key: str
-    message: str
-    remedy: str
-    line: int | None = None
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{place}: {self.key + ': ' if self.key else ''}{self.message}. {self.remedy}"
-
-
-class OddKey(msgspec.Struct, frozen=True):
-    """An unknown key, and the known key it resembles."""
-
-    key: tuple[str, ...]
-    near: str | None
-
-
 def wrong_values(
     document: Any, file: str, line_of: Callable[[tuple[str, ...]], int | None]
-) -> list[SettingsProblem]:
-    """The invalid values of a document in document order. `line_of` returns the line of a key's
-    value."""
-    found: list[SettingsProblem] = []
+) -> list[tuple[str, str]]:
+    """The invalid values of a document in document order, each with its remedy. `line_of` returns
+    the line of a key's value."""
+    found: list[tuple[str, str]] = []
     while len(found) < MAX_TOLD:
         try:
             msgspec.convert(document, Settings)
@@ -65,68 +45,43 @@ def wrong_values(
         path = tuple(name for name in said.partition("[")[0].split(".") if name)
         message = plain_message(text[: place.start()] if place else text)
         entry = said[said.index("[") :] if "[" in said else ""
-        found.append(
-            SettingsProblem(
-                file=file,
-                key=".".join(path) + entry,
-                message=message,
-                remedy=_remedy(path, message),
-                line=line_of(path),
-            )
-        )
+        line = line_of(path)
+        told = (file if line is None else f"{file}:{line}", ".".join(path) + entry, message)
+        found.append((": ".join(filter(None, told)), _remedy(path, message)))
         if not path:
             break
         document = without_value(cast("dict[str, Any]", document), path)
     return found
 
 
-def odd_keys(document: dict[str, Any]) -> list[OddKey]:
-    """The keys unknown to this program and the reference, the first MAX_TOLD with a suggestion."""
-
-    every = known_keys() | REFERENCE_KEYS
-    sections = {
-        ".".join(parts[:count]) for parts in (key.split(".") for key in every)
-        for count in range(1, len(parts))
-    }  # fmt: skip
-    return [
-        OddKey(path, _near(path, every | sections) if number < MAX_TOLD else None)
-        for number, path in enumerate(_unknown(document, (), every, sections))
-    ]
-
-
-def idle_keys(document: dict[str, Any], above: str = "") -> Iterator[str]:
-    """The keys of the reference that have no effect here."""
-    known = known_keys()
+def unused_keys(document: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The keys without effect here: those of the reference, and unknown ones."""
+    known, sections = known_keys(), _sections()
     for name, value in document.items():
-        key = f"{above}{name}"
-        if key in REFERENCE_KEYS and key not in known:
-            if key != "$schema":
-                yield key
-        elif isinstance(value, dict) and key not in known:
-            yield from idle_keys(cast("dict[str, Any]", value), f"{key}.")
-
-
-def _unknown(
-    document: dict[str, Any], path: tuple[str, ...], every: frozenset[str], sections: set[str]
-) -> Iterator[tuple[str, ...]]:
-    for name, value in document.items():
-        here = (*path, name)
-        key = ".".join(here)
-        if key in every:
+        path = (*above, name)
+        key = ".".join(path)
+        if key in known or key == "$schema":
             continue
-        if key not in sections:
-            yield here
-        elif isinstance(value, dict):
-            yield from _unknown(cast("dict[str, Any]", value), here, every, sections)
+        if key in sections and isinstance(value, dict):
+            yield from unused_keys(cast("dict[str, Any]", value), path)
+        else:
+            yield path
 
 
-def _near(path: tuple[str, ...], every: frozenset[str]) -> str | None:
+@cache
+def _sections() -> frozenset[str]:
+    names = (key.split(".") for key in known_keys() | REFERENCE_KEYS)
+    return frozenset(".".join(parts[:count]) for parts in names for count in range(1, len(parts)))
+
+
+def similar_key(path: tuple[str, ...]) -> str | None:
     """The most similar known key or section, or the key with the same last name in another
     section."""
     from difflib import get_close_matches
 
     if len(".".join(path)) > MAX_MESSAGE:
         return None
+    every = known_keys() | REFERENCE_KEYS | _sections()
     last = path[-1].casefold()
     same = sorted(key for key in every if key.rpartition(".")[2].casefold() == last)
     if len(same) == 1:

@@ -59,7 +59,8 @@ def settings_bytes(path: Path) -> bytes | None:
 
 
 def parse_settings(path: Path, data: bytes) -> Any:
-    """Parses the bytes of a settings file. Raises ConfigError that names the line."""
+    """Parses the bytes of a file of JSON, which may have comments. Raises ConfigError that names
+    the line."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -73,8 +74,8 @@ def parse_settings(path: Path, data: bytes) -> Any:
         return msgspec.json.decode(strip_comments(text))
     except msgspec.DecodeError as error:
         raise ConfigError(
-            f"{path}{_line_of(text, str(error))}: the settings file is not valid JSON: {error}.",
-            remedy="Correct it there, or move the file away to use the defaults.",
+            f"{path}{_line_of(text, str(error))}: not valid JSON: {error}.",
+            remedy="Correct it, or move the file away.",
         ) from error
     except RecursionError as error:
         raise too_deep(path) from error
@@ -87,14 +88,14 @@ def settings_text(path: Path, data: bytes) -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ConfigError(
-            f"{path}:{line}: the settings file is not UTF-8 (byte {error.start}).",
+            f"{path}:{line}: not UTF-8 (byte {error.start}).",
             remedy="Save it as UTF-8.",
         ) from error
 
 
 def too_deep(path: Path) -> ConfigError:
     """The error for a file nested too deeply."""
-    return ConfigError(f"{path}: the settings file is nested too deeply.", remedy="Correct it.")
+    return ConfigError(f"{path}: nested too deeply.", remedy="Correct it.")
 
 
 def _line_of(text: str, message: str) -> str:

@@ -30,6 +30,8 @@ from alhena.config.documents import NotReadableError, read_limited
 from alhena.config.home import trusted_folders_path
 from alhena.errors import ConfigError, DamagedError
 
+_FORM = "It is a JSON object of paths, each with TRUST_FOLDER, TRUST_PARENT or DO_NOT_TRUST"
+
 
 class TrustLevel(StrEnum):
     """The trust levels of trustedFolders.json."""
@@ -152,8 +154,7 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
     except msgspec.ValidationError as error:  # possibly from another program: ignored
         raise ConfigError(
             f"{file}: the trusted folders cannot be used: {str(error).replace('`', '')}.",
-            remedy="It is a JSON object of absolute paths, each with TRUST_FOLDER, TRUST_PARENT or "
-            "DO_NOT_TRUST; correct it.",
+            remedy=f"{_FORM}; correct it.",
         ) from error
     for path, level in levels.items():
         if os.path.isabs(path):  # another program may resolve relative paths differently
@@ -163,8 +164,7 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
 def _damaged(file: Path, why: str) -> DamagedError:
     return DamagedError(
         f"{file}: the trusted folders cannot be used: {why}.",
-        remedy="It is a JSON object of absolute paths, each with TRUST_FOLDER, TRUST_PARENT or "
-        "DO_NOT_TRUST; correct it, or begin a new one: alhena trust moves the file aside.",
+        remedy=f"{_FORM}; correct it, or begin a new one: alhena trust moves the file aside.",
     )
 
 

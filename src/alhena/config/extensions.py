@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from alhena.config.checking import plain_message
-from alhena.config.documents import read_limited
+from alhena.config.documents import parse_settings, read_limited
 from alhena.config.env_files import parse_env
 from alhena.config.home import config_home
 from alhena.config.layers import expanded
@@ -136,7 +136,7 @@ class Extension(Value, frozen=True, kw_only=True):
             return None
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-        document = substituted(_parsed(path, data), place or self.folder, workspace, {})
+        document = substituted(parse_settings(path, data), place or self.folder, workspace, {})
         for hook in _hooks_in(document):
             env = hook.get("env")
             hook["env"] = {**self.environ, **(cast("dict[str, Any]", env) if env else {})}
@@ -205,7 +205,7 @@ def manifest_document(folder: Path) -> Any:
     """The manifest in `folder` as it is written. Raises ConfigError, which names file and line."""
     path = folder / FILE
     try:
-        return _parsed(path, read_limited(path))
+        return parse_settings(path, read_limited(path))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -348,8 +348,10 @@ class _Loader:
                 return "-e does not name it"
         elif not is_enabled(self._enablement.get(name, ()), self._workspace, self._environ):
             return f"disabled; alhena extensions enable {name}"
-        why = self._unusable or self._not_allowed(extension.installation)
-        why = why or _broken_policy(extension.folder)
+        why = self._unusable or _broken_policy(extension.folder)
+        source = "" if extension.installation is None else extension.installation.source
+        if not is_allowed(source, self._allowed):
+            why = "security.allowedExtensions does not match its source"
         pin = self._pins.get(name)
         unpinned = why or pin is None or extension.linked
         if not unpinned and pin is not None and not is_as_pinned(extension.folder, pin):
@@ -361,12 +363,6 @@ class _Loader:
         if why:
             self._problem(name, why)
         return why
-
-    def _not_allowed(self, installation: Installation | None) -> str:
-        source = "" if installation is None else installation.source
-        if is_allowed(source, self._allowed):
-            return ""
-        return "security.allowedExtensions does not match its source"
 
     def _values(self, home: Path, manifest: Manifest) -> dict[str, str]:
         """The values of an extension's settings."""
@@ -501,24 +497,6 @@ def _hooks_in(document: Any) -> Iterator[dict[str, Any]]:
             for hook in _array(_object(group).get("hooks")):
                 if isinstance(hook, dict) and isinstance(_object(hook).get("env", {}), dict):
                     yield _object(hook)
-
-
-def _parsed(path: Path, data: bytes) -> Any:
-    """The JSON document in a file. Raises ConfigError, which names the line."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        import json
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}:{line}: not valid UTF-8.", remedy="Correct it.") from error
-    except json.JSONDecodeError as error:
-        told = f"{path}:{error.lineno}: not valid JSON: {error.msg}."
-        raise ConfigError(told, remedy="Correct it.") from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}: nested too deeply.", remedy="Correct it.") from error
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ comments."""
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 
 def strip_comments(text: str) -> str:
@@ -115,7 +115,8 @@ def without_value(text: str, path: tuple[str, ...]) -> str:
     """
     while True:
         clean, start, value = _opened(text)
-        _object(value)
+        if not isinstance(value, dict):
+            raise JsonEditError("contains something else than an object")
         for key in path[:-1]:
             found = [span for name, span in _members_edit(clean, start) if name == key]
             if not found or clean[found[-1][0]] != "{":
@@ -136,12 +137,6 @@ def _opened(text: str) -> tuple[str, int, Any]:
     except (ValueError, RecursionError) as error:
         raise JsonEditError(f"is no valid JSON: {error}") from error
     return clean, len(clean) - len(clean.lstrip("\ufeff \t\r\n")), value
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise JsonEditError("contains something else than an object")
-    return cast("dict[str, Any]", value)
 
 
 def _cut(text: str, clean: str, start: int, index: int) -> str:

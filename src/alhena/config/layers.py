@@ -9,7 +9,13 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.config.checking import renewed
+from alhena.config.checking import (
+    REFERENCE_KEYS,
+    renewed,
+    similar_key,
+    unused_keys,
+    wrong_values,
+)
 from alhena.config.documents import (
     parse_settings,
     settings_text,
@@ -18,7 +24,7 @@ from alhena.config.documents import (
     value_at,
     without_value,
 )
-from alhena.config.settings import Settings, known_keys
+from alhena.config.settings import Settings
 from alhena.errors import ConfigError
 
 MAX_NAMED = 10
@@ -223,8 +229,11 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
     if moved:
         pairs = [f"{old} for {new}" for new, old in moved.items()]
         notes = (f"{file.path}: has older names of keys: {_list(pairs)}.",)
-    told = tuple(_oddities(layer))
-    return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=_idle(layer))
+    unused = {".".join(path): path for path in unused_keys(document)}
+    odd = [path for key, path in unused.items() if key not in REFERENCE_KEYS]
+    told = tuple(_oddities(layer, odd))
+    idle = tuple(key for key in unused if key in REFERENCE_KEYS)
+    return msgspec.structs.replace(layer, warnings=told, notes=notes, idle=idle)
 
 
 def _require_usable(layer: Layer) -> None:
@@ -232,52 +241,23 @@ def _require_usable(layer: Layer) -> None:
     try:
         msgspec.convert(layer.document, Settings)
     except msgspec.ValidationError as error:
-        from alhena.config.checking import wrong_values
-
-        *others, last = wrong_values(layer.document, str(layer.path), layer.line)
-        told = [str(each).rstrip(".") for each in others]
-        told.append(str(msgspec.structs.replace(last, remedy="")).rstrip(". "))
-        raise ConfigError(f"{'; '.join(told)}.", remedy=last.remedy) from error
+        *others, (last, remedy) = wrong_values(layer.document, str(layer.path), layer.line)
+        told = [f"{each}. {its.rstrip('.')}" for each, its in others]
+        raise ConfigError(f"{'; '.join((*told, last))}.", remedy=remedy) from error
 
 
-def _oddities(layer: Layer) -> Iterator[str]:
+def _oddities(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:
     """Warnings on a layer: unknown keys and unsupported restrictions."""
-    if _has_others(layer.document, ""):
-        from alhena.config.checking import odd_keys
-
-        named = [
-            _named(layer, each.key, f"did you mean {each.near}?" if each.near else "")
-            for each in odd_keys(layer.document)
-        ]
-        if named:
-            yield f"{layer.path}: unknown settings (ignored): {_list(named)}."
+    if odd:
+        near = [(path, similar_key(path)) for path in odd[:MAX_NAMED]]
+        named = [_named(layer, path, f"did you mean {key}?" if key else "") for path, key in near]
+        yield f"{layer.path}: unknown settings (ignored): {_list(named, len(odd))}."
     for key in _UNSUPPORTED:
         if value_at(layer.document, key) is True:
             yield (
                 f"{layer.path}: {_named(layer, tuple(key.split('.')))} is not supported in this "
                 "version, and restricts nothing."
             )
-
-
-def _idle(layer: Layer) -> tuple[str, ...]:
-    if not _has_others(layer.document, ""):
-        return ()
-    from alhena.config.checking import idle_keys
-
-    return tuple(idle_keys(layer.document))
-
-
-def _has_others(document: dict[str, Any], above: str) -> bool:
-    """True when there are unused keys."""
-    known = known_keys()
-    for name, value in document.items():
-        key = f"{above}{name}"
-        if key in known:
-            continue
-        section = isinstance(value, dict) and any(each.startswith(f"{key}.") for each in known)
-        if not section or _has_others(cast("dict[str, Any]", value), f"{key}."):
-            return True
-    return False
 
 
 def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -> Layer:
@@ -324,8 +304,8 @@ def _named(layer: Layer, path: tuple[str, ...], more: str = "") -> str:
     return f"{key} ({details})" if details else key
 
 
-def _list(named: list[str]) -> str:
-    more = len(named) - MAX_NAMED
+def _list(named: list[str], count: int = 0) -> str:
+    more = (count or len(named)) - MAX_NAMED
     return ", ".join(named[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 

@@ -316,7 +316,8 @@ def server_problems(layers: Iterable[Layer]) -> dict[str, str]:
         found.pop(name, None)
         made = server_of(name, entry)
         if isinstance(made, str):
-            found[name] = _placed(layer, _path_in(made, name, entry), made)
+            place = _line(layer, (SERVERS, name))
+            found[name] = f"{place}: {made.removeprefix('settings: ')}"
     return found
 
 
@@ -356,18 +357,6 @@ def _odd(
 
 def _members(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
-
-
-def _path_in(problem: str, name: str, entry: object) -> tuple[str, ...]:
-    """The path of the member that a problem of an entry refers to."""
-    said = problem.partition(f"{SERVERS}.{name}.")[2].partition(":")[0].partition("[")[0]
-    parts = tuple(said.split("."))
-    there = isinstance(entry, dict) and parts[0] in entry
-    return (SERVERS, name, *parts) if there else (SERVERS, name)
-
-
-def _placed(layer: Layer, path: tuple[str, ...], problem: str) -> str:
-    return f"{_line(layer, path)}: {problem.removeprefix('settings: ')}"
 
 
 def _line(layer: Layer, path: tuple[str, ...]) -> str:

@@ -22,7 +22,7 @@ commands:
   alhena extensions list      extensions; install, update, enable, disable, link, uninstall,
                               config, new, validate
   alhena hooks list|test      hooks and whether they run; enable, disable, trust
-  alhena memory show|import   the text of GEMINI.md files; a file with its imports; refresh
+  alhena memory show|import   the text of GEMINI.md files; a file with its imports
   alhena sessions list|show   recorded sessions of this project; export, delete, adopt,
                               checkpoints, restore
   alhena trace [SESSION]      show a session step by step; --html FILE: as a page
@@ -47,21 +47,11 @@ class OutputFormat(StrEnum):
     STREAM_JSON = "stream-json"
 
 
-class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a run given on the command line: turns of the model (-1: no limit), tokens,
-    seconds, US dollars."""
-
-    max_turns: int = -1
-    max_tokens: int | None = None
-    max_seconds: float | None = None
-    max_cost: float | None = None
-
-
 class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed command line. `prompt` is None when none was given; `words` are those it was made
     of, unless they stood behind `--`; `sessions` are the arguments of `alhena sessions` when
     options ask for that; `mcp_servers` and `extensions` the only ones that are wanted,
-    None for all."""
+    None for all; the limits are turns of the model (-1: no limit), tokens, seconds, US dollars."""
 
     prompt: str | None = None
     words: tuple[str, ...] = ()
@@ -87,7 +77,10 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     sessions: tuple[str, ...] = ()
     debug: bool = False
     all_files: bool = False
-    limits: RunLimits = RunLimits()
+    max_turns: int = -1
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_cost: float | None = None
     acp: bool = False
     screen_reader: bool = False
     wants_help: bool = False
@@ -352,45 +345,25 @@ def parse_run(argv: list[str]) -> RunArguments:
         raise UsageError("--resume contradicts --session-id.", remedy="Give only one.")
     if found.model is not None and not found.model.strip():
         raise UsageError("the model's name is empty.", remedy="Name one, or leave out -m.")
-    mode = "yolo" if found.yolo else found.approval_mode
-    return RunArguments(
-        prompt=found.prompt if found.prompt is not None else " ".join(found.words) or None,
-        words=() if "--" in argv else tuple(found.words),
-        prompt_interactive=found.prompt_interactive,
-        model=found.model,
-        output_format=OutputFormat(found.output_format) if found.output_format else None,
-        approval_mode=ApprovalMode(mode) if mode else None,
-        include_directories=split_list(found.include_directories),
-        policy_paths=split_list(found.policy),
-        allowed_tools=split_tools(found.allowed_tools),
-        mcp_servers=(
-            split_list(found.allowed_mcp_server_names) if found.allowed_mcp_server_names else None
-        ),
-        extensions=split_list(found.extensions) if found.extensions else None,
-        list_extensions=found.list_extensions,
-        skip_trust=found.skip_trust,
-        sandbox=found.sandbox,
-        fake_responses=found.fake_responses or found.fake_responses_non_strict,
-        fake_strict=not found.fake_responses_non_strict,
-        record_responses=found.record_responses,
-        resume=found.resume if found.resume is None else found.resume.strip() or "latest",
-        session_id=found.session_id if found.session_id is None else found.session_id.strip(),
-        worktree=found.worktree,
-        checkpointing=found.checkpointing,
-        sessions=_sessions(found.delete_session, listing=found.list_sessions),
-        debug=found.debug,
-        all_files=found.all_files,
-        limits=RunLimits(
-            max_turns=found.max_turns,
-            max_tokens=found.max_tokens,
-            max_seconds=found.max_seconds,
-            max_cost=found.max_cost,
-        ),
-        acp=found.acp,
-        screen_reader=found.screen_reader,
-        wants_help=found.help,
-        wants_version=found.version,
-    )
+    given = vars(found) | {
+        "prompt": found.prompt if found.prompt is not None else " ".join(found.words) or None,
+        "words": () if "--" in argv else found.words,
+        "approval_mode": "yolo" if found.yolo else found.approval_mode,
+        "include_directories": split_list(found.include_directories),
+        "policy_paths": split_list(found.policy),
+        "allowed_tools": split_tools(found.allowed_tools),
+        "mcp_servers": found.allowed_mcp_server_names
+        and split_list(found.allowed_mcp_server_names),
+        "extensions": found.extensions and split_list(found.extensions),
+        "fake_responses": found.fake_responses or found.fake_responses_non_strict,
+        "fake_strict": not found.fake_responses_non_strict,
+        "resume": None if found.resume is None else found.resume.strip() or "latest",
+        "session_id": found.session_id and found.session_id.strip(),
+        "sessions": _sessions(found.delete_session, listing=found.list_sessions),
+        "wants_help": found.help,
+        "wants_version": found.version,
+    }
+    return msgspec.convert(given, RunArguments)
 
 
 def _prompt_behind_dashes(argv: list[str]) -> list[str]:

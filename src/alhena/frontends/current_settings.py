@@ -62,7 +62,6 @@ def session_options(arguments: RunArguments, place: Place) -> SessionOptions:
         mcp = msgspec.structs.replace(settings.mcp, allowed=arguments.mcp_servers)
         settings = msgspec.structs.replace(settings, mcp=mcp)
     roots, missing = included(place, arguments.include_directories)
-    limits = arguments.limits
     mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)
     options = SessionOptions(
         cwd=place.cwd,
@@ -70,10 +69,10 @@ def session_options(arguments: RunArguments, place: Place) -> SessionOptions:
         policy=arguments.policy_paths,
         approval_mode=mode,
         include_directories=roots,
-        max_turns=limits.max_turns,
-        max_tokens=limits.max_tokens,
-        max_seconds=limits.max_seconds,
-        max_cost=limits.max_cost,
+        max_turns=arguments.max_turns,
+        max_tokens=arguments.max_tokens,
+        max_seconds=arguments.max_seconds,
+        max_cost=arguments.max_cost,
         fake_responses=arguments.fake_responses,
         fake_strict=arguments.fake_strict,
         record_responses=arguments.record_responses,

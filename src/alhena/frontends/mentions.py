@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.display_text import one_line
 from alhena.errors import InputError, InterruptedRunError
+from alhena.tools.registry import DELEGATE
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ async def referenced(
     agents = agent_names(bench) if missing else frozenset[str]()
     if unknown := [path for path in missing if path not in agents]:
         warn(missing_words(unknown))
-    attached = [agent_note(name) for name in missing if name in agents]
+    note = "\nThe agent {} is to do this: give it the task by {}.\n"
+    attached = [Part(text=note.format(name, DELEGATE)) for name in missing if name in agents]
     for uri in resources:
         read = await call("read_mcp_resource", {"uri": uri})
         if read is not None and not read.response.error:
@@ -110,18 +112,9 @@ async def referenced(
 
 def agent_names(bench: "Toolset") -> frozenset[str]:
     """The names of the agents that the model can give tasks to."""
-    from alhena.tools.registry import DELEGATE
-
     entry = bench.registry.find(DELEGATE)
     properties: dict[str, Any] = {} if entry is None else entry.tool.parameter_schema["properties"]
     return frozenset(properties.get("agent_name", {}).get("enum", ()))
-
-
-def agent_note(name: str) -> Part:
-    """Note to the model that the person wants an agent to do what the prompt says."""
-    from alhena.tools.registry import DELEGATE
-
-    return Part(text=f"\nThe agent {name} is to do this: give it the task by {DELEGATE}.\n")
 
 
 def resources_among(bench: "Toolset", words: Sequence[str]) -> tuple[str, ...]:
@@ -157,16 +150,6 @@ def server_prompts(bench: "Toolset", own: Container[str] = ()) -> "dict[str, Pro
         each for each in bench.servers.servers.values() if not refuses_server(bench, each.name)
     ]
     return prompt_commands(servers, own.__contains__)
-
-
-async def filled_prompt(command: "PromptCommand", rest: str) -> tuple[str, tuple[Part, ...]]:
-    """The text of a prompt with the arguments in `rest`, and what goes with it. Raises InputError
-    and McpError."""
-    from alhena.mcp.resources import filled_in
-
-    parts = await filled_in(command, rest)
-    text = "\n\n".join(part.text for part in parts if part.text)
-    return text, tuple(part for part in parts if not part.text)
 
 
 def command_word(text: str) -> tuple[str, str] | None:
@@ -220,7 +203,11 @@ class PromptCommands:
         injects. Raises InputError, McpError, InterruptedRunError."""
         file = self.custom.find(name)
         if file is None:
-            return await filled_prompt(self.served()[name], rest)
+            from alhena.mcp.resources import filled_in
+
+            parts = await filled_in(self.served()[name], rest)
+            text = "\n\n".join(part.text for part in parts if part.text)
+            return text, tuple(part for part in parts if not part.text)
         return await _filled_template(self.custom.read(file).pieces, (name, rest), call, warn)
 
 

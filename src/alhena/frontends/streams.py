@@ -5,7 +5,7 @@ import errno
 import os
 import stat
 import sys
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
@@ -137,21 +137,26 @@ def _unreadable(name: str, reason: str) -> InputError:
     return InputError(f"cannot read {name}: {reason}.", remedy="Name another file, or - for stdin.")
 
 
+def option_object(option: str, text: str) -> dict[str, Any]:
+    """The JSON object that is the value of an option. Raises UsageError."""
+    why = "it is another value"
+    try:
+        found = parse_json(text)
+    except InputError as error:
+        found, why = None, error.message
+    if not isinstance(found, dict):
+        raise UsageError(
+            f"{option} is not a JSON object: {why}.",
+            remedy=f"""Write {option} '{{"key": "value"}}'.""",
+        )
+    return cast("dict[str, Any]", found)
+
+
 def parse_json(text: str) -> object:
     """The value of a JSON text. Raises InputError, which says what is wrong, and where."""
-    import json
-
     try:
         return msgspec.json.decode(text.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        raise InputError(f"character {error.start + 1} is no UTF-8") from error
     except RecursionError as error:
         raise InputError("it is nested too deeply") from error
-    except msgspec.DecodeError as error:
-        try:
-            json.loads(text)
-        except json.JSONDecodeError as why:
-            raise InputError(f"{why.msg} (line {why.lineno}, column {why.colno})") from error
-        except RecursionError as why:
-            raise InputError("it is nested too deeply") from why
-        raise InputError("NaN, infinity or half a surrogate pair is in it") from error
+    except (UnicodeEncodeError, msgspec.DecodeError) as error:
+        raise InputError(str(error)) from error

@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import msgspec
 
@@ -40,26 +40,22 @@ class Reply(msgspec.Struct, frozen=True):
     then: Callable[[], None] = lambda: None
 
 
-class Service(Protocol):
-    """Answers the client."""
-
-    async def request(self, method: str, params: Any) -> Reply:
-        """Carries out a request. Raises RpcError."""
-        ...
-
-    def notification(self, method: str, params: Any) -> None:
-        """Takes a notification."""
-        ...
-
-
 class Connection:
-    """The messages from and to one client, in order. A message that is none is answered with an
-    error, and the next one is read."""
+    """The messages from and to one client, in order. `request` carries out a method of the client
+    with its parameters and raises RpcError; `notified` takes what needs no answer. A message that
+    is none is answered with an error, and the next one is read."""
 
-    def __init__(self, reading: Incoming, writing: Outgoing, service: Service) -> None:
+    def __init__(
+        self,
+        reading: Incoming,
+        writing: Outgoing,
+        request: Callable[[str, Any], Awaitable[Reply]],
+        notified: Callable[[str, Any], None],
+    ) -> None:
         self._reading = reading
         self._writing = writing
-        self._service = service
+        self._request = request
+        self._notified = notified
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,7 +129,7 @@ class Connection:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             else:
-                self._service.notification(method, params)
+                self._notified(method, params)
         elif "result" in found or "error" in found:
             self._settle(number, found)
         else:
@@ -151,7 +147,7 @@ class Connection:
 
     async def _answer(self, number: Any, method: str, params: Any) -> None:
         try:
-            reply = await self._service.request(method, params)
+            reply = await self._request(method, params)
         except RpcError as error:
             self._fail(number, error)
         except AlhenaError as error:

@@ -27,7 +27,8 @@ class Questions:
     ) -> None:
         self._session = session
         self._connection = connection
-        self._forms = _offers_forms(client)
+        forms = client.get("elicitation")
+        self._forms = isinstance(forms, dict) and "form" in forms
         self._turn = asyncio.Lock()
         self._open: set[asyncio.Future[Any]] = set()
 
@@ -114,14 +115,6 @@ class Questions:
         finally:
             question.cancel()
         return None if question.cancelled() or self._session.cancelled else question.result()
-
-
-def _offers_forms(client: Mapping[str, Any]) -> bool:
-    match client:
-        case {"elicitation": {"form": dict()}}:
-            return True
-        case _:
-            return False
 
 
 def form(questions: Sequence[Question]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ async def _serve(arguments: RunArguments) -> None:
         loop.add_signal_handler(number, over.set)
     server = EditorServer(arguments)
     with closing(incoming(ended, MAX_LINE)) as reading, closing(outgoing(ended)) as writing:
-        server.connection = Connection(reading, writing, server)
+        server.connection = Connection(reading, writing, server.request, server.notification)
         running = asyncio.create_task(server.connection.run())
         stop = asyncio.create_task(over.wait())
         await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -122,7 +122,6 @@ class EditorServer:
                 "SetSessionConfigOptionSelectRequest",
                 self._set_option,
             ),
-            "session/set_model": ("", self._set_model),
         }
 
     async def request(self, method: str, params: Any) -> Reply:
@@ -183,12 +182,6 @@ class EditorServer:
 
     async def _require(self, model: str, params: Any) -> None:
         """Raises RpcError for parameters that are not those of the protocol."""
-        if not model:
-            match params:
-                case {"sessionId": str(), "modelId": str()}:
-                    return
-                case _:
-                    raise RpcError(INVALID_PARAMS, "Invalid params: sessionId and modelId")
         self._load_rest()
         schema = await asyncio.shield(cast("asyncio.Future[Any]", self._schema))
         from pydantic import ValidationError
@@ -231,7 +224,11 @@ class EditorServer:
 
     async def _load(self, params: dict[str, Any]) -> Reply:
         session = await self._resumed(params)
-        await session.replay(await self._earlier(session))
+        earlier = None
+        if session.resumed:
+            cwd = str(session.runner.toolset.workspace.cwd)
+            earlier, _ = await self._recorded(session.session_id, cwd)
+        await session.replay(earlier)
         return Reply(session.state, session.announce)
 
     async def _resume(self, params: dict[str, Any]) -> Reply:
@@ -282,10 +279,6 @@ class EditorServer:
         await session.switch_model(params["value"])
         return Reply({"configOptions": session.state["configOptions"]})
 
-    async def _set_model(self, params: dict[str, Any]) -> Reply:
-        await self._session(params).switch_model(params["modelId"])
-        return Reply({})
-
     def _session(self, params: dict[str, Any]) -> "EditorSession":
         session = self._sessions.get(params["sessionId"])
         if session is None:
@@ -306,12 +299,6 @@ class EditorServer:
             if not await asyncio.to_thread(os.path.exists, _path(store, own)):
                 raise RpcError(NOT_FOUND, f"Session not found: {own}")
             return await self._open(params, resume=own)
-
-    async def _earlier(self, session: "EditorSession") -> "tuple[Content, ...] | None":
-        if not session.resumed:
-            return None
-        cwd = str(session.runner.toolset.workspace.cwd)
-        return (await self._recorded(session.session_id, cwd))[0]
 
     async def _recorded(
         self, session_id: str, cwd: str, *, whole: bool = False

@@ -38,7 +38,6 @@ import base64
 import binascii
 from urllib.parse import unquote, urlsplit
 
-from alhena.values import Value
 from alhena.wire.content import Blob
 
 MODES = {
@@ -124,6 +123,7 @@ class EditorSession:
     def state(self) -> dict[str, Any]:
         """The modes and options of the session, as a client reads them."""
         modes = self.runner.toolset.modes
+        models = dict.fromkeys((self.runner.model, *(each.name for each in MODELS)))
         known = [
             {"id": mode, "name": name, "description": what}
             for mode, (name, what) in MODES.items()
@@ -131,28 +131,17 @@ class EditorSession:
         ]
         return {
             "modes": {"currentModeId": modes.mode, "availableModes": known},
-            "models": {
-                "currentModelId": self.runner.model,
-                "availableModels": [{"modelId": each, "name": each} for each in self._models()],
-            },
-            "configOptions": self._config_options(),
+            "configOptions": [
+                {
+                    "id": "model",
+                    "name": "Model",
+                    "category": "model",
+                    "type": "select",
+                    "currentValue": self.runner.model,
+                    "options": [{"value": each, "name": each} for each in models],
+                }
+            ],
         }
-
-    def _config_options(self) -> list[dict[str, Any]]:
-        """The model as an option."""
-        return [
-            {
-                "id": "model",
-                "name": "Model",
-                "category": "model",
-                "type": "select",
-                "currentValue": self.runner.model,
-                "options": [{"value": each, "name": each} for each in self._models()],
-            }
-        ]
-
-    def _models(self) -> list[str]:
-        return list(dict.fromkeys((self.runner.model, *(each.name for each in MODELS))))
 
     def announce(self) -> None:
         """Tells the client which commands there are."""
@@ -187,12 +176,12 @@ class EditorSession:
 
     async def prompt(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
         """Carries a prompt to its end. Raises RpcError."""
-        given = said(blocks, self.runner.toolset.workspace.cwd)
+        text, attached, linked = said(blocks, self.runner.toolset.workspace.cwd)
         self.cancel()
         async with self._lock:
             self._busy, self.cancelled = True, False
             try:
-                reason = await self._carry(given.text, given.attached, given.linked)
+                reason = await self._carry(text, attached, linked)
             finally:
                 for update in self.calls.abandoned():
                     self.update(update)
@@ -441,16 +430,9 @@ def _failed(error: AlhenaError) -> RpcError:
 NO_TEXT = "See the attached content."
 
 
-class Said(Value, frozen=True):
-    """A prompt: its text, what is sent with it, and the files that it links to."""
-
-    text: str
-    attached: tuple[Part, ...]
-    linked: tuple[str, ...]
-
-
-def said(blocks: list[dict[str, Any]], cwd: Path) -> Said:
-    """Reads the blocks. Raises RpcError for one that cannot be used."""
+def said(blocks: list[dict[str, Any]], cwd: Path) -> tuple[str, tuple[Part, ...], tuple[str, ...]]:
+    """The text of a prompt, what is sent with it, and the files that it links to. Raises RpcError
+    for a block that cannot be used."""
     text: list[str] = []
     attached: list[Part] = []
     linked: list[str] = []
@@ -468,7 +450,7 @@ def said(blocks: list[dict[str, Any]], cwd: Path) -> Said:
             case _:
                 attached += _embedded(block["resource"])
     whole = "".join(text)
-    return Said(whole if whole.strip() else NO_TEXT, tuple(attached), tuple(linked))
+    return whole if whole.strip() else NO_TEXT, tuple(attached), tuple(linked)
 
 
 def _embedded(resource: dict[str, Any]) -> list[Part]:

@@ -78,7 +78,6 @@ async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
     from alhena.models.auth.exchange import (
         TokenEndpoint,
         find_addresses,
-        find_client,
         require_client,
     )
     from alhena.models.auth.login import Login, ways_from
@@ -121,9 +120,6 @@ _OTHER_TOKENS = ("GOOGLE_CLOUD_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")
 
 def _advice(place: Place) -> str | None:
     """The remaining step before runs use the login; None when there is none."""
-    from alhena.errors import AlhenaError
-    from alhena.models.providers.select import AuthType, auth_type
-
     try:
         if auth_type(place.settings.security.auth, place.environ) is AuthType.LOGIN:
             return None
@@ -345,17 +341,10 @@ def _login_status(files: PrivateFiles, *, refreshable: bool) -> LoginState | Non
     ends = found.expires_at
     return LoginState(
         account=store.account(),
-        expires_at=_shown(ends) if ends is not None else None,
+        expires_at=None if ends is None else f"{datetime.fromtimestamp(int(ends), UTC):%FT%TZ}",
         expired=not found.access_token or (ends is not None and ends <= time.time()),
         refreshable=refreshable and bool(found.refresh_token),
     )
-
-
-def _shown(seconds: float) -> str | None:
-    try:
-        return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _ended(login: LoginState | None) -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import Parser, amount, split_list, split_tools, turns, whole
+from alhena.frontends.arguments import Parser, amount, parsed, split_list, split_tools, turns, whole
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.system.workspace import current_directory
 
@@ -48,16 +48,19 @@ def run(argv: list[str]) -> int:
     if not argv or "-h" in argv or "--help" in argv:
         write_stdout(_INTRODUCTION + _options().format_help().partition("\n\n")[2])
         return 0
-    given = argv[1:]
-    match argv[0]:
+    name, given = argv[0], argv[1:]
+    program = f"alhena batch {name}"
+    match name:
         case "status":
-            return _status(_directory(given))
+            return _status(_directory([parsed(program, given, "DIR").dir]))
         case "cancel":
-            return _cancel(_directory(given))
+            return _cancel(_directory([parsed(program, given, "DIR").dir]))
         case "report":
-            return _report(given)
+            options = parsed(program, given, "DIR --html=FILE")
+            return _report(_directory([options.dir]), options.html)
         case "show":
-            return _show(given)
+            options = parsed(program, given, "DIR ID")
+            return _show(_directory([options.dir]), options.id)
         case "resume":
             return _again(given, failed=False)
         case "retry-failed":
@@ -308,14 +311,11 @@ def _status(directory: "Place") -> int:
     return _opened(directory, show)
 
 
-def _show(words: list[str]) -> int:
-    if len(words) != 2:
-        raise UsageError("name the run directory and the id.", remedy="See alhena batch --help.")
-
+def _show(directory: "Place", task_id: str) -> int:
     def show(queue: "Queue") -> int:
-        found = queue.rows("SELECT spec, state, attempts, result FROM tasks WHERE id = ?", words[1])
+        found = queue.rows("SELECT spec, state, attempts, result FROM tasks WHERE id = ?", task_id)
         if not found:
-            raise UsageError(f"no task has the id {words[1]!r}.", remedy="Check the id.")
+            raise UsageError(f"no task has the id {task_id!r}.", remedy="Check the id.")
         spec, state, attempts, result = found[0]
         write_json(
             {
@@ -327,17 +327,14 @@ def _show(words: list[str]) -> int:
         )
         return 0
 
-    return _opened(_directory(words[:1]), show)
+    return _opened(directory, show)
 
 
-def _report(words: list[str]) -> int:
+def _report(directory: "Place", page: str | None) -> int:
     from alhena.batch.report import as_text, report_of, write_page
     from alhena.frontends.current_settings import place_here
     from alhena.models.catalogue import Prices
     from alhena.telemetry.records import Redaction
-
-    page = words.pop() if len(words) == 3 and words[1] == "--html" and words.pop(1) else None
-    directory = _directory(words)
 
     def show(queue: "Queue") -> int:
         found = report_of(queue)

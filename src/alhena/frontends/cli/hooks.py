@@ -13,12 +13,12 @@ from alhena.config.environment import own_environment
 from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import exact, one_line
-from alhena.errors import InputError, UsageError
+from alhena.errors import UsageError
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import (
     is_terminal,
-    parse_json,
+    option_object,
     says_yes,
     write_json,
     write_stderr,
@@ -290,7 +290,7 @@ def _test(options: "Namespace") -> int:
     request = request_for(skip_trust=options.skip_trust)
     event = _event(options.event)
     tool: str = options.tool or SAMPLE_TOOL
-    fields = {**sample(event, tool), **_given(options.input or "{}")}
+    fields = {**sample(event, tool), **option_object("--input", options.input or "{}")}
     if event in (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL):
         tool = str(fields.get("tool_name", tool))
         names = tuple(dict.fromkeys((tool, *all_names(declared_name(tool)))))
@@ -358,18 +358,6 @@ def _event(name: str) -> HookEvent:
         raise UsageError(
             f"there is no event {name!r}.", remedy=f"The events are {', '.join(HookEvent)}."
         ) from error
-
-
-def _given(text: str) -> dict[str, Any]:
-    try:
-        found = parse_json(text)
-    except InputError as error:
-        raise UsageError(
-            f"--input is not a JSON object: {error.message}.", remedy="Write --input '{…}'."
-        ) from error
-    if not isinstance(found, dict):
-        raise UsageError("--input is not a JSON object.", remedy="Write --input '{…}'.")
-    return cast("dict[str, Any]", found)
 
 
 def _tell(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import pairwise
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, UsageError
@@ -27,7 +27,7 @@ COMMANDS = {
     "policy": ("explain", "test"),
     "wire": ("check", "convert"),
     "hooks": ("list", "test", "enable", "disable", "trust"),
-    "memory": ("show", "refresh", "import"),
+    "memory": ("show", "import"),
     "sessions": ("list", "show", "export", "delete", "checkpoints", "restore", "adopt"),
     "auth": ("login", "status", "logout"),
     "models": ("list",),
@@ -145,22 +145,20 @@ def _warn_in_words() -> None:
     are, without the place in the code."""
     import warnings
 
-    shown = warnings.showwarning
+    plain = warnings.formatwarning
 
-    def show(
+    def form(
         message: Warning | str,
         category: type[Warning],
         filename: str,
         lineno: int,
-        file: TextIO | None = None,
         line: str | None = None,
-    ) -> None:
-        if category is RuntimeWarning and file is None:
-            write_stderr(f"alhena: warning: {one_line(str(message))}\n")
-        else:
-            shown(message, category, filename, lineno, file, line)
+    ) -> str:
+        if category is RuntimeWarning:
+            return f"alhena: warning: {one_line(str(message))}\n"
+        return plain(message, category, filename, lineno, line)
 
-    warnings.showwarning = show
+    warnings.formatwarning = form
 
 
 def _unwritable(error: OutputError, *, debug: bool) -> int:

@@ -12,7 +12,7 @@ from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import parsed_command, split_list
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
-from alhena.memory.files import Memory, MemoryKind, MemoryRequest, load_memory, paths, printed
+from alhena.memory.files import Memory, MemoryKind, MemoryRequest, load_memory, printed
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace, current_directory
 
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 
 USAGE = """\
 usage: alhena memory show [--json] [options]
-       alhena memory refresh [--json] [options]
        alhena memory import FILE [--format tree|flat] [--tree] [--json] [options]
 
 show: prints the memory files that a session in this folder starts with.
-
-refresh: reads them again and prints their size. Each session does so when it starts.
 
 import: prints FILE (- is standard input) with everything it imports.
 
@@ -46,7 +43,6 @@ options:
 
 _ARGUMENTS = {
     "show": "--skip-trust --include-directories=DIR… --json",
-    "refresh": "--skip-trust --include-directories=DIR… --json",
     "import": "FILE --format=tree|flat --max-depth=N --allow=DIR… --tree --json",
 }
 _FILE = "Name a text file, or - for standard input."
@@ -72,7 +68,7 @@ def run(argv: list[str]) -> int:
     )
     memory = load_memory(request)
     _tell(memory.warnings, memory.notes)
-    return (_show if options.command == "show" else _refresh)(options, request, memory)
+    return _show(options, request, memory)
 
 
 def _levels(text: str) -> int:
@@ -95,17 +91,6 @@ def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
         lines.append("\nLoaded when a tool uses a path there:")
         lines += (f" L {_from_here(request, path)}" for path in later)
     _write("\n".join(lines))
-    return 0
-
-
-def _refresh(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
-    files = len({path for item in memory.files for path in paths(item.tree)})
-    characters = len(memory.text())
-    if options.json:
-        write_json({"files": files, "characters": characters, **_described(request, memory)})
-        return 0
-    of = "file" if files == 1 else "files"
-    _write(f"{characters:,} characters from {files} {of}.\n{_trees(request, memory)}")
     return 0
 
 

@@ -12,7 +12,13 @@ from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
 from alhena.frontends.arguments import parsed_command, split_tools
 from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import open_input, parse_json, write_json, write_stderr, write_stdout
+from alhena.frontends.streams import (
+    open_input,
+    option_object,
+    write_json,
+    write_stderr,
+    write_stdout,
+)
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.gather import (
     GatheredPolicy,
@@ -189,7 +195,7 @@ def explain(options: "Namespace") -> int:
     policy = _Policy(PolicyEngine(gathered.rules), gathered.filters)
     if options.batch is not None:
         return _batch(options, policy, context)
-    call = _call(options.tool, _arguments(options.args))
+    call = _call(options.tool, option_object("--args", options.args or "{}"))
     decision = policy.decide(call, context)
     checkers: Checkers = ()
     if gathered.checkers and decision.outcome is not PolicyOutcome.DENY:
@@ -219,17 +225,6 @@ def _mode(name: str) -> ApprovalMode:
         raise UsageError(
             f"there is no mode {name!r}.", remedy="Use default, auto_edit, yolo or plan."
         ) from error
-
-
-def _arguments(text: str | None) -> dict[str, Any]:
-    remedy = """Write --args '{"key": "value"}'."""
-    try:
-        found = parse_json(text or "{}")
-    except InputError as error:
-        raise UsageError(f"--args is not a JSON object: {error.message}.", remedy=remedy) from error
-    if not isinstance(found, dict):
-        raise UsageError("--args is not a JSON object: it is another value.", remedy=remedy)
-    return cast("dict[str, Any]", found)
 
 
 def _call(tool: str, arguments: dict[str, Any]) -> PolicyCall:

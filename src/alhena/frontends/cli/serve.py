@@ -56,8 +56,6 @@ def run(argv: list[str]) -> int:
         write_stdout(parser.format_help())
         return 0
     found = parser.parse_args(argv)
-    if not found.host.strip():
-        raise UsageError("--host is empty.", remedy="Give an address, or leave the option out.")
     key = _key(found.api_key, os.environ)
     if not key and not is_loopback(found.host):
         raise UsageError(
@@ -116,18 +114,13 @@ def _count(text: str) -> int:
 
 
 def _key(given: str | None, environ: Mapping[str, str]) -> str:
-    key = (given if given is not None else environ.get(KEY_VARIABLE, "")).strip()
-    if key and not is_token(key):
-        source = "--api-key" if given is not None else KEY_VARIABLE
+    key = environ.get(KEY_VARIABLE) if given is None else given
+    if key is not None and not is_token(key.strip()):
         raise UsageError(
-            f"{source} contains characters that no header can.",
-            remedy="Make a key of letters and digits.",
+            f"{KEY_VARIABLE if given is None else '--api-key'} is no key that a header can hold.",
+            remedy="Make a key of letters and digits, or leave it out.",
         )
-    if given is not None and not key:
-        raise UsageError("--api-key is empty.", remedy="Give a key, or leave the option out.")
-    if given is None and not key and KEY_VARIABLE in environ:
-        raise UsageError(f"{KEY_VARIABLE} is blank.", remedy="Give it a key, or unset it.")
-    return key
+    return (key or "").strip()
 
 
 def _mapping(given: list[str]) -> dict[str, str]:

@@ -191,7 +191,7 @@ def run_headless(arguments: RunArguments) -> int:
         prompt = join_prompt(piped, arguments.prompt or "")
         if warning:
             result.feed(WarningEvent(message=warning))
-        agent = _agent(arguments, place)
+        agent = SessionRunner(session_options(arguments, place))
         for note in place.notes if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
         work = _Work(agent, place, result)
@@ -239,10 +239,6 @@ class Result:
         if not self.written:
             self.written = True
             self._output.finish(error, self.cost)
-
-
-def _agent(arguments: RunArguments, place: Place) -> SessionRunner:
-    return SessionRunner(session_options(arguments, place))
 
 
 class _Work(msgspec.Struct, frozen=True):

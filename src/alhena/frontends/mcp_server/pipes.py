@@ -103,7 +103,8 @@ class Incoming:
             try:
                 found = os.read(self._descriptor, PIECE)
             except BlockingIOError:
-                await self._readable()
+                loop = asyncio.get_running_loop()
+                await _ready(loop.add_reader, loop.remove_reader, self._descriptor)
                 continue
             except ConnectionError:
                 found = b""
@@ -118,15 +119,6 @@ class Incoming:
     def _end(self, error: AlhenaError | None) -> None:
         self._over = True
         self._ended(error)
-
-    async def _readable(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        loop.add_reader(self._descriptor, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(self._descriptor)
 
 
 def incoming(ended: Ended, most: int = MAX_LINE) -> Incoming:
@@ -154,7 +146,8 @@ class Outgoing:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
-                await self._writable()
+                loop = asyncio.get_running_loop()
+                await _ready(loop.add_writer, loop.remove_writer, self._descriptor)
             except OSError as error:
                 ended, self._ended = self._ended, None
                 ended(_unwritable(error))
@@ -167,14 +160,19 @@ class Outgoing:
         os.set_blocking(self._descriptor, self._blocking)
         os.close(self._descriptor)
 
-    async def _writable(self) -> None:
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        loop.add_writer(self._descriptor, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_writer(self._descriptor)
+
+async def _ready(
+    watch: Callable[[int, Callable[[], None]], object],
+    forget: Callable[[int], object],
+    descriptor: int,
+) -> None:
+    """Waits until the loop says so of a descriptor."""
+    ready = asyncio.Event()
+    watch(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        forget(descriptor)
 
 
 def _unwritable(error: OSError) -> OutputError | None:

@@ -52,25 +52,18 @@ def list_all(argv: list[str]) -> int:
         name: shown_server(name, server, variables.named)
         for name, server in configured.servers.items()
     }
-    words = {name: what for name, (what, *_) in shown_as.items()}
-    more = {name: rest for name, (_, *rest) in shown_as.items()}
     if options.json:
-        write_json(
-            [
-                _as_json(report, words.get(report.name, ""), more.get(report.name, []))
-                for report in reports
-            ]
-        )
+        write_json([_as_json(each, *shown_as.get(each.name, ("",))) for each in reports])
         return 0
     entries = place.settings.mcp_servers
     for report in reports:
-        what = words.get(report.name, "")
+        what, *rest = shown_as.get(report.name, ("",))
         extension = entries.get(report.name, {}).get("extension")
         name = f"{report.name} (from {extension})" if extension else report.name
         shown = f"{name}: {what} ({report.transport})" if what else name
         write_stdout(f"{MARKS[report.state]} {one_line(shown, 200)} - {state_words(report)}\n")
-        if rest := ", ".join(more.get(report.name, [])):
-            write_stdout(f"    {one_line(rest, MAX_MORE)}\n")
+        if rest:
+            write_stdout(f"    {one_line(', '.join(rest), MAX_MORE)}\n")
     if not reports:
         write_stdout("No MCP servers are configured. To add one: alhena mcp add --help\n")
     return 0
@@ -118,7 +111,7 @@ async def _looked_at(
         await groups.close()
 
 
-def _as_json(report: ServerReport, words: str, more: list[str]) -> dict[str, Any]:
+def _as_json(report: ServerReport, words: str, *more: str) -> dict[str, Any]:
     return {
         "name": report.name,
         "state": report.state,

@@ -5,8 +5,6 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
 from alhena.agent.toolset.mcp import turn
 from alhena.config.documents import settings_document
 from alhena.config.home import user_settings_path, workspace_settings_path
@@ -15,7 +13,7 @@ from alhena.config.mcp_servers import EVERY
 from alhena.config.pinned_entries import folder_key
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed
+from alhena.frontends.arguments import parsed, split_list
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.files import change_json
 from alhena.frontends.folder_trust import accept, forget_accepted
@@ -43,30 +41,9 @@ _OPTIONS = {
 _FLAGS = {"--trust": "trust", "-d": "debug", "--debug": "debug"}
 
 
-class Added(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that is to be added; `timeout` is in milliseconds. The repr shows no variable and
-    no header."""
-
-    name: str
-    target: str
-    args: tuple[str, ...]
-    scope: str
-    transport: str
-    env: dict[str, str]
-    headers: dict[str, str]
-    timeout: int | None
-    trust: bool
-    description: str | None
-    include_tools: tuple[str, ...]
-    exclude_tools: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return f"Added({self.name!r}, scope={self.scope!r})"
-
-
-def parse_add(argv: list[str]) -> Added:
-    """Parses the arguments of `alhena mcp add`. Raises UsageError, which quotes no value of a
-    variable or a header."""
+def _parse_add(argv: list[str]) -> tuple[str, str, dict[str, Any]]:
+    """The name, the scope and the entry of `alhena mcp add ARGV`. Raises UsageError, which quotes
+    no value of a variable or a header."""
     words, said = _sorted(argv)
     if len(words) < 2:
         raise UsageError("a name and a command, or a URL, are needed.", remedy=_REMEDY)
@@ -86,20 +63,18 @@ def parse_add(argv: list[str]) -> Added:
         raise UsageError("a command has no headers.", remedy="Give it variables with -e.")
     if transport != "stdio" and (env or args):
         raise UsageError("a URL has no arguments and no variables.", remedy="Give headers with -H.")
-    return Added(
-        name=name,
-        target=target,
-        args=tuple(args),
-        scope=_one_of(said, "scope", SCOPES) or "project",
-        transport=transport,
-        env=env,
-        headers=headers,
-        timeout=_milliseconds(_last(said, "timeout")),
-        trust="trust" in said,
-        description=_last(said, "description"),
-        include_tools=_names(said.get("include_tools", ())),
-        exclude_tools=_names(said.get("exclude_tools", ())),
-    )
+    entry: dict[str, Any] = {"command": target, "args": args, "env": env}
+    if transport != "stdio":
+        entry = {"url": target, "type": transport, "headers": headers}
+    entry |= {
+        "timeout": _milliseconds(_last(said, "timeout")),
+        "trust": "trust" in said,
+        "description": _last(said, "description"),
+        "includeTools": list(split_list(said.get("include_tools"))),
+        "excludeTools": list(split_list(said.get("exclude_tools"))),
+    }
+    entry = {key: value for key, value in entry.items() if value not in (None, False, [], {})}
+    return name, _one_of(said, "scope", SCOPES) or "project", entry
 
 
 def _sorted(argv: list[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -158,10 +133,6 @@ def _milliseconds(text: str | None) -> int | None:
     return int(text)
 
 
-def _names(texts: "list[str] | tuple[str, ...]") -> tuple[str, ...]:
-    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
-
-
 UNCHANGED = "the settings are as they were"
 SERVERS = "mcpServers"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
@@ -169,18 +140,16 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 def add(argv: list[str]) -> int:
     """Carries out `alhena mcp add ARGV`."""
-    wanted = parse_add(argv)
-    _require_name(wanted.name)
-    file = _settings_file(wanted.scope)
-    known = _entries(file)
-    entry = _entry(wanted)
-    change_json(file, lambda text: with_value(text, (SERVERS, wanted.name), entry), UNCHANGED)
-    done = "updated in" if wanted.name in known else "added to"
-    _say(f"MCP server {wanted.name!r} {done} the {wanted.scope} settings ({wanted.transport}).")
-    if wanted.scope == "project":
+    name, scope, entry = _parse_add(argv)
+    _require_name(name)
+    file = _settings_file(scope)
+    done = "updated in" if name in _entries(file) else "added to"
+    change_json(file, lambda text: with_value(text, (SERVERS, name), entry), UNCHANGED)
+    _say(f"MCP server {name!r} {done} the {scope} settings ({entry.get('type', 'stdio')}).")
+    if scope == "project":
         place = place_here(told=False)
         # Whoever has written it down here has seen it.
-        accept(place, [each for each in place.pending if each.path == (SERVERS, wanted.name)])
+        accept(place, [each for each in place.pending if each.path == (SERVERS, name)])
         if not place.trust.trusted:
             _say("This folder is not trusted; the server is not used. To trust it: alhena trust")
     return 0
@@ -271,23 +240,6 @@ def _entries(file: Path) -> dict[str, Any]:
     document = settings_document(file)
     servers = cast("dict[str, Any]", document).get(SERVERS) if isinstance(document, dict) else None
     return cast("dict[str, Any]", servers) if isinstance(servers, dict) else {}
-
-
-def _entry(wanted: Added) -> dict[str, Any]:
-    """The entry written to the settings."""
-    where: dict[str, Any]
-    if wanted.transport == "stdio":
-        where = {"command": wanted.target, "args": list(wanted.args), "env": wanted.env}
-    else:
-        where = {"url": wanted.target, "type": wanted.transport, "headers": wanted.headers}
-    more = {
-        "timeout": wanted.timeout,
-        "trust": wanted.trust or None,
-        "description": wanted.description,
-        "includeTools": list(wanted.include_tools),
-        "excludeTools": list(wanted.exclude_tools),
-    }
-    return {key: value for key, value in {**where, **more}.items() if value not in (None, [], {})}
 
 
 def _require_name(name: str) -> None:
