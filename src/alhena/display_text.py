@@ -6,7 +6,7 @@ answers, which programs read too. For paths that a model may use again see
 `system.errors.printable`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,13 @@ def one_line(text: str, limit: int = 0) -> str:
     line = escaped(" ".join((text[: 4 * limit + 100] if limit else text).split()))
     whole = not limit or (len(line) <= limit and len(text) <= 4 * limit + 100)
     return line if whole else line[: max(limit - 1, 0)].rstrip() + ELLIPSIS
+
+
+def first_of(names: Sequence[str], most: int, count: int = 0) -> str:
+    """The first names of a list on one line, and how many more there are; `count` is their number
+    where the list has only some."""
+    more = (count or len(names)) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def exact(text: str) -> str:

@@ -299,7 +299,7 @@ def test_a_large_file_is_read_and_told_of_at_once(home: Path, project: Path) -> 
     """A line for each of many keys, or what was meant by each, would take longer than a test may."""
     user(home, large(15_000))
     (warning,) = opened(project).warnings
-    assert "and 14990 more" in warning
+    assert "and 14,990 more" in warning
     assert "k9 (line 10)" in warning
     user(home, "{" + '"a": {' * 400 + '"b": "' + "x" * 900_000 + '"' + "}" * 401)
     (warning,) = opened(project).warnings

@@ -206,7 +206,7 @@ def test_a_kill_at_any_step_leaves_the_old_one_or_the_new_one_whole_and_blocks_n
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{\n", "gemini-extension.json:2: not valid JSON"),
+        ("{\n,", "gemini-extension.json:2: not valid JSON"),
         ('{"name": "bad"}', "version"),
         ('{"name": "a b", "version": "1"}', "letters, digits and dashes"),
         ('{"name": "other", "version": "1"}', "names have to match"),

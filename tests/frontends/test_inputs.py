@@ -17,13 +17,12 @@ from tests.support.each import for_each
 @for_each(
     ("text", "said"),
     [
-        (r'{"a": "\ud800"}', "surrogate"),
         ('{"a": "\udcff"}', "position 7: surrogates not allowed"),
         ("", "truncated"),
         ('{"a": 1', "truncated"),
         ("{'a': 1}", "object keys must be strings (byte 1)"),
         ('{"a": NaN}', "byte"),
-        ('{"a": 1e999}', "byte"),
+        ('{"a": 1e999}', "out of range"),
         ('{"a":' * 100_000, "nested too deeply"),
     ],
 )

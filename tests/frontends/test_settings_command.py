@@ -288,7 +288,7 @@ def test_checking_names_servers_that_cannot_be_used_and_members_that_mean_nothin
     text = "it has to be a text"
     for line in (
         f"{mine}:1: mcpServers.a: it has to be an object, not a whole number. {remedy}",
-        f"{mine}:3: mcpServers.b.command: {text} or null, not a whole number. {remedy}",
+        f"{mine}:2: mcpServers.b.command: {text} or null, not a whole number. {remedy}",
         f"{mine}:3: mcpServers.c: its URL begins with neither http:// nor https://. Correct it.",
         f"{mine}:4: mcpServers.d.comand means nothing, and has no effect. Did you mean command?",
         f"{mine}:5: mcpServers.d.oauth.scope means nothing, and has no effect. Did you mean {near}",

@@ -87,7 +87,6 @@ def test_what_was_accepted_is_begun_anew_where_its_file_is_damaged(
     status = alhena("trust", "--status")
     assert status.code == 0
     assert f"{file}: what was accepted of workspaces cannot be used" in status.out
-    assert "alhena trust moves the file aside" in status.out
     listed = alhena("mcp", "list")
     assert listed.code == 0
     assert "it cannot be told what was accepted" in listed.err
@@ -151,8 +150,6 @@ def test_a_file_is_called_the_data_of_a_server(home: Path, project: Path) -> Non
     assert "MCP server s may change my memory.json: alhena will not ask about it." in done.out
     write(project / "my memory.json", "3")
     assert pending(project) == []
-    status = alhena("trust", "--status").out
-    assert "Files that mcpServers.s may change, as you said: my memory.json." in status
     failed = alhena("trust", "--data", "run.py")
     assert failed.code == 42
     assert "These can be: my memory.json." in failed.err

@@ -19,7 +19,7 @@ from tests.support.patience import PATIENCE_S
 
 def test_a_blank_key_in_the_environment_is_no_open_door(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(KEY_VARIABLE, "  ")
-    with pytest.raises(UsageError, match=f"{KEY_VARIABLE} is blank"):
+    with pytest.raises(UsageError, match=f"{KEY_VARIABLE} is no key"):
         run([])
 
 

@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +26,6 @@ PROJECT_TEMP = "ALHENA_PROJECT_TEMP"
 BATCH_TASK = "ALHENA_BATCH_TASK"
 """Variable with the id of the batch task that a session works on."""
 _HEADER = 1 << 16
-_TRIES, _PAUSE_S = 200, 0.05
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -323,17 +321,8 @@ def _marking(temp: Path) -> Generator[None]:
 
     directory = os.open(temp, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for _ in range(_TRIES):
-            try:
-                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(_PAUSE_S)
-            except OSError:  # some network file systems lock no directories
-                break
-        else:
-            said = "another process has been marking it for too long"
-            raise OSError(errno.EAGAIN, said, str(temp))
+        with suppress(OSError):  # some network file systems lock no directories
+            fcntl.flock(directory, fcntl.LOCK_EX)
         yield
         with suppress(OSError):  # not all file systems can sync directories
             os.fsync(directory)

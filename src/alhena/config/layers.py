@@ -25,6 +25,7 @@ from alhena.config.documents import (
     without_value,
 )
 from alhena.config.settings import Settings
+from alhena.display_text import first_of
 from alhena.errors import ConfigError
 
 MAX_NAMED = 10
@@ -228,7 +229,7 @@ def _read(file: LayerFile, environ: Mapping[str, str], withheld: frozenset[str])
     notes: tuple[str, ...] = ()
     if moved:
         pairs = [f"{old} for {new}" for new, old in moved.items()]
-        notes = (f"{file.path}: has older names of keys: {_list(pairs)}.",)
+        notes = (f"{file.path}: has older names of keys: {first_of(pairs, MAX_NAMED)}.",)
     unused = {".".join(path): path for path in unused_keys(document)}
     odd = [path for key, path in unused.items() if key not in REFERENCE_KEYS]
     told = tuple(_oddities(layer, odd))
@@ -251,7 +252,7 @@ def _oddities(layer: Layer, odd: list[tuple[str, ...]]) -> Iterator[str]:
     if odd:
         near = [(path, similar_key(path)) for path in odd[:MAX_NAMED]]
         named = [_named(layer, path, f"did you mean {key}?" if key else "") for path, key in near]
-        yield f"{layer.path}: unknown settings (ignored): {_list(named, len(odd))}."
+        yield f"{layer.path}: unknown settings (ignored): {first_of(named, MAX_NAMED, len(odd))}."
     for key in _UNSUPPORTED:
         if value_at(layer.document, key) is True:
             yield (
@@ -275,7 +276,7 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
     for each in refusals:
         reasons.setdefault(each.why, []).append(_named(layer, each.key))
     told = tuple(
-        f"{file.path}: not taken from a workspace: {_list(named)}; {why}."
+        f"{file.path}: not taken from a workspace: {first_of(named, MAX_NAMED)}; {why}."
         for why, named in reasons.items()
     )
     return msgspec.structs.replace(layer, document=document, warnings=(*layer.warnings, *told))
@@ -302,11 +303,6 @@ def _named(layer: Layer, path: tuple[str, ...], more: str = "") -> str:
     line = layer.line(path)
     details = "; ".join(filter(None, (f"line {line}" if line else "", more)))
     return f"{key} ({details})" if details else key
-
-
-def _list(named: list[str], count: int = 0) -> str:
-    more = (count or len(named)) - MAX_NAMED
-    return ", ".join(named[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 MAX_ADDED = 4 * 1024 * 1024

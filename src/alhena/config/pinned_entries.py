@@ -32,6 +32,7 @@ from alhena.config.environment import (
 )
 from alhena.config.home import trusted_commands_path
 from alhena.config.layers import Layer, expanded, names_in
+from alhena.display_text import first_of
 from alhena.errors import ConfigError, DamagedError
 
 SERVERS = "mcpServers"
@@ -130,9 +131,8 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
             return f"it cannot be told whether it was accepted: {self.unknown}"
         if self.before is None:
             return "it is not accepted yet"
-        names = ", ".join(each[:100] for each in self.changed[:MAX_NAMED])
-        more = ", …" if len(self.changed) > MAX_NAMED else ""
-        return f"it has changed since it was accepted; changed: {names}{more}"
+        names = first_of([each[:100] for each in self.changed], MAX_NAMED)
+        return f"it has changed since it was accepted; changed: {names}"
 
 
 def bound_entries(
@@ -406,13 +406,6 @@ def _differing(state: State, now: Bound) -> list[str]:
     own = {_FILE + name for name in state.data if name in now.loose or name not in now.files}
     keys = dict.fromkeys((*now.parts, *state.parts))
     return [key for key in keys if key not in own and state.parts.get(key) != now.parts.get(key)]
-
-
-def own_data(folder: Path, environ: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The files a person declared as own data of a folder's entries, by entry key, in their last
-    accepted state. Raises ConfigError."""
-    of_folder = read_accepted(trusted_commands_path(environ)).get(folder_key(folder), {})
-    return {key: each.states[0].data for key, each in of_folder.items() if each.states[0].data}
 
 
 def with_accepted(path: Path, data: bytes, folder: Path, accepted: Iterable[Bound]) -> bytes:

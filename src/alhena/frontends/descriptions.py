@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from alhena.agent.restoring import Restored
-from alhena.display_text import one_line
+from alhena.display_text import first_of, one_line
 from alhena.events import CompressedEvent, LoopDetectedEvent, OutputsMaskedEvent
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import ServerReport
@@ -60,12 +60,10 @@ def undone_note(restored: Restored) -> str:
     """Note to the model, sent with the next prompt, about undone edits."""
     files = restored.files
     paths = () if files is None else (*files.written, *files.removed)
-    named = [one_line(shown(path), 200) for path in paths[:MAX_PATHS]]
-    if len(paths) > MAX_PATHS:
-        named.append(f"and {len(paths) - MAX_PATHS:,} more")
+    named = first_of([one_line(shown(path), 200) for path in paths], MAX_PATHS)
     return (
         "[The user has undone the changes of an earlier turn. These files are again what they were "
-        f"before it: {', '.join(named) or 'none'}.]"
+        f"before it: {named or 'none'}.]"
     )
 
 

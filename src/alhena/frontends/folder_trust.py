@@ -35,7 +35,7 @@ from alhena.config.pinned_entries import (
     without_accepted,
 )
 from alhena.config.settings import EnvironmentRedaction
-from alhena.display_text import exact, one_line
+from alhena.display_text import exact, first_of, one_line
 from alhena.errors import ConfigError
 from alhena.frontends.files import change_json
 
@@ -354,9 +354,7 @@ def _add_settings(waits: Waits, place: Place, name: str) -> None:
 
 
 def _some(names: list[str]) -> str:
-    more = len(names) - MAX_NAMED
-    shown = ", ".join(one_line(name, 60) for name in names[:MAX_NAMED])
-    return shown + (f" and {more} more" if more > 0 else "")
+    return first_of([one_line(name, 60) for name in names], MAX_NAMED)
 
 
 def _same(path: str, folder: Path) -> bool:

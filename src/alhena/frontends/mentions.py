@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alhena.display_text import one_line
+from alhena.display_text import first_of, one_line
 from alhena.errors import InputError, InterruptedRunError
 from alhena.tools.registry import DELEGATE
 from alhena.wire.content import Part
@@ -47,11 +47,8 @@ def existing(paths: Sequence[str], cwd: Path) -> tuple[tuple[str, ...], tuple[st
 
 def missing_words(paths: Sequence[str]) -> str:
     """Warning about paths that do not exist."""
-    named = ", ".join(f"@{path}" for path in paths[:NAMED])
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    if len(paths) == 1:
-        return f"{named}: there is no such file; sent as text."
-    return f"{named}{more}: there are no such files; sent as text."
+    what = "is no such file" if len(paths) == 1 else "are no such files"
+    return f"{first_of([f'@{path}' for path in paths], NAMED)}: there {what}; sent as text."
 
 
 def quoted_path(path: str) -> str:

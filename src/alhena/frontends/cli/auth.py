@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -171,34 +170,11 @@ class TerminalPerson:
         write_stdout(f"{text}\n")
 
     async def ask(self, question: str) -> str | None:
-        """A line of standard input; None at its end, or when it is closed.
-
-        It is read on a thread of its own that does not keep the program from ending, for nothing
-        can call a reader back.
-        """
+        """A line of standard input; None at its end, or when it is closed. It is not read by
+        sys.stdin on a thread, which would keep the program from ending."""
         write_stdout(question)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[str | None] = loop.create_future()
-
-        def settle(line: str | None) -> None:
-            if not answer.done():
-                answer.set_result(line)
-
-        def read() -> None:
-            line = self._line()
-            with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
-                loop.call_soon_threadsafe(settle, line)
-
-        Thread(target=read, daemon=True).start()
-        return await answer
-
-    async def open(self, url: str) -> bool:
-        """Shows a page in the browser."""
-        return await open_browser(url)
-
-    def _line(self) -> str | None:
-        """Not by sys.stdin: a program that ends while a thread is inside that crashes."""
         while b"\n" not in self._read and len(self._read) < _LONGEST:
+            await self._ready()
             try:
                 data = os.read(self._source, _LONGEST)
             except OSError:
@@ -208,6 +184,20 @@ class TerminalPerson:
             self._read += data
         line, ended, self._read = self._read.partition(b"\n")
         return line.decode("utf-8", "replace") if line or ended else None
+
+    async def _ready(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        with suppress(OSError, ValueError):  # a file is always ready
+            loop.add_reader(self._source, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(self._source)
+
+    async def open(self, url: str) -> bool:
+        """Shows a page in the browser."""
+        return await open_browser(url)
 
 
 _NAMES = {

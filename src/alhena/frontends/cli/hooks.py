@@ -12,7 +12,7 @@ import msgspec
 from alhena.config.environment import own_environment
 from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
-from alhena.display_text import exact, one_line
+from alhena.display_text import exact, first_of, one_line
 from alhena.errors import UsageError
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here
@@ -151,11 +151,9 @@ def _pinned(pinned: PinnedFiles) -> str:
         return f"cannot be trusted: {pinned.problem}"
     if not pinned.files:
         return "no file of it is checked for changes"
-    shown = ", ".join(pinned.names[:MAX_SHOWN])
-    more = len(pinned.files) - MAX_SHOWN
-    rest = f" and {more} more" if more > 0 else ""
+    shown = first_of(pinned.names, MAX_SHOWN)
     whole = f" (all of {HOOKS_FOLDER})" if pinned.folder else ""
-    return f"part of it: {shown}{rest}{whole}"
+    return f"part of it: {shown}{whole}"
 
 
 def _as_json(entry: HookEntry) -> dict[str, object]:

@@ -56,6 +56,8 @@ def run(argv: list[str]) -> int:
         write_stdout(parser.format_help())
         return 0
     found = parser.parse_args(argv)
+    if not found.host.strip():
+        raise UsageError("--host is empty.", remedy="Give an address, or leave the option out.")
     key = _key(found.api_key, os.environ)
     if not key and not is_loopback(found.host):
         raise UsageError(

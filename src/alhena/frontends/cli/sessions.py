@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
-from alhena.display_text import escaped, one_line
+from alhena.display_text import escaped, first_of, one_line
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.descriptions import (
     age_words,
@@ -123,8 +123,7 @@ def _tell_departed() -> None:
 
 
 def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _OTHERS:,} more" if len(names) > _OTHERS else ""
-    return ", ".join(map(one_line, names[:_OTHERS])) + more
+    return first_of([one_line(name) for name in names], _OTHERS)
 
 
 def _show(options: "Namespace", store: "SessionStore") -> None:

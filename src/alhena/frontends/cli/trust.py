@@ -6,9 +6,9 @@ from pathlib import Path
 
 from alhena.config.effective_settings import Place, TrustLevel, open_place, trust_entries
 from alhena.config.home import agent_folders, trusted_folders_path
-from alhena.config.pinned_entries import Bound, own_data
+from alhena.config.pinned_entries import Bound
 from alhena.display_text import escaped
-from alhena.errors import ConfigError, InputError, UsageError
+from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import parsed
 from alhena.frontends.folder_trust import (
     Waits,
@@ -181,11 +181,6 @@ def _tell_waiting(place: Place) -> None:
         _say("These are not read:")
         for line in what_waits(place).lines:
             _say(f"  {line}")
-    try:
-        for key, names in own_data(place.cwd, place.environ).items():
-            _say(f"Files that {key} may change, as you said: {', '.join(names)}.")
-    except ConfigError as error:
-        _say(str(error))
     if place.pending:
         _say("These servers and commands are held back (alhena trust accepts them):")
         _tell_pending(place, place.pending)
