@@ -15,7 +15,6 @@ from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name, first_operands, global_options, option_values
 from alhena.policy.bash.reach import Command
 from alhena.policy.bash.readonly import not_read_only, refuse_git
-from alhena.policy.bash.readonly_words import listed
 from alhena.policy.model import PolicyCall
 from alhena.policy.programs import tells_version
 from alhena.policy.surroundings import GitUse, Surroundings
@@ -52,7 +51,11 @@ _SUBSTITUTION = re.compile(r"`[^`]*`|[$<]\(.*\)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\w+|[?#]|\{\w+\})")
 _UNQUOTED = str.maketrans("", "", "\"'")
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_SYSTEM = ("/proc/", "/dev/")
+"""Places whose files are no files: environments of processes, devices without an end."""
 _MANY = 1000
+_MAX_UNKNOWN = 256
+_MAX_WORD = 4096
 _NAMES = frozenset({"find", "fd", "ls"})
 _FILTERS = frozenset({"sort", "uniq", "head", "tail"})
 
@@ -64,10 +67,12 @@ def leaves_workspace(
     when it does not. `places` are the directories it may run in, None where they are not known."""
     if places is None:
         return "it runs in a directory that is outside the workspace or not known"
+    unknown = [word for word in _files(part) if not word.literal]
+    if len(unknown) > _MAX_UNKNOWN or any(len(word.source) > _MAX_WORD for word in unknown):
+        return "there are very many patterns and expansions"
     name = base_name(part.words[0].text) if part.words else ""
     if name == "xargs" and not all(each is part or _lists_names(each) for each in parts):
         return "xargs reads the files that its input names"
-    only_text = name in _TAKE_TEXT
     found = _by_options(name, part.words[1:], places)
     if found is not None:
         return found
@@ -76,15 +81,15 @@ def leaves_workspace(
         shown = each.source if each.operator == "<<<" else "" if quoted else each.body or ""
         if each.operator.startswith("<<") and "$" in shown:
             return f"{each.source} may show variables"
+    only_text = name in _TAKE_TEXT
+    listed = only_text or _listing(parts)
     for word in _files(part):
-        for text in _texts(word, part, only_text or _listing(parts)):
-            if text is None:
-                return f"{word.source} is only known when it runs"
-            if only_text:
-                continue
-            refusal = _refusal(text, places, facts, content=name not in _NAME_ONLY)
-            if refusal is not None:
-                return f"{word.source or word.text} {refusal}"
+        texts = list(_texts(word, part, listed))
+        if None in texts:
+            return f"{word.source} is only known when it runs"
+        refusal = None if only_text else _refusal(word, texts, places, facts, name)
+        if refusal is not None:
+            return f"{word.source or word.text} {refusal}"
     return None
 
 
@@ -181,15 +186,32 @@ def _is_secret(path: str) -> bool:
 
 
 def _refusal(
-    text: str, places: set[str], facts: Surroundings | None, *, content: bool
+    word: Word, texts: Iterable[str | None], places: set[str], facts: Surroundings | None, name: str
 ) -> str | None:
-    path = os.path.expanduser(text)
-    if text[:1] == "~" and path == text:
-        return "is outside the workspace"
-    if content and _is_secret(path):
-        return "may hold secrets"
-    if path in _DEVICES or path.startswith("/dev/fd/"):
-        return None
+    """The reason why a program of this name may not read one of the paths in a word."""
+    if word.kind is WordKind.PATTERN and word.text[:1] == "/":
+        # What it matches now says nothing of what it matches when it runs.
+        top = facts and facts.real(word.text)
+        if facts is None or top == "/" or not facts.contains(word.text):
+            return "is outside the workspace"
+    content = name not in _NAME_ONLY
+    for text in texts:
+        path = os.path.expanduser(text or "")
+        if path in _DEVICES or path.startswith("/dev/fd/"):
+            continue
+        if text and text[:1] == "~" and path == text:
+            return "is outside the workspace"
+        if content and _is_secret(path):
+            return "may hold secrets"
+        refusal = _of_path(path, places, facts, content=content)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _of_path(
+    path: str, places: set[str], facts: Surroundings | None, *, content: bool
+) -> str | None:
     climbs = ".." in path.split("/")
     if facts is None:
         return "is outside the workspace" if climbs or path[:1] == "/" else None
@@ -200,9 +222,13 @@ def _refusal(
         for each in islice(iglob(target), _MANY) if has_magic(path) else (target,):
             # What is not there cannot be read: patterns and scripts often look like paths.
             there = os.path.lexists(each)
-            if (climbs or there) and not facts.contains(each):
+            if not (climbs or there or "/proc" in each or "/dev" in each):
+                continue
+            real = facts.real(each)
+            outside = (climbs or there) and not facts.contains(real)
+            if outside or f"{real}/".startswith(_SYSTEM) or (content and real == "/"):
                 return "is outside the workspace"
-            if content and there and any(map(_may_hold_secrets, _below(facts.real(each), place))):
+            if content and there and any(map(_may_hold_secrets, _below(real, place))):
                 return "leads to what may hold secrets"
     return None
 
@@ -353,8 +379,11 @@ CHANGES_DIRECTORY = "cd"
 GIT = "git"
 TRUST = "to trust it: alhena trust"
 _WRITE_NOTHING = frozenset({CHANGES_DIRECTORY, "[[", "exit", "break", "continue"})
-_GIT_WRITES = listed(
-    "add branch checkout commit fetch merge pull push reset restore rm stash switch tag"
+_GIT_WRITES = frozenset(
+    {
+        *("add", "branch", "checkout", "commit", "fetch", "merge", "pull", "push", "reset"),
+        *("restore", "rm", "stash", "switch", "tag"),
+    }
 )
 _WRITES_INDEX = frozenset({"add", "diff", "rm", "status"})
 """Subcommands of git that run no hook but post-index-change."""

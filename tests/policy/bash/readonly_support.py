@@ -9,15 +9,27 @@ from pathlib import Path
 from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.model import Part
 from alhena.policy.bash.readonly import not_read_only
-from alhena.policy.bash.readonly_words import listed
 
 LINES = Path(__file__).parent
 BASH = shutil.which("bash") or "/bin/bash"
 
 # Slow to start, or clients of a daemon.
-NOT_RUN = listed(
-    "cargo docker go gunzip java javac journalctl npm node openssl pip pip3 python python3 rustc ss "
-    "systemctl tsc zcat"
+NOT_RUN = frozenset(
+    {
+        *(
+            "cargo",
+            "docker",
+            "go",
+            "gunzip",
+            "java",
+            "javac",
+            "journalctl",
+            "npm",
+            "node",
+            "openssl",
+        ),
+        *("pip", "pip3", "python", "python3", "rustc", "ss", "systemctl", "tsc", "zcat"),
+    }
 )
 
 TEMPTING = (

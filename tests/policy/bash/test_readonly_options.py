@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.policy.bash.model import Word
-from alhena.policy.bash.readonly_words import Given, read_words
+from alhena.policy.bash.readonly import Given, read_words
 from alhena.policy.programs import Arity, Program, all_programs, program
 from tests.policy.bash.readonly_support import NOT_RUN, Stage, refusals, snapshot
 from tests.policy.bash.tables import reading

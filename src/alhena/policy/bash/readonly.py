@@ -1,24 +1,211 @@
 """Does a command surely only read? Known options of known programs, never a list of bad ones.
 
-What a table cannot say (git, archives, processes, printf) is judged by functions here.
+The words of a command are told apart by the program's table: known options and operands; what is
+not known is refused, abbreviations of long options too. What a table cannot say (git, archives,
+processes, printf) is judged by functions here.
 """
 
 import re
 from collections.abc import Callable, Sequence
 
-from alhena.policy.bash.model import Effect, Part, Redirection, Word
-from alhena.policy.bash.readonly_words import (
-    Given,
-    closed_place,
-    could_begin_with,
-    listed,
-    one_word,
-    read_words,
-    reads_all,
-    surely_operand,
-)
+import msgspec
+
+from alhena.policy.bash.model import Effect, Part, Word, WordKind
+from alhena.policy.bash.options import options_in
 from alhena.policy.bash.scripts import known_variable, strange_awk, strange_sed
-from alhena.policy.programs import Program, main_name, matches, program, tells_version, why_absent
+from alhena.policy.programs import (
+    Arity,
+    Program,
+    main_name,
+    matches,
+    program,
+    tells_version,
+    why_absent,
+)
+from alhena.policy.programs import Effect as OptionEffect
+
+_PIPE = "<("
+"""A process substitution becomes the name of a pipe, /dev/fd/63."""
+
+
+def one_word(word: Word) -> bool:
+    """Is the word surely one word when bash has expanded it?"""
+    return word.literal or not word.split
+
+
+def surely_operand(word: Word) -> bool:
+    """Does nothing that the word expands to begin with a dash (`-` alone aside)?"""
+    first = word.text[:1]
+    match word.kind:
+        case WordKind.LITERAL:
+            return first != "-" or word.text == "-"
+        case WordKind.EXPANSION:
+            known = first not in {"", "-"} or word.source.startswith(_PIPE)
+            return known and not word.split
+        case WordKind.PATTERN:
+            expands = "$" in word.source or "`" in word.source
+            return not expands and (first not in {"", "-"} or word.source[:1] == "~")
+
+
+def could_begin_with(word: Word, prefix: str) -> bool:
+    """Could the text of a word that is not all known begin with `prefix`?"""
+    if word.text:
+        return word.text.startswith(prefix) or (
+            not word.literal and prefix.startswith(word.text) and not _is_plain_glob(word)
+        )
+    return not (word.literal or word.source.startswith((_PIPE, "~", "*", "?", "[")))
+
+
+def _is_plain_glob(word: Word) -> bool:
+    return word.kind is WordKind.PATTERN and not word.text.startswith("/")
+
+
+class Given(msgspec.Struct):
+    """The words of a command, told apart. The `source` of an attached value begins with its
+    option."""
+
+    options: list[tuple[str, Word | None]]
+    operands: list[Word]
+
+    def values(self, *names: str) -> list[Word]:
+        """The values that options of these names have, in order."""
+        return [word for name, word in self.options if name in names and word is not None]
+
+    def has(self, *names: str) -> bool:
+        """Is one of these options there?"""
+        return any(name in names for name, _ in self.options)
+
+
+def read_words(table: Program, program: str, words: Sequence[Word]) -> Given | str:
+    """The words after the program's name (or subcommand) by its table, or one clause saying why
+    they are not surely harmless."""
+    reading = _Reading(table, program, words)
+    reading.read()
+    return reading.refusal or Given(reading.options, reading.operands)
+
+
+class _Reading:
+    def __init__(self, table: Program, program: str, words: Sequence[Word]) -> None:
+        self.table = table
+        self.program = program
+        self.words = words
+        self.at = 0
+        self.options: list[tuple[str, Word | None]] = []
+        self.operands: list[Word] = []
+        self.refusal: str | None = None
+        self.expression = "expression" in table.form
+        self.guarded = "guarded" in table.form or table.operands is not None
+
+    def read(self) -> None:
+        words = self.words
+        while self.at < len(words) and self.refusal is None:
+            word = words[self.at]
+            self.at += 1
+            text = word.text
+            if not word.literal:
+                self._unknown(word)
+            elif text[:1] != "-" or text == "-":
+                self.operands.append(word)
+                if "subcommand" in self.table.form:
+                    self._rest()
+            elif text == "--" and not self.expression:
+                self._rest()
+            elif "leading" in self.table.form and self.operands:
+                self.refusal = f"{text} comes after an operand"
+            else:
+                self._options(word)
+        if self.refusal is None:
+            self._count()
+
+    def _rest(self) -> None:
+        """Takes all other words for operands."""
+        self.operands.extend(self.words[self.at :])
+        self.at = len(self.words)
+
+    def _count(self) -> None:
+        most = self.table.operands
+        if most is not None and len(self.operands) > most:
+            self.refusal = f"{self.program} with {_operands(len(self.operands))} may not only read"
+        elif most is not None:
+            many = next((word for word in self.operands if not one_word(word)), None)
+            if many is not None:
+                self.refusal = f"{many.source} could be more than one word"
+        for names, clause in self.table.needs:
+            if not any(name in names for name, _ in self.options):
+                self.refusal = f"{self.program} without {' or '.join(sorted(names))} {clause}"
+
+    def _unknown(self, word: Word) -> None:
+        if not self.guarded or surely_operand(word):
+            self.operands.append(word)
+            return
+        name, equals, _ = word.text.partition("=")
+        if equals and one_word(word) and self._arity(name) not in {None, Arity.FLAG}:
+            self.options.append((name, word))
+        else:
+            before = "./" if self.expression else "--"
+            self.refusal = f"{word.source} could be an option; {before} before it rules that out"
+
+    def _options(self, word: Word) -> None:
+        for found in options_in(self.table, word):
+            name = found.names[0] if len(found.names) == 1 else ""
+            arity, value = self._arity(name), found.value
+            if arity is None or name != found.shown:
+                self._refuse(found.shown)
+            elif arity == Arity.APART and value is None and word.text[-1] != name[1]:
+                self.refusal = f"{word.text} has letters behind {name}, which takes the next word"
+            elif value is None:
+                self._option(name, arity)
+            elif arity == Arity.FLAG:
+                self.refusal = f"{name} takes no value"
+            else:
+                equals = "=" if name[:2] == "--" else ""
+                self.options.append((name, Word(value.text, source=f"{name}{equals}{value.text}")))
+            if self.refusal is not None:
+                return
+
+    def _option(self, name: str, arity: Arity) -> None:
+        last = self.at >= len(self.words)
+        if arity in {Arity.FLAG, Arity.ATTACHED} or (last and arity == Arity.UNLESS_LAST):
+            self.options.append((name, None))
+            return
+        if last:
+            self.refusal = f"{name} lacks its value"
+            return
+        if arity is Arity.PAIR:
+            first = self.words[self.at]
+            self.at += 1
+            if self.at == len(self.words) or not first.literal or first.text[:1] == "-":
+                self.refusal = f"{name} lacks its name and value"
+                return
+        value = self.words[self.at]
+        self.at += 1
+        if self.guarded and not one_word(value):
+            self.refusal = f"{value.source} could be more than one word"
+        elif self.guarded and arity != Arity.DASHED and _looks_like_option(value):
+            self.refusal = f"{value.source or value.text} could be an option"
+        self.options.append((name, value))
+
+    def _arity(self, name: str) -> Arity | None:
+        """The arity of an option that only reads; None for any other."""
+        option = self.table.options.get(name)
+        return option.arity if option is not None and option.reads else None
+
+    def _refuse(self, name: str) -> None:
+        option = self.table.options.get(name)
+        clause = self.table.refuses.get(name) or (option.effect if option else OptionEffect.NONE)
+        self.refusal = (
+            f"{name} {clause}" if clause else f"{name} is not a known option of {self.program}"
+        )
+
+
+def _looks_like_option(word: Word) -> bool:
+    text = word.text
+    return text[:1] == "-" and text != "-" and not (word.literal and text[1:].isdigit())
+
+
+def _operands(count: int) -> str:
+    return "an operand" if count == 1 else f"{count} operands"
+
 
 _JQ_AROUND = r"(?:(?<![.\w$])|\.\.)(?:env|import|include)\b|\$\s*(?:ENV|__prog)"
 _JQ_WORDS = r"\b(?:env|ENV|import|include|__prog)"
@@ -68,13 +255,6 @@ def refuse_ps(given: Given) -> str | None:
             return f"{word.source or word.text} may show the environment of processes"
         else:
             takes_value = word.text[-1:] in _PS_VALUE_LETTERS
-    return None
-
-
-def refuse_search(given: Given) -> str | None:
-    """Refuses a search from the top, which comes by /proc and /dev."""
-    if any(map(reads_all, given.operands[1:])):
-        return "a search from / reads the environments of processes"
     return None
 
 
@@ -128,8 +308,8 @@ def refuse_sed(given: Given) -> str | None:
 
 
 _UNARY = frozenset(f"-{letter}" for letter in "bcdefghkLnNOGprsStuwxz")
-_TEXT_BINARY = listed("= == != < > -nt -ot -ef")
-_NUMBER_BINARY = listed("-eq -ne -lt -le -gt -ge")
+_TEXT_BINARY = frozenset(["=", "==", "!=", "<", ">", "-nt", "-ot", "-ef"])
+_NUMBER_BINARY = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 
 
 def refuse_printf(words: Sequence[Word]) -> str | None:
@@ -221,7 +401,7 @@ def refuse_tar(words: Sequence[Word]) -> str | None:
 
 
 _LISTING = ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
-_NETWORK = listed("clone fetch ls-remote pull push remote-http send-pack")
+_NETWORK = frozenset(["clone", "fetch", "ls-remote", "pull", "push", "remote-http", "send-pack"])
 
 
 def refuse_git(words: Sequence[Word]) -> str | None:
@@ -306,24 +486,22 @@ _FORMS: dict[str, Callable[[Given], str | None]] = {
 
 
 _PLACES = ("/bin/", "/usr/bin/", "/usr/local/bin/")
-_MAX_UNKNOWN = 256
 _SAYS_ONLY = frozenset(["echo", "expr", "true", "false", ":"])
 
 
 def not_read_only(part: Part) -> str | None:
     """The reason why the command may do more than read, as one clause, or None when it surely only
     reads: writes no file, runs no program that its words or the folder's files name, uses no
-    network, waits for nothing that may never come, shows no environment of a process. Whether its
-    words can be trusted (doubts) and which directories it reads are not asked here; what a program
-    keeps for itself (git's index) does not count."""
+    network. Whether its words can be trusted (doubts) and which files it reads are not asked here
+    (`working_directory`); what a program keeps for itself (git's index) does not count."""
     if not part.words:
         return "no program is named"
     if part.assignments:
         return f"{part.assignments[0].source} changes the environment"
-    for redirection in part.redirections:
-        refusal = _refuse_redirection(redirection)
-        if refusal is not None:
-            return refusal
+    for each in part.redirections:
+        if each.effect is Effect.WRITE:
+            harm = "could open a network connection" if each.operator == "<" else "writes"
+            return f"{each.source} {harm}"
     first = part.words[0]
     name = program_name(first.text) if first.literal else None
     if name is None:
@@ -347,16 +525,6 @@ def program_name(text: str) -> str | None:
     place = next((each for each in _PLACES if text.startswith(each)), "")
     text = text.removeprefix(place)
     return None if "/" in text or not text else text
-
-
-def _refuse_redirection(redirection: Redirection) -> str | None:
-    target = redirection.target
-    if redirection.effect is Effect.WRITE:
-        harm = "could open a network connection" if redirection.operator == "<" else "writes"
-        return f"{redirection.source} {harm}"
-    if redirection.effect is Effect.NONE or target is None:
-        return None
-    return closed_place(target)
 
 
 def _refuse_program(name: str, words: Sequence[Word]) -> str | None:
@@ -385,17 +553,9 @@ def _reads(name: str) -> bool:
 
 
 def _refuse_by_table(name: str, table: Program, words: Sequence[Word]) -> str | None:
-    names = not table.form.isdisjoint(("names", "expression"))
-    refusal = None if names else _refuse_places(words)
-    if refusal is not None:
-        return refusal
     given = read_words(table, name, words)
     if isinstance(given, str):
         return given
-    if "names" in table.form:  # what an option names may be read all the same
-        refusal = _refuse_places([value for _, value in given.options if value is not None])
-        if refusal is not None:
-            return refusal
     refusal = _refuse_by_patterns(table, given)
     return refusal or (CHECKS[table.check](given) if table.check else None)
 
@@ -412,34 +572,19 @@ def _refuse_by_patterns(table: Program, given: Given) -> str | None:
     return None
 
 
-def _refuse_places(words: Sequence[Word]) -> str | None:
-    if sum(not word.literal for word in words) > _MAX_UNKNOWN:
-        return "there are very many patterns and expansions"
-    return next(filter(None, map(closed_place, words)), None)
-
-
-def _refuse_git(words: Sequence[Word]) -> str | None:
-    return _refuse_places(words) or refuse_git(words)
-
-
-def _refuse_tar(words: Sequence[Word]) -> str | None:
-    return _refuse_places(words) or refuse_tar(words)
-
-
 _LANGUAGES: dict[str, Callable[[Sequence[Word]], str | None]] = {
     "[": refuse_bracket,
     "cargo": refuse_rust,
-    "git": _refuse_git,
+    "git": refuse_git,
     "printf": refuse_printf,
     "rustc": refuse_rust,
-    "tar": _refuse_tar,
+    "tar": refuse_tar,
     "test": refuse_test,
 }
 CHECKS: dict[str, Callable[[Given], str | None]] = {
     "awk": refuse_awk,
     "jq": refuse_jq,
     "ps": refuse_ps,
-    "search": refuse_search,
     "sed": refuse_sed,
 }
 """Values of `check` in a table -> the function."""
