@@ -13,7 +13,7 @@ from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.settings import Settings
 from alhena.events import Event
-from alhena.policy.bash.reading import MAX_BYTES
+from alhena.policy.bash.parser import MAX_BYTES
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import LOOKED_AT, ConfirmationRequest
 from alhena.suspicious_text import hidden

@@ -120,11 +120,12 @@ def with_arguments(command: str, arguments: str) -> str:
 
 def _marked(command: str, mark: str) -> "list[Node]":
     """The nodes of the syntax tree that hold a mark; none for a command that cannot be parsed."""
-    from alhena.policy.bash.reading import Budget, TooMuchError, parse
+    from alhena.policy.bash.model import Findings
+    from alhena.policy.bash.parser import TooMuchError, parse
 
     data, wanted = command.encode("utf-8", "surrogateescape"), mark.encode()
     try:
-        root = parse(data, Budget())
+        root = parse(data, Findings())
     except TooMuchError:
         return []
     if root.has_error:

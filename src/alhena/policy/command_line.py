@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.hazards import hazard
 from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
-from alhena.policy.bash.prefix import Match, programs_of
+from alhena.policy.bash.prefix import Match, allows, prefix_words, restricts, unreached
 from alhena.policy.bash.reach import Command, Reach, reach
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
-from alhena.policy.conditions import Conditions, looks_at_arguments, looks_at_commands
+from alhena.policy.conditions import Conditions
 from alhena.policy.engine import ActiveRules, by_default, by_rule, describe_rule, strictness
 from alhena.policy.model import (
     ApprovalMode,
@@ -24,7 +24,11 @@ from alhena.policy.model import (
     PolicyContext,
     PolicyOutcome,
     PolicyRule,
+    stable_json,
+    to_word_end,
+    to_word_end_in_json,
 )
+from alhena.policy.surroundings import Surroundings
 from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
 
 _CONDITION = "[["
@@ -40,7 +44,7 @@ def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext
     argument = call.args.get("command")
     command = argument if isinstance(argument, str) else ""
     # Reading the command is spared when the first rule decides without looking at it.
-    if active.rules and not looks_at_arguments(active.rules[0]):
+    if active.rules and not active.rules[0].on_arguments:
         first = active.rules[0]
         if first.decision is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
             return by_rule(first, (command,))
@@ -58,7 +62,7 @@ class _Read:
         self.long = long
         found = Reach((Command(part.words),), complete=False) if long else reach(part)
         self.reach = found if complete else replace(found, complete=False)
-        self.programs = programs_of(self.reach)
+        self.programs = self.reach.programs
 
 
 class _CommandLine:
@@ -70,7 +74,7 @@ class _CommandLine:
         self.call = call
         self.command = command
         self.active = active
-        self.conditions = Conditions(call, context.surroundings)
+        self.conditions = _Conditions(call, context.surroundings)
         self.analysis = _analysed(call, command)
         self.places = Places(call, context.surroundings, self.analysis.parts)
 
@@ -130,7 +134,7 @@ class _CommandLine:
         floor: Decision | None = None
         for candidate in self.active.about(read.programs):
             rule = candidate.rule
-            if rule.decision is PolicyOutcome.ALLOW or not looks_at_commands(rule):
+            if rule.decision is PolicyOutcome.ALLOW or not rule.on_commands:
                 continue
             match = self._restricts(rule, read)
             if match is Match.YES:
@@ -153,7 +157,7 @@ class _CommandLine:
                 if self._objection(rule, read) is None:
                     return floor or by_rule(rule, (part.text,))
                 continue
-            match = self._restricts(rule, read) if looks_at_arguments(rule) else Match.YES
+            match = self._restricts(rule, read) if rule.on_arguments else Match.YES
             if match is Match.MAYBE:
                 floor = floor or self._uncertain(rule, read)
             elif match is Match.YES:
@@ -166,7 +170,7 @@ class _CommandLine:
         """The decision of a restriction, with a remark on the part when the rule is for any
         command."""
         decision = by_rule(rule, (read.part.text,))
-        remark = None if looks_at_arguments(rule) else self._remark(read)
+        remark = None if rule.on_arguments else self._remark(read)
         if remark is None:
             return decision
         return replace(decision, reason=f"{decision.reason}; {remark}")
@@ -189,7 +193,7 @@ class _CommandLine:
         """The reason why an allow rule does not allow this part; None when it does, empty when it
         does not speak of it."""
         part = read.part
-        if not looks_at_arguments(rule):
+        if not rule.on_arguments:
             against = None if rule.allow_redirection else self._against_any(read)
             return against or self._beyond(read)
         if read.long:
@@ -287,6 +291,169 @@ class _CommandLine:
             rule=rule,
             parts=(read.part.text,),
         )
+
+
+SHELL_FIELDS = ("command", "directory", "dir_path")
+"""The arguments of a shell call that an `argsPattern` can allow by: where and what runs, not what
+the model says about it."""
+
+
+_BEFORE_COMMAND = '{"command":"'
+
+
+class _Conditions:
+    """The conditions of rules on one call of the shell tool, part by part."""
+
+    __slots__ = ("_arguments", "_call", "_surroundings")
+
+    def __init__(self, call: PolicyCall, surroundings: Surroundings | None) -> None:
+        self._call = call
+        self._surroundings = surroundings
+        self._arguments: Conditions | None = None
+
+    @property
+    def _given(self) -> Conditions:
+        """The conditions on the arguments, and the clock of patterns; few decisions need them."""
+        if self._arguments is None:
+            self._arguments = Conditions(self._call, self._surroundings)
+        return self._arguments
+
+    def named_by(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | None:
+        """The words of a part that an allow rule names, when all its conditions hold for the part;
+        None when they do not. Of a pattern, what it spells out counts as named: it has to spell
+        out assignments, and the command inside a wrapper."""
+        if rule.command_prefixes:
+            for prefix in rule.command_prefixes:
+                if allows(prefix, part):
+                    return prefix_words(prefix) if self._pattern_allows(rule, part) else None
+            return None
+        if rule.command_regex is not None:
+            if not self._given.clock.starts(to_word_end(rule.command_regex), part.text):
+                return None
+        elif rule.args_pattern is not None and not self._speaks_of(rule.args_pattern, part):
+            return None
+        if not self._pattern_allows(rule, part):
+            return None
+        if rule.command_regex is None and rule.args_pattern is None:
+            return ()
+        patterns = f"{rule.command_regex or ''} {rule.args_pattern or ''}".replace("\\", "")
+        return _spelled_out(patterns, part)
+
+    def restricts(self, rule: PolicyRule, part: Part, reach: Reach) -> Match:
+        """Could a deny or ask rule be meant for a part of a command, however it is written?"""
+        if not rule.on_arguments:
+            return Match.YES
+        best = Match.NO if reach.complete else Match.MAYBE
+        for number, command in enumerate(reach.commands):
+            found = self._command_match(rule, command, part if number == 0 else None)
+            if found is Match.YES and not command.sure:
+                found = Match.MAYBE
+            best = max(best, found)
+            if best is Match.YES:
+                break
+        if best is not Match.YES and not reach.commands:
+            best = max(best, self._text_match(rule, part.text))
+        return best
+
+    def _pattern_allows(self, rule: PolicyRule, part: Part) -> bool:
+        """The pattern has to hold for what runs, too, not only for what is beside it, and for
+        each part of the command by itself."""
+        pattern = rule.args_pattern
+        if pattern is None:
+            return True
+        args = self._call.args
+        fields = {key: args[key] for key in SHELL_FIELDS if key in args}
+        try:
+            texts = (stable_json({**fields, "command": part.text}), stable_json(fields))
+        except ValueError:
+            return False
+        return self._given.arguments_match(pattern, allow=True) and all(
+            self._given.clock.search(pattern, text) for text in texts
+        )
+
+    def _speaks_of(self, pattern: str, part: Part) -> bool:
+        """Does the pattern match the part from its beginning? What matches behind the program, in
+        its arguments, or beside the command alone, says nothing of what runs."""
+        try:
+            text = stable_json({"command": part.text})
+        except ValueError:
+            return False
+        clock = self._given.clock
+        return bool(clock.reaches(to_word_end_in_json(pattern), text, len(_BEFORE_COMMAND)))
+
+    def _command_match(self, rule: PolicyRule, command: Command, part: Part | None) -> Match:
+        """All conditions of the rule on one command; `part` is given for the part itself."""
+        if rule.paths and not self._given.touches(rule.paths, allow=False):
+            return Match.NO
+        found = Match.YES
+        if rule.command_class is not None:
+            found = min(found, _in_class(part))
+        if rule.command_prefixes:
+            found = min(found, max(self._prefix(p, command, part) for p in rule.command_prefixes))
+        if found and rule.command_regex:
+            found = min(found, self._regex(rule.command_regex, command, part))
+        if found and rule.args_pattern:
+            found = min(found, self._pattern(rule.args_pattern, command, part))
+        return found
+
+    def _prefix(self, prefix: str, command: Command, part: Part | None) -> Match:
+        if prefix_words(prefix) is not None:
+            return restricts(prefix, command)
+        normal = " ".join(prefix.split())
+        whole = str(self._call.args.get("command", "")) if part else ""
+        texts = (" ".join(whole.split()), part.text if part else "", command.text)
+        return Match.YES if any(text.startswith(normal) for text in texts) else Match.NO
+
+    def _regex(self, pattern: str, command: Command, part: Part | None) -> Match:
+        text = command.text
+        texts = [text]
+        if part is not None:
+            whole = str(self._call.args.get("command", ""))
+            texts += [part.text, whole.strip(), whole]
+        if any(self._given.clock.starts(pattern, each) is not False for each in texts):
+            return Match.YES
+        could = not command.literal and self._given.clock.could_start(pattern, text) is not False
+        return Match.MAYBE if could else Match.NO
+
+    def _pattern(self, pattern: str, command: Command, part: Part | None) -> Match:
+        if part is not None and self._given.arguments_match(pattern, allow=False):
+            return Match.YES
+        try:
+            text = stable_json({**self._call.args, "command": command.text})
+            begun = stable_json({"command": command.text})[:-2]
+        except ValueError:
+            return Match.YES
+        if self._given.clock.search(pattern, text) is not False:
+            return Match.YES
+        could = not command.literal and self._given.clock.could_search(pattern, begun) is not False
+        return Match.MAYBE if could else Match.NO
+
+    def _text_match(self, rule: PolicyRule, text: str) -> Match:
+        """For a text without a single word: nothing runs, but a pattern may speak of it."""
+        if rule.command_prefixes or rule.command_class:
+            return Match.NO
+        if rule.command_regex and self._given.clock.starts(rule.command_regex, text) is False:
+            return Match.NO
+        return Match.YES if self._given.hold(rule, allow=False) else Match.NO
+
+
+def _in_class(part: Part | None) -> Match:
+    """Is the part one that only reads? What a wrapper runs is not asked about."""
+    return Match.YES if part is not None and not_read_only(part) is None else Match.NO
+
+
+def _spelled_out(patterns: str, part: Part) -> tuple[str, ...] | None:
+    """The words of a part that stand in patterns as they are; None when an assignment, or a word
+    that decides what runs, does not."""
+    if any(assignment.source not in patterns for assignment in part.assignments):
+        return None
+    named = [word.text for word in part.words if word.literal and word.text in patterns]
+    leading = 0
+    while leading < min(len(part.words), len(named)) and named[leading] == part.words[leading].text:
+        leading += 1
+    if part.words and unreached(part.words, leading) is not None:
+        return None
+    return tuple(named)
 
 
 def _analysed(call: PolicyCall, command: str) -> Analysis:

@@ -1,24 +1,13 @@
-"""The conditions of rules: names of tools and servers, arguments, commands, paths."""
+"""The conditions of rules on any tool: names of tools and servers, arguments, paths."""
 
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from alhena.policy.model import (
-    PatternClock,
-    PolicyCall,
-    PolicyOutcome,
-    PolicyRule,
-    stable_json,
-    to_word_end,
-    to_word_end_in_json,
-)
+from alhena.policy.model import PatternClock, PolicyCall, PolicyOutcome, PolicyRule, stable_json
 
 if TYPE_CHECKING:
-    from alhena.policy.bash.model import Part
-    from alhena.policy.bash.prefix import Match
-    from alhena.policy.bash.reach import Command, Reach
     from alhena.policy.surroundings import Surroundings
     from alhena.system.ignore import IgnoreFile
 
@@ -134,24 +123,6 @@ def _covers_path(patterns: "IgnoreFile", path: str, *, or_directory: bool = Fals
     return False
 
 
-SHELL_FIELDS = ("command", "directory", "dir_path")
-"""The arguments of a shell call that an `argsPattern` can allow by: where and what runs, not what
-the model says about it."""
-
-
-_BEFORE_COMMAND = '{"command":"'
-
-
-def looks_at_arguments(rule: PolicyRule) -> bool:
-    """Does the rule depend on the arguments at all?"""
-    return bool(rule.args_pattern or rule.paths or rule.when or looks_at_commands(rule))
-
-
-def looks_at_commands(rule: PolicyRule) -> bool:
-    """Does the rule speak of shell commands, and so of no other tool?"""
-    return bool(rule.command_prefixes or rule.command_regex or rule.command_class)
-
-
 class Conditions:
     """The conditions of rules on the arguments of one call.
 
@@ -159,209 +130,33 @@ class Conditions:
     where it would restrict, and as not matching where it would allow.
     """
 
-    __slots__ = ("_call", "_clock", "_json", "_surroundings")
+    __slots__ = ("_call", "_json", "_surroundings", "clock")
 
     def __init__(self, call: PolicyCall, surroundings: "Surroundings | None" = None) -> None:
         self._call = call
         self._surroundings = surroundings
-        self._clock = PatternClock()
+        self.clock = PatternClock()
         self._json: str | None = None
 
     def hold(self, rule: PolicyRule, *, allow: bool) -> bool:
         """`argsPattern` and `paths`, on the arguments as they are."""
-        if rule.paths and not self._touches(rule.paths, allow=allow):
+        if rule.paths and not self.touches(rule.paths, allow=allow):
             return False
-        return rule.args_pattern is None or self._arguments_match(rule.args_pattern, allow=allow)
+        return rule.args_pattern is None or self.arguments_match(rule.args_pattern, allow=allow)
 
-    def named_by(self, rule: PolicyRule, part: "Part") -> tuple[str, ...] | None:
-        """The words of a part that an allow rule names, when all its conditions hold for the part;
-        None when they do not. Of a pattern, what it spells out counts as named: it has to spell
-        out assignments, and the command inside a wrapper."""
-        if rule.command_prefixes:
-            from alhena.policy.bash.prefix import allows, prefix_words
-
-            for prefix in rule.command_prefixes:
-                if allows(prefix, part):
-                    return prefix_words(prefix) if self._pattern_allows(rule, part) else None
-            return None
-        if rule.command_regex is not None:
-            if not self._clock.starts(to_word_end(rule.command_regex), part.text):
-                return None
-        elif rule.args_pattern is not None and not self._speaks_of(rule.args_pattern, part):
-            return None
-        if not self._pattern_allows(rule, part):
-            return None
-        if rule.command_regex is None and rule.args_pattern is None:
-            return ()
-        patterns = f"{rule.command_regex or ''} {rule.args_pattern or ''}".replace("\\", "")
-        return _spelled_out(patterns, part)
-
-    def restricts(self, rule: PolicyRule, part: "Part", reach: "Reach") -> "Match":
-        """Could a deny or ask rule be meant for a part of a command, however it is written?"""
-        from alhena.policy.bash.prefix import Match
-
-        if not looks_at_arguments(rule):
-            return Match.YES
-        best = Match.NO if reach.complete else Match.MAYBE
-        for number, command in enumerate(reach.commands):
-            found = self._command_match(rule, command, part if number == 0 else None)
-            if found is Match.YES and not command.sure:
-                found = Match.MAYBE
-            best = max(best, found)
-            if best is Match.YES:
-                break
-        if best is not Match.YES and not reach.commands:
-            best = max(best, self._text_match(rule, part.text))
-        return best
-
-    def _touches(self, patterns: tuple[str, ...], *, allow: bool) -> bool:
+    def touches(self, patterns: tuple[str, ...], *, allow: bool) -> bool:
+        """`paths`: does the call touch such files (for an allow: only such)?"""
         paths = TouchedPaths(self._call.args, self._surroundings)
         return paths.all_covered(patterns) if allow else paths.any_covered(patterns)
 
-    def _arguments_match(self, pattern: str, *, allow: bool) -> bool:
+    def arguments_match(self, pattern: str, *, allow: bool) -> bool:
+        """`argsPattern` on the arguments as they are."""
         try:
             self._json = self._json or stable_json(self._call.args)
         except ValueError:
             return not allow
-        found = self._clock.search(pattern, self._json)
+        found = self.clock.search(pattern, self._json)
         return (not allow) if found is None else found
-
-    def _pattern_allows(self, rule: PolicyRule, part: "Part") -> bool:
-        """The pattern has to hold for what runs, too, not only for what is beside it, and for
-        each part of the command by itself."""
-        pattern = rule.args_pattern
-        if pattern is None:
-            return True
-        args = self._call.args
-        fields = {key: args[key] for key in SHELL_FIELDS if key in args}
-        try:
-            texts = (stable_json({**fields, "command": part.text}), stable_json(fields))
-        except ValueError:
-            return False
-        return self._arguments_match(pattern, allow=True) and all(
-            self._clock.search(pattern, text) for text in texts
-        )
-
-    def _speaks_of(self, pattern: str, part: "Part") -> bool:
-        """Does the pattern match the part from its beginning? What matches behind the program, in
-        its arguments, or beside the command alone, says nothing of what runs."""
-        try:
-            text = stable_json({"command": part.text})
-        except ValueError:
-            return False
-        return bool(self._clock.reaches(to_word_end_in_json(pattern), text, len(_BEFORE_COMMAND)))
-
-    def _command_match(self, rule: PolicyRule, command: "Command", part: "Part | None") -> "Match":
-        """All conditions of the rule on one command; `part` is given for the part itself."""
-        from alhena.policy.bash.prefix import Match
-
-        if rule.paths and not self._touches(rule.paths, allow=False):
-            return Match.NO
-        found = Match.YES
-        if rule.command_class is not None:
-            found = min(found, _in_class(part))
-        if rule.command_prefixes:
-            found = min(found, max(self._prefix(p, command, part) for p in rule.command_prefixes))
-        if found and rule.command_regex:
-            found = min(found, self._regex(rule.command_regex, command, part))
-        if found and rule.args_pattern:
-            found = min(found, self._pattern(rule.args_pattern, command, part))
-        return found
-
-    def _prefix(self, prefix: str, command: "Command", part: "Part | None") -> "Match":
-        from alhena.policy.bash.prefix import Match, prefix_words, restricts
-
-        if prefix_words(prefix) is not None:
-            return restricts(prefix, command)
-        normal = " ".join(prefix.split())
-        whole = str(self._call.args.get("command", "")) if part else ""
-        texts = (" ".join(whole.split()), part.text if part else "", _text(command))
-        return Match.YES if any(text.startswith(normal) for text in texts) else Match.NO
-
-    def _regex(self, pattern: str, command: "Command", part: "Part | None") -> "Match":
-        from alhena.policy.bash.prefix import Match
-
-        text = _text(command)
-        texts = [text]
-        if part is not None:
-            whole = str(self._call.args.get("command", ""))
-            texts += [part.text, whole.strip(), whole]
-        if any(self._clock.starts(pattern, each) is not False for each in texts):
-            return Match.YES
-        could = _dynamic(command) and self._clock.could_start(pattern, text) is not False
-        return Match.MAYBE if could else Match.NO
-
-    def _pattern(self, pattern: str, command: "Command", part: "Part | None") -> "Match":
-        from alhena.policy.bash.prefix import Match
-
-        if part is not None and self._arguments_match(pattern, allow=False):
-            return Match.YES
-        try:
-            text = stable_json({**self._call.args, "command": _text(command)})
-            begun = stable_json({"command": _text(command)})[:-2]
-        except ValueError:
-            return Match.YES
-        if self._clock.search(pattern, text) is not False:
-            return Match.YES
-        could = _dynamic(command) and self._clock.could_search(pattern, begun) is not False
-        return Match.MAYBE if could else Match.NO
-
-    def _text_match(self, rule: PolicyRule, text: str) -> "Match":
-        """For a text without a single word: nothing runs, but a pattern may speak of it."""
-        from alhena.policy.bash.prefix import Match
-
-        if rule.command_prefixes or rule.command_class:
-            return Match.NO
-        if rule.command_regex and self._clock.starts(rule.command_regex, text) is False:
-            return Match.NO
-        return Match.YES if self.hold(rule, allow=False) else Match.NO
-
-
-def _in_class(part: "Part | None") -> "Match":
-    """Is the part one that only reads? What a wrapper runs is not asked about."""
-    from alhena.policy.bash.prefix import Match
-    from alhena.policy.bash.readonly import not_read_only
-
-    return Match.YES if part is not None and not_read_only(part) is None else Match.NO
-
-
-def _text(command: "Command") -> str:
-    """The words up to the first that is not literal, one space between."""
-    texts: list[str] = []
-    for word in command.words:
-        texts.append(word.text)
-        if not word.literal:
-            break
-    return " ".join(texts)
-
-
-def _dynamic(command: "Command") -> bool:
-    return any(not word.literal for word in command.words)
-
-
-def _spelled_out(patterns: str, part: "Part") -> tuple[str, ...] | None:
-    """The words of a part that stand in patterns as they are; None when an assignment, or a word
-    that decides what runs, does not."""
-    from alhena.policy.bash.prefix import unreached
-
-    if any(assignment.source not in patterns for assignment in part.assignments):
-        return None
-    named = [word.text for word in part.words if word.literal and word.text in patterns]
-    leading = 0
-    while leading < min(len(part.words), len(named)) and named[leading] == part.words[leading].text:
-        leading += 1
-    if part.words and unreached(part.words, leading) is not None:
-        return None
-    return tuple(named)
-
-
-SHELL_NAMES = frozenset({"run_shell_command", "ShellTool", "shell"})
-"""Every name of the one tool whose `command` argument rules can look at."""
-
-
-def is_shell(call: PolicyCall) -> bool:
-    """Is this a call of the built-in shell tool? A server's tool never is, whatever its name."""
-    return call.server_name is None and not SHELL_NAMES.isdisjoint(call.names)
 
 
 def names_tool(rule: PolicyRule, call: PolicyCall) -> bool:

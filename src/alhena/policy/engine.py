@@ -8,9 +8,6 @@ from msgspec.structs import replace
 
 from alhena.policy.conditions import (
     Conditions,
-    is_shell,
-    looks_at_arguments,
-    looks_at_commands,
     names_tool,
 )
 from alhena.policy.model import (
@@ -192,7 +189,7 @@ def decide_among(call: PolicyCall, active: ActiveRules, context: PolicyContext) 
         active = ActiveRules(
             [rule for rule in active.rules if rule.when is None or rule.when(call.args)]
         )
-    if is_shell(call):
+    if call.is_shell:
         from alhena.policy.command_line import decide_command
 
         decision = decide_command(call, active, context)
@@ -221,7 +218,7 @@ def is_active(rule: PolicyRule, context: PolicyContext) -> bool:
 def _decide_tool(call: PolicyCall, active: list[PolicyRule], context: PolicyContext) -> Decision:
     conditions = Conditions(call, context.surroundings)
     for rule in active:
-        if looks_at_commands(rule):
+        if rule.on_commands:
             continue  # These look at shell commands, and this tool runs none.
         if conditions.hold(rule, allow=rule.decision is PolicyOutcome.ALLOW):
             return by_rule(rule)
@@ -270,16 +267,16 @@ class PolicyEngine:
     ) -> bool:
         """Can a tool of these names only ever be denied here? Then it need not be declared."""
         call = PolicyCall(names=tuple(names), args={}, server_name=server_name)
-        shell = is_shell(call)
+        shell = call.is_shell
         for rule in self._rules:
             if not is_active(rule, context) or not names_tool(rule, call):
                 continue
-            if not shell and looks_at_commands(rule):
+            if not shell and rule.on_commands:
                 continue
             denies = rule.decision is PolicyOutcome.DENY or (
                 rule.decision is PolicyOutcome.ASK_USER and not context.interactive
             )
-            if not looks_at_arguments(rule):
+            if not rule.on_arguments:
                 return denies
             if not denies:
                 return False
@@ -303,7 +300,7 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
         modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO),
         source="approved for this session",
     )
-    if not is_shell(call):
+    if not call.is_shell:
         return rule
     from alhena.policy.bash.analysis import analyse
     from alhena.policy.saved import always_prefixes, root_commands

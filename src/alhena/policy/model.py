@@ -181,6 +181,8 @@ class CommandClass(StrEnum):
 
 
 MAX_PRIORITY = 999
+SHELL_NAMES = frozenset({"run_shell_command", "ShellTool", "shell"})
+"""Every name of the one tool whose `command` argument rules can look at."""
 
 
 def check_pattern(pattern: str) -> None:
@@ -297,6 +299,16 @@ class PolicyRule(Value, frozen=True, kw_only=True):
         )
 
     @property
+    def on_commands(self) -> bool:
+        """Does the rule speak of shell commands, and so of no other tool?"""
+        return bool(self.command_prefixes or self.command_regex or self.command_class)
+
+    @property
+    def on_arguments(self) -> bool:
+        """Does the rule depend on the arguments at all?"""
+        return bool(self.args_pattern or self.paths or self.when or self.on_commands)
+
+    @property
     def final_priority(self) -> float:
         """The order among the rules of all tiers: tier + priority/1000 (POL-03)."""
         return self.tier + self.priority / 1000
@@ -313,6 +325,12 @@ class PolicyCall(Value, frozen=True, kw_only=True):
     names: tuple[str, ...]
     args: dict[str, Any]
     server_name: str | None = None
+
+    @property
+    def is_shell(self) -> bool:
+        """Is this a call of the built-in shell tool? A server's tool never is, whatever its
+        name."""
+        return self.server_name is None and not SHELL_NAMES.isdisjoint(self.names)
 
 
 class PolicyContext(Value, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from alhena.policy.conditions import SHELL_NAMES
 from alhena.policy.model import (
     MAX_PRIORITY,
+    SHELL_NAMES,
     ApprovalMode,
     CommandClass,
     PolicyCall,

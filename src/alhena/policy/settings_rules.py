@@ -21,10 +21,17 @@ from msgspec.structs import replace
 
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
-from alhena.policy.conditions import SHELL_NAMES, names_server, names_tool
+from alhena.policy.conditions import names_server, names_tool
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.load import LoadedPolicies, PolicyProblem, ProblemLevel, RuleReport
-from alhena.policy.model import ApprovalMode, PolicyCall, PolicyOutcome, PolicyRule, Tier
+from alhena.policy.model import (
+    SHELL_NAMES,
+    ApprovalMode,
+    PolicyCall,
+    PolicyOutcome,
+    PolicyRule,
+    Tier,
+)
 from alhena.values import Value
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, assert_never, cast
 import msgspec
 
 from alhena.events import ConfirmationRequestEvent
-from alhena.policy.conditions import is_shell
 from alhena.policy.model import Decision, PolicyCall
 from alhena.scheduler.bus import (
     LastingRule,
@@ -253,7 +252,7 @@ def _warned(
 ) -> ConfirmationDetails:
     match details:
         case ExecConfirmation():
-            return _command(details) if is_shell(call.asked(entry)) else details
+            return _command(details) if call.asked(entry).is_shell else details
         case EditConfirmation():
             warnings = (*details.warnings, *_of_change(details))
             return msgspec.structs.replace(details, warnings=warnings)

@@ -3,16 +3,16 @@ enough."""
 
 import pytest
 
-from alhena.policy.bash import reading as bounds
 from alhena.policy.bash.analysis import analyse
-from alhena.policy.bash.reading import Budget, TooMuchError, parse
+from alhena.policy.bash.model import MAX_MARKS, Findings
+from alhena.policy.bash.parser import MAX_BYTES, TooMuchError, parse
 from tests.support.each import for_each
 
 KIB = 1024
 
 
 def repeated(unit: str) -> str:
-    return unit * (bounds.MAX_BYTES // len(unit.encode()))
+    return unit * (MAX_BYTES // len(unit.encode()))
 
 
 ENDLESS = [
@@ -90,8 +90,8 @@ def test_150_kb_of_nested_substitutions_are_not_even_parsed() -> None:
     analysis = analyse("$(" * 75_000)
     assert (analysis.parts, analysis.complete) == ((), False)
     assert analysis.doubts[0].reason == "it is longer than 64 KiB"
-    assert not analyse("é" * (bounds.MAX_BYTES // 2 + 1)).complete
-    assert analyse("é" * (bounds.MAX_BYTES // 2)).complete
+    assert not analyse("é" * (MAX_BYTES // 2 + 1)).complete
+    assert analyse("é" * (MAX_BYTES // 2)).complete
 
 
 @pytest.mark.parametrize(
@@ -143,15 +143,15 @@ def test_nesting_is_read_to_a_depth_and_no_further() -> None:
 
 def test_the_parser_stops_after_a_number_of_steps() -> None:
     with pytest.raises(TooMuchError, match="operators"):
-        parse(b"a;" * 1000, Budget())
+        parse(b"a;" * 1000, Findings())
     with pytest.raises(TooMuchError, match="words"):
-        parse(b"a " * 5000, Budget())
+        parse(b"a " * 5000, Findings())
     with pytest.raises(TooMuchError, match="too long"):
-        parse(b"((" + b"1+" * 30_000, Budget())
-    budget = Budget()
-    parse(b"a; " * 90, budget)
-    parse(b"a; " * 90, budget)
-    assert budget.marks == bounds.MAX_MARKS - 180
+        parse(b"((" + b"1+" * 30_000, Findings())
+    findings = Findings()
+    parse(b"a; " * 90, findings)
+    parse(b"a; " * 90, findings)
+    assert findings.marks == MAX_MARKS - 180
 
 
 @for_each("character", ["\r", "\x1b", "\x07", "\x7f", "\x9b", "\u200b", "\u202e",

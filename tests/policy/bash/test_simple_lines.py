@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.policy.bash.analysis import MAX_LENGTH, read_plain
-from alhena.policy.bash.reading import Findings, Reading, Scope, Shell, parse, plain_source
+from alhena.policy.bash.model import Findings, Reading, Scope, Shell, plain_source
+from alhena.policy.bash.parser import parse
 from alhena.policy.bash.simple_command import ASSIGNING, RESERVED
 from alhena.policy.bash.statements import COMPOUNDS, Walk
 from tests.support.each import for_each
@@ -35,7 +36,7 @@ def lines(draw: st.DrawFn) -> str:
 def by_tree(command: str) -> Findings:
     findings = Findings()
     data = command.encode()
-    root = parse(data, findings.budget)
+    root = parse(data, findings)
     if root.has_error:
         findings.lost("it does not parse", "")
     reading = Reading(plain_source(command, data), root, findings)

@@ -12,20 +12,17 @@ import re
 from functools import lru_cache
 
 from alhena.display_text import unseen
-from alhena.policy.bash.layout import set_apart
-from alhena.policy.bash.model import Analysis, Doubt
-from alhena.policy.bash.reading import (
-    MAX_BYTES,
+from alhena.policy.bash.model import (
+    Analysis,
+    Doubt,
     Findings,
     Reading,
     Scope,
     Shell,
     Source,
-    TooMuchError,
-    exceeds,
-    parse,
     plain_source,
 )
+from alhena.policy.bash.parser import MAX_BYTES, TooMuchError, exceeds, parse, set_apart
 from alhena.policy.bash.simple_command import ASSIGNING, RESERVED, read_simple
 from alhena.policy.bash.statements import COMPOUNDS, Walk
 
@@ -115,7 +112,7 @@ def _source(command: str, data: bytes) -> Source:
 def _walk(source: Source, data: bytes, findings: Findings) -> None:
     if source.text is not source.raw:
         data = source.text.encode("ascii" if source.ascii else "latin-1")
-    root = parse(data, findings.budget)
+    root = parse(data, findings)
     if not source.certain:
         findings.lost("its quotes or here documents are not certain", "")
     if root.has_error:

@@ -23,7 +23,7 @@ from alhena.policy.bash.options import (
     prefix_words,
     takes,
 )
-from alhena.policy.bash.reach import Command, Reach
+from alhena.policy.bash.reach import Command, program_name
 from alhena.policy.programs import Program, Valued, global_options, listed
 from alhena.policy.programs import program as known_program
 
@@ -430,7 +430,6 @@ __all__ = [
     "Match",
     "allows",
     "prefix_words",
-    "programs_of",
     "restricts",
     "unreached",
     "useless_prefix",
@@ -439,27 +438,11 @@ __all__ = [
 
 @lru_cache(maxsize=4096)
 def prefix_name(prefix: str) -> str | None:
-    """The program a restricting prefix is about, as `command_name` spells it; None when it may be
-    any. Of two names neither of which is None, only equal ones can match: rules can be looked up
-    by it."""
+    """The program a restricting prefix is about, spelled as `Command.program` is; None when it may
+    be any. Of two names neither of which is None, only equal ones can match: rules can be looked
+    up by it."""
     found = divided_prefix(prefix)
-    return _name(found.words[0]) if found is not None and found.words else None
-
-
-def command_name(command: Command) -> str | None:
-    """The program a command runs, without its directory and in lower case; None when any may."""
-    head = command.words[0]
-    return _name(head.text) if head.literal else None
-
-
-def programs_of(reach: Reach) -> frozenset[str | None]:
-    """The programs that may run, as `prefix_name` spells them; None is among them when any may."""
-    names = [command_name(command) for command in reach.commands]
-    return frozenset(names if reach.complete else [*names, None])
-
-
-def _name(text: str) -> str:
-    return base_name(text).casefold().removesuffix(".exe")
+    return program_name(found.words[0]) if found is not None and found.words else None
 
 
 def restricts(prefix: str, command: Command) -> Match:
@@ -468,7 +451,7 @@ def restricts(prefix: str, command: Command) -> Match:
     Programs compare without their directory; options between the words, their order and their
     spelling do not matter. MAYBE where an expansion, an unknown option or a guess leaves it open.
     """
-    name, wanted = command_name(command), prefix_name(prefix)
+    name, wanted = command.program, prefix_name(prefix)
     if name != wanted and name is not None and wanted is not None:
         return Match.NO
     divided = divided_prefix(prefix)

@@ -54,6 +54,12 @@ class Command(msgspec.Struct, frozen=True, gc=False):
         """Is every word known?"""
         return all(word.literal for word in self.words)
 
+    @property
+    def program(self) -> str | None:
+        """The program, without its directory and in lower case; None when it may be any."""
+        head = self.words[0]
+        return program_name(head.text) if head.literal else None
+
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
@@ -63,6 +69,17 @@ class Reach(msgspec.Struct, frozen=True, gc=False):
     commands: tuple[Command, ...]
     complete: bool
     writes: tuple[str, ...] = ()
+
+    @property
+    def programs(self) -> frozenset[str | None]:
+        """The programs that may run; None is among them when any may."""
+        names = [command.program for command in self.commands]
+        return frozenset(names if self.complete else [*names, None])
+
+
+def program_name(text: str) -> str:
+    """The program that a command word names, in the spelling in which programs are compared."""
+    return base_name(text).casefold().removesuffix(".exe")
 
 
 def reach(part: Part) -> Reach:

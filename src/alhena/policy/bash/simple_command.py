@@ -6,19 +6,23 @@ from itertools import islice
 
 import msgspec
 
-from alhena.policy.bash.layout import as_quoted
-from alhena.policy.bash.model import Assignment, Effect, Part, Redirection, Word, WordKind
-from alhena.policy.bash.reading import (
+from alhena.policy.bash.model import (
+    Assignment,
+    Effect,
     Findings,
     HereDocument,
+    Part,
     Reading,
+    Redirection,
     Scope,
     Shell,
     Source,
     UnclearError,
-    parse,
+    Word,
+    WordKind,
     plain_source,
 )
+from alhena.policy.bash.parser import as_quoted, parse
 from alhena.policy.bash.words import SIMPLE, read_document, read_value, read_word
 
 OPERATOR = re.compile(
@@ -114,7 +118,7 @@ def _expanded(reading: Reading, document: HereDocument, body: str, scope: Scope)
     """The body of a document in which bash expands; what runs in it is read later."""
     source = as_quoted(plain_source(body, body.encode("utf-8", "surrogatepass")))
     nests = any(mark in body for mark in ("$(", "${", "$[", "`"))
-    root = parse(source.text.encode("latin-1"), reading.findings.budget) if nests else None
+    root = parse(source.text.encode("latin-1"), reading.findings) if nests else None
     inner = Reading(source, root, reading.findings)
     if not source.certain or (root is not None and root.has_error):
         raise UnclearError

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.model import Assignment, Part, Word, WordKind
-from alhena.policy.bash.reading import MAX_DEPTH, Reading, Scope, UnclearError
+from alhena.policy.bash.model import (
+    MAX_DEPTH,
+    Assignment,
+    Part,
+    Reading,
+    Scope,
+    UnclearError,
+    Word,
+    WordKind,
+)
 from alhena.policy.bash.simple_command import SimpleCommand, read_pieces, read_simple
 from alhena.policy.bash.words import ARITHMETIC, read_regex, read_word
 

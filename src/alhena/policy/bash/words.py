@@ -4,8 +4,7 @@ import re
 
 import msgspec
 
-from alhena.policy.bash.model import Word, WordKind
-from alhena.policy.bash.reading import Reading, Scope, UnclearError
+from alhena.policy.bash.model import Reading, Scope, UnclearError, Word, WordKind
 
 MAX_EXPANSIONS = 16
 ARITHMETIC = "arithmetic can run code hidden in data"
