@@ -5,11 +5,8 @@ Those are rules at the end of the user's auto-saved.toml.
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
-
-from msgspec.structs import replace
 
 from alhena.errors import ConfigError
 from alhena.policy.bash.hazards import hazard
@@ -18,211 +15,99 @@ from alhena.policy.bash.options import base_name, first_operands, is_option, spl
 from alhena.policy.bash.prefix import allows
 from alhena.policy.bash.reach import names_command
 from alhena.policy.load import MAX_FILE_BYTES
-from alhena.policy.model import ApprovalMode, PolicyRule, RuleError, Tier
-from alhena.policy.parse import RulePlace, parse_rule, rule_fields
+from alhena.policy.model import PolicyRule
+from alhena.policy.parse import rule_fields
 from alhena.policy.programs import global_options, interpreter, listed, main_name, narrow, wrapper
 
 LOCK_NAME = ".auto-saved.lock"
-ATTEMPTS = 5
 HEAD = "# Rules that approvals saved. Change or remove them here.\n"
-_ELSE = "The approval holds for this session only."
 
 
-def save_rule(rule: PolicyRule, path: Path) -> bool:
-    """Adds a rule to the file of saved approvals, behind what is there, which stays byte for byte.
+def save_rule(rule: PolicyRule, path: Path) -> None:
+    """Adds a rule to the file of saved approvals, behind what is there, which stays byte for byte;
+    nothing if the file has it, and of its command prefixes only those that are new.
 
-    False when rules of the file say it already; of its command prefixes, those that are new are
-    written. Two programs that save at once both keep their rules, and a crash leaves the file as
-    it was or complete. A new file is the user's alone; a symbolic link stays one. Blocks its
-    thread while another program saves. Raises ConfigError, naming the file and what to do, when
-    it cannot be written, or is nothing that a rule can be added to; it is then as it was.
+    Two programs that save at once both keep their rules, and a crash leaves the file as it was or
+    complete. A symbolic link stays one. Blocks its thread while another program saves. Raises
+    ConfigError, naming the file and what to do, when it cannot be written, or is nothing that a
+    rule can be added to; it is then as it was.
     """
-    from alhena.system.errors import ChangedFileError, FileError
-    from alhena.system.files import exclusive
+    from alhena.system.errors import FileError, MissingFileError
+    from alhena.system.files import exclusive, read_whole
+    from alhena.system.replacement import replace_file
 
     place = Path(os.path.realpath(path))
     try:
-        _make_directory(place.parent)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with exclusive(place.parent / LOCK_NAME):
-            for attempt in range(ATTEMPTS):
-                try:
-                    return _save(rule, place)
-                except ChangedFileError:
-                    # An editor, which takes no locks: what it wrote counts.
-                    if attempt == ATTEMPTS - 1:
-                        raise
-        raise AssertionError("every attempt returns or raises")
-    except FileError as error:
-        raise ConfigError(
-            f"the approval was not saved in {path}: {str(error).rstrip('.')}.", remedy=_ELSE
-        ) from error
+            try:
+                data, found = read_whole(place, MAX_FILE_BYTES)
+            except MissingFileError:
+                data, found = b"", None
+            text = _with_rule(rule, data, place)
+            if text is not None:
+                replace_file(place, text, expected=found, limit=MAX_FILE_BYTES)
+    except (FileError, OSError) as error:
+        raise _unsaved(f"{path}: {str(error).rstrip('.')}") from error
 
 
-def _make_directory(path: Path) -> None:
-    from alhena.system.errors import from_os_error
-
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise from_os_error(error, path, writing=True) from error
+def _unsaved(reason: str, remedy: str = "") -> ConfigError:
+    remedy = f"{remedy} The approval holds for this session only.".lstrip()
+    return ConfigError(f"the approval was not saved: {reason}.", remedy=remedy)
 
 
-def _save(rule: PolicyRule, place: Path) -> bool:
-    from alhena.system.errors import MissingFileError
-    from alhena.system.files import read_whole
-    from alhena.system.replacement import replace_file
-
-    made = False
-    try:
-        data, found = read_whole(place, MAX_FILE_BYTES)
-    except MissingFileError:
-        made = _make_file(place)
-        data, found = read_whole(place, MAX_FILE_BYTES)
-    try:
-        wanted = _uncovered(rule, _rules(place, data))
-        if wanted is None:
-            return False
-        text = _appended(place, data, wanted)
-        replace_file(place, text, expected=found, limit=MAX_FILE_BYTES)
-    except BaseException:
-        if made:
-            _remove_if_empty(place)
-        raise
-    return True
-
-
-def _make_file(place: Path) -> bool:
-    """An empty file that no other user can read, to be replaced by the rules."""
-    from alhena.system.errors import from_os_error
-
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        os.close(os.open(place, flags, 0o600))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise from_os_error(error, place, writing=True) from error
-    return True
-
-
-def _remove_if_empty(place: Path) -> None:
-    try:
-        if place.stat().st_size == 0:
-            place.unlink()
-    except FileNotFoundError:  # somebody else was quicker
-        return
-
-
-def _rules(place: Path, data: bytes) -> list[Any]:
-    """The `[[rule]]` tables of the file."""
-    import tomllib
-
-    remedy = f"Correct the file or move it away. {_ELSE}"
-    try:
-        document = tomllib.loads(data.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(
-            f"the approval was not saved: {place} is not TOML: {error}.", remedy=remedy
-        ) from error
-    tables = document.get("rule", [])
-    if not isinstance(tables, list):
-        raise ConfigError(
-            f"the approval was not saved: {place} has a rule that is not written as [[rule]].",
-            remedy=remedy,
-        )
-    return cast("list[Any]", tables)
-
-
-def _appended(place: Path, data: bytes, rule: PolicyRule) -> bytes:
-    """The file's bytes with the rule behind them."""
+def _with_rule(rule: PolicyRule, data: bytes, place: Path) -> bytes | None:
+    """The file's bytes with the rule behind them; None if the file has it already."""
     import tomllib
 
     import tomli_w
 
-    fields = rule_fields(rule)
-    for key in ("toolName", "commandPrefix"):
-        if len(fields.get(key, ())) == 1:
-            fields[key] = fields[key][0]
+    try:
+        known: Any = tomllib.loads(data.decode("utf-8-sig")).get("rule", [])
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = f"{place} is not TOML: {error}"
+        raise _unsaved(reason, "Correct the file or move it away.") from error
+    fields = _new_fields(rule, cast("list[Any]", known) if isinstance(known, list) else [])
+    if fields is None:
+        return None
     try:
         table = f"[[rule]]\n{tomli_w.dumps(fields)}".encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(
-            "the approval was not saved: no file can hold its characters.", remedy=_ELSE
-        ) from error
-    gap = b"" if not data else b"\n" if data.endswith(b"\n") else b"\n\n"
-    text = (data or HEAD.encode()) + (gap or b"\n") + table
+        raise _unsaved("no file can hold its characters") from error
+    before = data or HEAD.encode()
+    text = before + (b"\n" if before.endswith(b"\n") else b"\n\n") + table
     if len(text) > MAX_FILE_BYTES:
-        raise ConfigError(
-            f"the approval was not saved: {place} would be larger than {MAX_FILE_BYTES} bytes.",
-            remedy=f"Remove rules from it. {_ELSE}",
-        )
+        reason = f"{place} would be larger than {MAX_FILE_BYTES} bytes"
+        raise _unsaved(reason, "Remove rules from it.")
     try:
         held = tomllib.loads(text.decode("utf-8-sig")).get("rule")
     except tomllib.TOMLDecodeError:
         held = None
-    if held != [*_rules(place, data), fields]:
-        raise ConfigError(
-            f"the approval was not saved: {place} has its rules in another form than [[rule]].",
-            remedy=f"Write each under a [[rule]] of its own. {_ELSE}",
-        )
+    if held != [*known, fields]:
+        reason = f"{place} has its rules in another form than [[rule]]"
+        raise _unsaved(reason, "Write each under a [[rule]] of its own.")
     return text
 
 
-def _uncovered(rule: PolicyRule, tables: list[Any]) -> PolicyRule | None:
-    """The part of the rule that the file does not say yet, or None."""
-    alike = [saved for saved in _parsed(tables) if _says_as_much(saved, rule)]
-    if not rule.command_prefixes:
-        return None if any(not saved.command_prefixes for saved in alike) else rule
-    known = [prefix for saved in alike for prefix in saved.command_prefixes]
-    if any(not saved.command_prefixes for saved in alike):
-        return None
-    new = tuple(
-        prefix
-        for prefix in dict.fromkeys(rule.command_prefixes)
-        if not any(_same(prefix, each) for each in known)
-    )
-    return replace(rule, command_prefixes=new) if new else None
-
-
-def _parsed(tables: Iterable[Any]) -> Iterator[PolicyRule]:
-    """The rules among the tables; what is none cannot cover anything, and is named on loading."""
-    for number, table in enumerate(tables, start=1):
+def _new_fields(rule: PolicyRule, tables: list[Any]) -> dict[str, Any] | None:
+    """The fields of the rule that are not in the file yet, as they are written."""
+    fields = rule_fields(rule)
+    if len(rule.tool_names) == 1:
+        fields["toolName"] = rule.tool_names[0]
+    prefixes = fields.pop("commandPrefix", None)
+    known: list[str] = []
+    for table in tables:
         if isinstance(table, dict):
-            place = RulePlace("", number)
-            try:
-                yield parse_rule(cast("dict[str, Any]", table), tier=Tier.USER, place=place).rule
-            except RuleError:
-                continue
-
-
-def _says_as_much(saved: PolicyRule, rule: PolicyRule) -> bool:
-    """Does a saved rule decide the same, for the same calls and wherever `rule` does, but for the
-    command prefixes?"""
-    return (
-        saved.decision is rule.decision
-        and saved.priority >= rule.priority
-        and saved.tool_names == rule.tool_names
-        and saved.mcp_name == rule.mcp_name
-        and saved.args_pattern == rule.args_pattern
-        and saved.command_regex == rule.command_regex
-        and saved.command_class == rule.command_class
-        and saved.paths == rule.paths
-        and saved.interactive in {None, rule.interactive}
-        and saved.allow_redirection >= rule.allow_redirection
-        and _modes(saved) >= _modes(rule)
-    )
-
-
-def _modes(rule: PolicyRule) -> frozenset[ApprovalMode]:
-    return frozenset(rule.modes or ApprovalMode)
-
-
-def _same(prefix: str, known: str) -> bool:
-    """Are these the same words? A shorter prefix does not stand for a longer one, which names
-    more. Blanks between quotes are not between words."""
-    if any(mark in prefix for mark in "'\"\\"):
-        return prefix == known
-    return prefix.split() == known.split()
+            others = dict(cast("dict[str, Any]", table))
+            said = others.pop("commandPrefix", None)
+            if others == fields and said is None:
+                return None
+            if others == fields:
+                known += [said] if isinstance(said, str) else said
+    if prefixes is None:
+        return fields
+    new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in known]
+    return {**fields, "commandPrefix": new[0] if len(new) == 1 else new} if new else None
 
 
 _NEED_NO_RULE = frozenset({"true", "false", ":", "exit", "break", "continue"})

@@ -1,7 +1,7 @@
 """Does a command surely only read? Known options of known programs, never a list of bad ones.
 
-The words of a command are told apart by the program's table: known options and operands; what is
-not known is refused, abbreviations of long options too. What a table cannot say (git, archives,
+The program's table divides the words of a command into known options and operands; what is not
+known is refused, abbreviations of long options too. What a table cannot say (git, archives,
 processes, printf) is judged by functions here.
 """
 
