@@ -6,12 +6,9 @@ import pytest
 
 from alhena.chat.loops import (
     ERROR_REPEATS,
-    OWN,
     READ,
     CalledTool,
     LoopKind,
-    own_words,
-    without_own,
 )
 from alhena.wire.content import FunctionResponse, Part
 from tests.chat.test_loops import called, fed, first
@@ -22,10 +19,6 @@ from tests.chat.test_loops import called, fed, first
     [
         (lambda value: f"File not found: /code/p/{value} (ENOENT).", lambda n: f"missing{n}"),
         (lambda value: f"no such file: {value!r}", lambda n: f"it's\n\t{n}\x1b"),
-        (
-            lambda value: f'no match for "{value[:30]}…" in a.txt',
-            lambda n: f"{n}" + "word " * n * 9,
-        ),
         (lambda value: f"nothing at {' '.join(value.split())}", lambda n: f"a\n  {'b' * n}\nc"),
         (lambda value: f"the first line is {value.splitlines()[0]}", lambda n: f"x{n}\nmore\n"),
         (lambda value: f"cannot enter {value.rpartition('/')[0]}", lambda n: f"d{n}/e/f.txt"),
@@ -72,4 +65,3 @@ def test_words_of_a_call_are_looked_for_at_both_ends_of_a_long_error():
     middle = "x" * 3 * READ
     found = fed(*([called("f", f"g{n} {middle} g{n}", failed=True, at=f"g{n}")] for n in range(30)))
     assert first(found) == ERROR_REPEATS
-    assert without_own("ab" * READ, own_words({"a": "ab" * READ})) == OWN * 2

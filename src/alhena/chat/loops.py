@@ -5,6 +5,7 @@ through a long one or polls a running process learns something each time.
 """
 
 import os.path
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -14,7 +15,6 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.display_text import escaped
 from alhena.wire.content import FunctionResponsePart, Part
 
 _PROMPTS = Path(__file__).parent / "prompts"
@@ -35,50 +35,47 @@ def _text(name: str) -> str:
 
 
 OWN = "\0"
-"""Placeholder for such words."""
+"""Placeholder for words of the arguments in an error."""
 READ = 4_096
 """Characters at either end of a text, and at the beginning of an argument, that are looked at."""
 
 _MOST = 100
-_MOST_PIECES = 400
-_ENDS = 16
-_SHORT = 3
-"""A piece of a path with fewer characters is no mark of it."""
-_CUT = 16
-"""Characters of an argument that identify it when it is quoted up to an ellipsis."""
-_AROUND = frozenset(" \t\n\"'`<>()[]{}," + OWN)
+_BETWEEN = re.compile(r"[\s\"'`<>()\[\]{},\0]+")
 
 
-def own_words(args: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts and numbers among arguments, in the forms in which an error may repeat them, the
-    longest first."""
-    found: set[str] = set()
-    pieces: set[str] = set()
-    for value in islice(_leaves(args), _MOST):
-        whole = value[:READ].strip()
-        found.update(_forms(whole))
-        if "/" in whole and "\n" not in whole and len(pieces) < _MOST_PIECES:
-            pieces.update(_pieces(whole))
-    found |= pieces
-    found.discard("")
-    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+class OwnWords:
+    """The texts and numbers among the arguments of a call, in the forms in which an error may
+    repeat them: as they are, on one line, escaped, the first line; of a path its directory and its
+    name."""
 
+    def __init__(self, args: Mapping[str, Any]) -> None:
+        forms: set[str] = set()
+        for value in islice(_leaves(args), _MOST):
+            value = value[:READ].strip()
+            forms |= {value, " ".join(value.split()), repr(value)[1:-1], value.split("\n")[0]}
+            if "/" in value:
+                plain = os.path.normpath(value)
+                forms |= {plain, *os.path.split(plain)}
+        escaped = {_canonical(form)[1:-1].decode() for form in forms if form}
+        texts = filter(_BETWEEN.search, escaped)
+        self._texts = sorted(texts, key=lambda form: (-len(form), form))
+        self._words = escaped.difference(self._texts)
 
-def without_own(value: Any, own: Sequence[str]) -> Any:
-    """A JSON value in whose texts one mark replaces each of these words; of a path that ends
-    with them, for all of it."""
-    if isinstance(value, str):
-        if len(value) <= 2 * READ:
-            return _without(value, own)
-        head, tail = _without(value[:READ], own), _without(value[-READ:], own)
-        return f"{head}{value[READ:-READ]}{tail}"
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[Any, Any]", value)
-        return {key: without_own(each, own) for key, each in fields.items()}
-    if isinstance(value, list | tuple):
-        items = cast("Sequence[Any]", value)
-        return [without_own(each, own) for each in items]
-    return value
+    def taken_from(self, said: str) -> str:
+        """A text as JSON, with the placeholder for each of these words, and for the whole path that
+        ends with one."""
+        if len(said) <= 2 * READ:
+            return self._without(said)
+        return f"{self._without(said[:READ])}{said[READ:-READ]}{self._without(said[-READ:])}"
+
+    def _without(self, said: str) -> str:
+        for text in self._texts:
+            said = said.replace(text, OWN)
+        words = _BETWEEN.split(said)
+        return " ".join(OWN if self._is_own(word.strip(".:;")) else word for word in words)
+
+    def _is_own(self, word: str) -> bool:
+        return word in self._words or word.rpartition("/")[2] in self._words
 
 
 def _leaves(value: Any) -> Iterator[str]:
@@ -94,80 +91,6 @@ def _leaves(value: Any) -> Iterator[str]:
         items = cast("Sequence[Any]", value)
         for each in items:
             yield from _leaves(each)
-
-
-def _forms(value: str) -> Iterator[str]:
-    """As it is, on one line, as messages and programs show it."""
-    first, *more = value.split("\n", 1)
-    yield value
-    yield " ".join(value.split())
-    yield repr(value)[1:-1]
-    yield escaped(value)
-    yield msgspec.json.encode(value.encode("utf-8", "replace").decode("utf-8"))[1:-1].decode()
-    if more:
-        yield first.strip()
-
-
-def _pieces(value: str) -> Iterator[str]:
-    """Directory of a path and its suffixes; for a path with many parts the longest and shortest
-    ones."""
-    plain = os.path.normpath(value)
-    yield os.path.dirname(plain)
-    for path in (value, plain):
-        parts = path.split("/")
-        starts = range(len(parts))
-        for start in dict.fromkeys((*starts[:_ENDS], *starts[-_ENDS:])):
-            end = "/".join(parts[start:])
-            if len(end) >= _SHORT:
-                yield end
-
-
-def _without(text: str, own: Sequence[str]) -> str:
-    for form in own:
-        if form in text:
-            text = _replaced(text, form)
-    for form in own:
-        if len(form) > _CUT and form[:_CUT] in text:
-            text = _replaced(text, form, cut=True)
-    return text
-
-
-def _replaced(text: str, form: str, *, cut: bool = False) -> str:
-    """`text` with the mark for each occurrence of `form` that is no part of a longer word; `cut`:
-    also for one that breaks off."""
-    sought = form[:_CUT] if cut else form
-    pieces: list[str] = []
-    begin = 0
-    at = text.find(sought)
-    while at >= 0:
-        end = _end(text, at, form) if cut else at + len(form)
-        if cut or not (_runs_on(text, at) or _runs_on(text, end)):
-            start = at
-            if at > begin and text[at - 1] == "/":
-                while start > begin and text[start - 1] not in _AROUND:
-                    start -= 1
-            pieces += [text[begin:start], OWN]
-            begin = end
-        at = text.find(sought, end)
-    return "".join([*pieces, text[begin:]])
-
-
-def _end(text: str, at: int, form: str) -> int:
-    """The end of the match of `form` that begins at `at`, including an ellipsis after it."""
-    length = _CUT
-    while length < len(form) and text[at + length : at + length + 1] == form[length]:
-        length += 1
-    end = at + length
-    return next((end + len(dots) for dots in ("…", "...") if text.startswith(dots, end)), end)
-
-
-def _runs_on(text: str, at: int) -> bool:
-    """True when a position is inside a word."""
-    return 0 < at < len(text) and _is_of_word(text[at - 1]) and _is_of_word(text[at])
-
-
-def _is_of_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
 
 
 MAX_PERIOD = 5
@@ -244,7 +167,7 @@ class CallLoops:
             exact.add(hash((head, args, texts)))
             guesses.add(hash((head, texts)))
             if guess:
-                texts = tuple(_texts(call.result, own_words(call.args)))
+                texts = tuple(map(OwnWords(call.args).taken_from, texts))
             unquoted.add(hash((head, texts)))
         self._exact.append(hash(frozenset(exact)))
         self._guesses.append(hash(frozenset(guesses)))
@@ -283,21 +206,20 @@ def cycle(steps: Sequence[int], repeats: int, longest: int = MAX_PERIOD) -> int:
     return 0
 
 
-def _canonical(args: Mapping[str, Any]) -> bytes:
-    """Arguments as JSON, whatever the order of their keys."""
+def _canonical(value: object) -> bytes:
+    """A value as JSON, whatever the order of its keys."""
     try:
-        return msgspec.json.encode(args, order="sorted")
+        return msgspec.json.encode(value, order="sorted")
     except (TypeError, UnicodeEncodeError, RecursionError):
-        return repr(args).encode("utf-8", "backslashreplace")
+        return repr(value).encode("utf-8", "backslashreplace")
 
 
-def _texts(parts: tuple[Part, ...], own: Sequence[str] = ()) -> Iterator[str]:
-    """All that a result says, without the caller's `own` words; ids of calls are no part of it."""
+def _texts(parts: tuple[Part, ...]) -> Iterator[str]:
+    """All that a result says; ids of calls are no part of it."""
     for part in parts:
         response = part.function_response
         if response is not None:
-            said = without_own(response.response, own) if own else response.response
-            yield _canonical(said).decode("utf-8")
+            yield _canonical(response.response).decode("utf-8")
             for inner in response.parts or ():
                 yield from _medium(inner)
         else:
@@ -417,8 +339,6 @@ class Chanting:
     def _prose(self, text: str, begin: int, end: int) -> int:
         """The start of the prose at the end of `text[begin:end]`; `end` if it ends with something
         else. A line that began before `begin` is prose, unless it is the last one."""
-        import re
-
         structure = re.compile(_STRUCTURE)
         if structure.match(self._line):
             return end
