@@ -105,8 +105,7 @@ class ActiveRules:
 
 
 def _candidate(rule: PolicyRule) -> Candidate:
-    from alhena.policy.bash.options import divided_prefix
-    from alhena.policy.bash.prefix import prefix_name
+    from alhena.policy.bash.prefix import divided_prefix, prefix_name
 
     only_prefixes = rule.command_prefixes and not (rule.paths or rule.command_class)
     following: set[str] | None = set() if only_prefixes else None

@@ -247,7 +247,8 @@ def test_a_prefix_that_can_allow_nothing_says_why(prefix: str, reason: str | Non
         ("git status ", ("git", "status")),
         ("CI=1 B='x y' npm test", ("CI=1", "B=x y", "npm", "test")),
         ("find . -exec grep x {} \\;", ("find", ".", "-exec", "grep", "x", "{}", ";")),
-        *((p, None) for p in ("", "''", "a | b", "a $b", "a *", "~/x", "if x", "a=b=~", "a\\ b", "a\0")),
+        *((p, None) for p in ("", "''", "a | b", "a $b", "a *", "~/x", "if x", "a=b=~", "a\0", "! a", "a # b", "a[1]=2",
+                             "A+=1 b", "a > b", "(a)")),
     ])  # fmt: skip
 def test_the_words_of_a_prefix_are_literal(prefix: str, words: tuple[str, ...] | None) -> None:
     assert prefix_words(prefix) == words

@@ -2,8 +2,7 @@
 
 from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.options import prefix_words
-from alhena.policy.bash.prefix import allows
+from alhena.policy.bash.prefix import allows, prefix_words
 from alhena.policy.programs import all_programs, interpreter, listed, wrapper
 from alhena.policy.saved import always_prefix, always_prefixes, prefix_text, root_commands
 from tests.policy.bash.parts import part

@@ -1,5 +1,6 @@
 """The prefixes of rules against a command: strictly to allow, widely to deny."""
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from fnmatch import fnmatchcase
@@ -14,18 +15,77 @@ from alhena.policy.bash.options import (
     INPUT_IN_ARGUMENTS,
     Takes,
     base_name,
-    divided_prefix,
     first_operands,
     inner_command,
     is_option,
     is_setting,
     option_values,
-    prefix_words,
+    split_settings,
     takes,
 )
 from alhena.policy.bash.reach import Command, program_name
 from alhena.policy.programs import Program, Valued, global_options, listed
 from alhena.policy.programs import program as known_program
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]+(?:[ \t]+[A-Za-z0-9_./:,@%+=-]+)*")
+_RESERVED = frozenset(
+    {
+        *("if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until"),
+        *("do", "done", "in", "function", "coproc"),
+    }
+)
+
+
+@lru_cache(maxsize=4096)
+def prefix_words(prefix: str) -> tuple[str, ...] | None:
+    """The words of a rule's `commandPrefix`, leading `NAME=value` words among them.
+
+    None when bash would not take them for exactly these words: operators, expansions, globs,
+    comments, reserved words, control characters, no words at all.
+    """
+    text = prefix.strip(" \t\n")
+    words = tuple(text.split()) if _PLAIN.fullmatch(text) else _read_words(text)
+    if words is None:
+        return None
+    command = split_settings(words)[1]
+    # A command word with a percent sign names a job, quoted or not.
+    if command and (not command[0] or command[0][0] == "%" or "=" in command[0]):
+        return None
+    return None if command and command[0] in _RESERVED else words
+
+
+def _read_words(text: str) -> tuple[str, ...] | None:
+    """The words of a text if it is one command, all of it literal."""
+    from alhena.policy.bash.analysis import analyse
+
+    analysis = analyse(text)
+    if len(analysis.parts) != 1 or not analysis.complete:
+        return None
+    (part,) = analysis.parts
+    literal = all(word.literal for word in part.words) and all(
+        each.value.literal and each.source.startswith(f"{each.name}=") for each in part.assignments
+    )
+    visible = all(letter.isprintable() or letter in "\t\n" for letter in text)
+    if part.text != text or part.redirections or not literal or not visible:
+        return None
+    if part.words and "=" in part.words[0].text:
+        return None  # quoted, it is no setting
+    settings = [f"{each.name}={each.value.text}" for each in part.assignments]
+    return (*settings, *(word.text for word in part.words))
+
+
+class DividedPrefix(msgspec.Struct, frozen=True):
+    """The words of a prefix: the `NAME=value` ones in front, and the command."""
+
+    settings: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+@lru_cache(maxsize=4096)
+def divided_prefix(prefix: str) -> DividedPrefix | None:
+    """`prefix_words` in two."""
+    words = prefix_words(prefix)
+    return None if words is None else DividedPrefix(*split_settings(words))
 
 
 def useless_prefix(prefix: str) -> str | None:
@@ -424,16 +484,6 @@ def _may_be_option(word: Word) -> bool:
         return False
     plain = word.kind is WordKind.PATTERN and not any(mark in word.source for mark in "{}~[]()")
     return not (plain and any(mark in word.source for mark in "./"))
-
-
-__all__ = [
-    "Match",
-    "allows",
-    "prefix_words",
-    "restricts",
-    "unreached",
-    "useless_prefix",
-]
 
 
 @lru_cache(maxsize=4096)
