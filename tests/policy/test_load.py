@@ -166,7 +166,7 @@ def test_a_problem_knows_the_line_of_its_rule() -> None:
     loaded = text(f"# head\n\n{GOOD}\n[[ rule ]]  # bad\ntoolName = 'x'\n")
     assert str(loaded.problems[0]).startswith("p.toml:8: rule 2, decision is missing")
     hidden = text(f"{GOOD}denyMessage = '''\n[[rule]]\n'''\n[[rule]]\n")
-    assert (hidden.problems[0].rule, hidden.problems[0].line) == (2, 8)
+    assert (hidden.problems[0].rule, hidden.problems[0].line) == (2, None)
     inline = text("rule = [{toolName = 'x'}]\n")
     assert (inline.problems[0].rule, inline.problems[0].line) == (1, None)
 

@@ -67,7 +67,8 @@ def _with_rule(rule: PolicyRule, data: bytes, place: Path) -> bytes | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = f"{place} is not TOML: {error}"
         raise _unsaved(reason, "Correct the file or move it away.") from error
-    fields = _new_fields(rule, cast("list[Any]", known) if isinstance(known, list) else [])
+    tables = cast("list[Any]", known) if isinstance(known, list) else []
+    fields = _new_fields(rule, tables)
     if fields is None:
         return None
     try:
@@ -83,7 +84,7 @@ def _with_rule(rule: PolicyRule, data: bytes, place: Path) -> bytes | None:
         held = tomllib.loads(text.decode("utf-8-sig")).get("rule")
     except tomllib.TOMLDecodeError:
         held = None
-    if held != [*known, fields]:
+    if held != [*tables, fields]:
         reason = f"{place} has its rules in another form than [[rule]]"
         raise _unsaved(reason, "Write each under a [[rule]] of its own.")
     return text
