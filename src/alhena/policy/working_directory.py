@@ -67,7 +67,8 @@ def leaves_workspace(
     when it does not. `places` are the directories it may run in, None where they are not known."""
     if places is None:
         return "it runs in a directory that is outside the workspace or not known"
-    unknown = [word for word in _files(part) if not word.literal]
+    files = tuple(_files(part))
+    unknown = [word for word in files if not word.literal]
     if len(unknown) > _MAX_UNKNOWN or any(len(word.source) > _MAX_WORD for word in unknown):
         return "there are very many patterns and expansions"
     name = base_name(part.words[0].text) if part.words else ""
@@ -83,7 +84,7 @@ def leaves_workspace(
             return f"{each.source} may show variables"
     only_text = name in _TAKE_TEXT
     listed = only_text or _listing(parts)
-    for word in _files(part):
+    for word in files:
         texts = list(_texts(word, part, listed))
         if None in texts:
             return f"{word.source} is only known when it runs"
@@ -215,7 +216,7 @@ def _of_path(
     climbs = ".." in path.split("/")
     if facts is None:
         return "is outside the workspace" if climbs or path[:1] == "/" else None
-    if not facts.contains(path) and os.path.isabs(path) and _lies_somewhere(path):
+    if os.path.isabs(path) and not facts.contains(path) and _lies_somewhere(path):
         return "is outside the workspace"
     for place in places:
         target = os.path.join(place, path)

@@ -4,7 +4,7 @@ call."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -30,7 +30,7 @@ from alhena.scheduler.confirmation import (
     unasked,
     update_policy,
 )
-from alhena.scheduler.executor import Executor, Leash
+from alhena.scheduler.executor import Executor, Leash, at_boundary
 from alhena.scheduler.gate import denial, deny
 from alhena.scheduler.states import ConfirmationError, TrackedCall, WaitingToolCall
 from alhena.tools.contract import (
@@ -48,8 +48,6 @@ from alhena.tools.edit.modify import ModifiableInvocation
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, one_line
-
-T = TypeVar("T")
 
 Decide = Callable[[TrackedCall], Awaitable[Decision | None]]
 """Asks the policy about the call as it is now; None if that ended the call."""
@@ -85,7 +83,7 @@ class Answers:
                 return None
             call.emit(question.event)
             question.opened()
-            found = await held(self._leash, call, self._race(call, request, by_hook=by_hook))
+            found = await self._leash.held(call, self._race(call, request, by_hook=by_hook))
         finally:
             call.close_question()
         if isinstance(found, asyncio.CancelledError):
@@ -188,25 +186,6 @@ def enter_waiting(call: TrackedCall, details: ConfirmationDetails) -> None:
             details=details,
         )
     )
-
-
-async def held(
-    leash: Leash, call: TrackedCall, work: Awaitable[T]
-) -> T | asyncio.CancelledError | None:
-    """The result of `work`; None if the call was stopped first. Work that cancels itself gives a
-    CancelledError as a value."""
-    task = asyncio.ensure_future(work)
-    if await leash.hold(call, task):
-        return None
-    return asyncio.CancelledError() if task.cancelled() else task.result()
-
-
-async def stopped_at_boundary(work: Callable[[], Awaitable[T]]) -> T | Boundary:
-    """The result of `work`, or the boundary with its failure."""
-    boundary = Boundary()
-    with boundary:
-        return await work()
-    return boundary
 
 
 UNCHANGED = "The editor left the proposed change as it was."
@@ -344,7 +323,7 @@ class Asker:
         offer = next((each for each in request.lasting if each.outcome == answer.outcome), None)
         if offer is not None:
             message = update_policy(request, offer)
-            await held(self._executor.leash, call, self._asking.bus.deliver(message))
+            await self._executor.leash.held(call, self._asking.bus.deliver(message))
             if call.ended:
                 return False
         invocation = call.invocation
@@ -377,7 +356,7 @@ class Asker:
                 raise TypeError(f"the tool returned {kind} instead of what to confirm")
             return None if found is None else refined(found, call, entry)
 
-        said = await held(self._executor.leash, call, stopped_at_boundary(say))
+        said = await self._executor.leash.held(call, at_boundary(say))
         if isinstance(said, Boundary):
             said = unasked("nothing" if said.failure is None else one_line(said.failure))
         elif isinstance(said, asyncio.CancelledError):
@@ -444,7 +423,7 @@ class Asker:
         context = self._executor.context(call)
         content = answer.payload.new_content
         work = partial(change, invocation, content, self._asking.edit, context)
-        made = await held(self._executor.leash, call, stopped_at_boundary(work))
+        made = await self._executor.leash.held(call, at_boundary(work))
         if isinstance(made, Boundary):
             return ToolFailure(one_line(made.failure) if made.failure else "Nothing came of it.")
         if isinstance(made, asyncio.CancelledError):

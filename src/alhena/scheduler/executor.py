@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from alhena.hooks.model import TailCall
     from alhena.scheduler.hooks import ToolHooks
 
+T = TypeVar("T")
+
 INTERRUPTED = "The run was interrupted"
 
 
@@ -50,9 +52,9 @@ class Leash:
 
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
-        self._abandoned: set[asyncio.Task[Any]] = set()
+        self._abandoned: set[asyncio.Future[Any]] = set()
 
-    async def hold(self, call: TrackedCall, task: asyncio.Task[Any]) -> bool:
+    async def hold(self, call: TrackedCall, task: asyncio.Future[Any]) -> bool:
         """Waits until `task` ends. Returns True if the call was stopped first (then `task` is
         cancelled) or has ended meanwhile.
 
@@ -70,7 +72,17 @@ class Leash:
         await self._stop(task)
         return True
 
-    async def _stop(self, task: asyncio.Task[Any]) -> None:
+    async def held(
+        self, call: TrackedCall, work: Awaitable[T]
+    ) -> T | asyncio.CancelledError | None:
+        """The result of `work`; None if the call was stopped first. Work that cancels itself gives
+        a CancelledError as a value."""
+        task = asyncio.ensure_future(work)
+        if await self.hold(call, task):
+            return None
+        return asyncio.CancelledError() if task.cancelled() else task.result()
+
+    async def _stop(self, task: asyncio.Future[Any]) -> None:
         task.cancel()
         try:
             await asyncio.wait({task}, timeout=self.grace_s)
@@ -79,10 +91,18 @@ class Leash:
                 self._abandoned.add(task)
                 task.add_done_callback(self._forget)
 
-    def _forget(self, task: asyncio.Task[Any]) -> None:
+    def _forget(self, task: asyncio.Future[Any]) -> None:
         self._abandoned.discard(task)
         if not task.cancelled():
             task.exception()
+
+
+async def at_boundary(work: Callable[[], Awaitable[T]]) -> T | Boundary:
+    """The result of `work`, or the boundary with its failure."""
+    boundary = Boundary()
+    with boundary:
+        return await work()
+    return boundary
 
 
 CANCEL_GRACE_S = 2.0

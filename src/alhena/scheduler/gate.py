@@ -7,12 +7,13 @@ again.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
-from alhena.scheduler.executor import Executor
+from alhena.scheduler.executor import Executor, at_boundary
 from alhena.scheduler.states import (
     ScheduledToolCall,
     TrackedCall,
@@ -213,13 +214,11 @@ class Gate:
 
     async def _heard(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
         """The verdict of the BeforeTool hooks; None if the call was stopped first."""
-        task = asyncio.create_task(hooks.before(call))
-        if await self._executor.leash.hold(call, task):
-            return None
-        if task.cancelled():
+        said = await self._executor.leash.held(call, hooks.before(call))
+        if isinstance(said, asyncio.CancelledError):
             call.fail(f"{BLOCKED}: its hooks gave up", ToolErrorType.EXECUTION_FAILED)
             return None
-        return task.result()
+        return said
 
     async def _weighed(self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict") -> bool:
         """Applies the verdict of the hooks. True if the call may run; otherwise it has ended."""
@@ -269,25 +268,13 @@ class Gate:
             return None
         if check is None or decision.outcome is PolicyOutcome.DENY:
             return decision
-        task = asyncio.create_task(_checked(check, asked, decision))
-        if await self._executor.leash.hold(call, task):
-            return None
-        if task.cancelled():
-            deny_unknown(call, "the safety checkers", None)
-            return None
-        found = task.result()
-        if isinstance(found, Boundary):
-            deny_unknown(call, "the safety checkers", found)
+        work = at_boundary(partial(check, asked, decision))
+        found = await self._executor.leash.held(call, work)
+        if isinstance(found, Boundary | asyncio.CancelledError):
+            boundary = found if isinstance(found, Boundary) else None
+            deny_unknown(call, "the safety checkers", boundary)
             return None
         return found
-
-
-async def _checked(check: Check, asked: PolicyCall, decision: Decision) -> Decision | Boundary:
-    """The decision of the checkers, or the boundary with their failure."""
-    boundary = Boundary()
-    with boundary:
-        return await check(asked, decision)
-    return boundary
 
 
 def _schedule(call: TrackedCall) -> None:
