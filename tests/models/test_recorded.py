@@ -153,14 +153,6 @@ async def test_a_recorded_api_error_is_raised_like_a_live_one(project: Path):
     await generator.aclose()
 
 
-async def test_a_closed_recording_says_so(project: Path):
-    generator = RecordedGenerator(recording(project / "r.jsonl", *SESSION))
-    await generator.aclose()
-    await generator.aclose()
-    with pytest.raises(RecordingError, match="closed"):
-        await chunks(generator)
-
-
 @pytest.mark.parametrize("kind", ["missing", "directory", "fifo", "device", "nul"])
 def test_a_path_that_is_no_file_is_refused_at_once(project: Path, kind: str):
     path = {"device": "/dev/zero", "nul": "a\0b"}.get(kind, str(project / kind))

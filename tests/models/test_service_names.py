@@ -100,7 +100,6 @@ def test_names_for_a_service_are_taken_by_it_and_stand_for_one_tool_each(known: 
         assert TAKEN.fullmatch(told)
         assert names.wire(told) == name
         assert told == name or not TAKEN.fullmatch(name)
-        assert names.knows(told)
     assert ServiceNames(reversed(known)).original(known[0] if known else "a.") == (
         sent[known[0]] if known else "a."
     )

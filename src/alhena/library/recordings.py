@@ -10,7 +10,7 @@ import msgspec
 from alhena.chat.prompt import GREETING
 from alhena.models.catalogue import ANTHROPIC, OPENAI
 from alhena.models.errors import RecordingError
-from alhena.models.providers.recorded import Line, Method, Place, RecordedGenerator, Recorder
+from alhena.models.providers.recorded import Line, Method, RecordedGenerator, Recorder
 from alhena.models.providers.select import RECORDINGS, ChosenGenerator, is_demo
 from alhena.models.retry import REPLAY, RetryingGenerator
 from alhena.tools.shell_output import without_ids
@@ -121,7 +121,7 @@ class _Answer(msgspec.Struct):
     """A recorded answer that was not given yet. `asked` is its request as it is compared; None: it
     was not recorded."""
 
-    place: Place
+    number: int
     line: Line
     asked: Any
 
@@ -131,7 +131,7 @@ class _Answers:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._left = [_answer(place, line) for place, line in RecordedGenerator(path).lines()]
+        self._left = [_answer(*numbered) for numbered in RecordedGenerator(path).lines()]
 
     def generator(
         self, choose: Callable[[], ChosenGenerator], model: str, cwd: str
@@ -158,7 +158,7 @@ class _Answers:
         where, recorded, now = _difference(same[0].asked, asked, "")
         raise RecordingError(
             f"the request differs from the one recorded in {self._path}, line "
-            f"{same[0].place.number}, at {where}: recorded {recorded}, now {now}.",
+            f"{same[0].number}, at {where}: recorded {recorded}, now {now}.",
             remedy="Record it again if the program was changed on purpose.",
         )
 
@@ -171,17 +171,17 @@ class _Replay(RecordedGenerator):
         self._answers = answers
         self._cwd = cwd
 
-    def take(self, method: Method, model: str, body: Callable[[], bytes]) -> tuple[Place, bytes]:
+    def take(self, method: Method, model: str, body: Callable[[], bytes]) -> tuple[int, bytes]:
         answer = self._answers.take(method, _comparable(body(), model, self._cwd))
         response = bytes(answer.line.response)
         if answer.line.cwd:
             response = response.replace(_quoted(answer.line.cwd), _quoted(self._cwd))
-        return answer.place, response
+        return answer.number, response
 
 
-def _answer(place: Place, line: Line) -> _Answer:
+def _answer(number: int, line: Line) -> _Answer:
     body = bytes(line.request)
-    return _Answer(place, line, _comparable(body, line.model, line.cwd) if body else None)
+    return _Answer(number, line, _comparable(body, line.model, line.cwd) if body else None)
 
 
 def _quoted(text: str) -> bytes:

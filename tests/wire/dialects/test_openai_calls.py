@@ -15,7 +15,7 @@ from alhena.wire.response import NO_REASON, GenerateContentResponse
 from tests.support.each import for_each
 from tests.wire.dialects.conversations import ids
 
-TOOLS = ("f", "g", "get_weather", "get")
+TOOLS = ("f", "g", "get")
 Called = tuple[str, dict[str, Any]]
 
 
@@ -105,18 +105,6 @@ STREAMS: dict[str, tuple[list[list[dict[str, Any]]], list[Called]]] = {
     "the name once more at the end": (
         [[piece(0, "x", "f", '{"a":1}')], [piece(0, "x", "f", "")]],
         [F],
-    ),
-    "the name in pieces": (
-        [[piece(0, "x", "get_", None)], [piece(0, None, "weather", "{}")]],
-        [("get_weather", {})],
-    ),
-    "the name in pieces that repeat": (
-        [[piece(0, "x", "get_", "")], [piece(0, "x", "get_weather", "{}")]],
-        [("get_weather", {})],
-    ),
-    "the name in pieces of which one is a tool": (
-        [[piece(0, "x", "get", None)], [piece(0, None, "_weather", "{}")]],
-        [("get_weather", {})],
     ),
     "the id before the name": (
         [[piece(0, "x", None, None)], [piece(0, None, "f", '{"a":1}')]],
@@ -353,7 +341,7 @@ elements = st.fixed_dictionaries(
         "function": st.fixed_dictionaries(
             {},
             optional={
-                "name": st.sampled_from([*TOOLS, "get_", "weather"]) | anything,
+                "name": st.sampled_from([*TOOLS, "get_"]) | anything,
                 "arguments": st.sampled_from(["", '{"a"', ":1}", "{}", '{"a":1}']) | anything,
             },
         ),

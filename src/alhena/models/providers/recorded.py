@@ -2,8 +2,7 @@
 request."""
 
 import os
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from stat import S_ISREG
@@ -29,7 +28,7 @@ from alhena.wire.json_values import excerpt
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 
-_BLANK = b" \t\r\n\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 
 
 class Method(StrEnum):
@@ -52,149 +51,105 @@ class Line(Value, frozen=True):
     cwd: str = ""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Position of a line: its number, from 1, and the file offset of its first byte."""
-
-    number: int
-    offset: int
-
-
 class RecordedGenerator:
     """Replays the answers of a file, each once.
 
     `strict`: in file order, and a request whose method differs from the next line's is an error.
-    Otherwise each request takes the first unused line of its method. The file is read as needed and
-    never held in memory. A recorded `{"error": …}` is raised like a live one. Methods raise
-    RecordingError naming file and line.
+    Otherwise each request takes the first unused line of its method. A recorded `{"error": …}` is
+    raised like a live one. Methods raise RecordingError naming file and line.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict: bool = True) -> None:
         self._path = os.fspath(path)
         self._strict = strict
-        _open(self._path).close()  # Report an unreadable file before the first request.
-        self._file: BinaryIO | None = None
-        self._closed = False
-        self._next = Place(1, 0)
-        self._passed: dict[Method, deque[Place]] = {method: deque() for method in Method}
+        with _open(self._path) as file:
+            lines = enumerate(file.read().removeprefix(_BOM).splitlines(), 1)
+        self._left = [(number, raw) for number, raw in lines if raw.strip()]
+        self._end = self._left[-1][0] + 1 if self._left else 1
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """The next recorded answer."""
-        place, raw = self.take(Method.GENERATE, request.model, partial(encode_request, request))
-        return self._decode(raw, place, request.model)
+        number, raw = self.take(Method.GENERATE, request.model, partial(encode_request, request))
+        return self._decode(raw, number, request.model)
 
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """The chunks of the next recorded stream."""
-        place, raw = self.take(Method.STREAM, request.model, partial(encode_request, request))
+        number, raw = self.take(Method.STREAM, request.model, partial(encode_request, request))
         try:
             chunks = msgspec.json.decode(raw, type=list[msgspec.Raw])
         except msgspec.DecodeError as error:
-            raise self._malformed(place, "the response of a stream is a list of chunks") from error
+            raise self._malformed(number, "the response of a stream is a list of chunks") from error
         for chunk in chunks:
-            yield self._decode(bytes(chunk), place, request.model)
+            yield self._decode(bytes(chunk), number, request.model)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """The next recorded count."""
-        place, raw = self.take(Method.COUNT_TOKENS, model, partial(encode_count_tokens, contents))
+        number, raw = self.take(Method.COUNT_TOKENS, model, partial(encode_count_tokens, contents))
         try:
             return decode_count_tokens(raw).total_tokens
         except DecodeError as error:
-            raise self._fault(raw, place, model, error) from error
+            raise self._fault(raw, number, model, error) from error
 
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
         """The next recorded vectors."""
-        place, raw = self.take(Method.EMBED, model, partial(encode_embed, contents, model))
+        number, raw = self.take(Method.EMBED, model, partial(encode_embed, contents, model))
         try:
             return decode_embed(raw)
         except DecodeError as error:
-            raise self._fault(raw, place, model, error) from error
+            raise self._fault(raw, number, model, error) from error
 
     async def aclose(self) -> None:
-        """Closes the file."""
-        file, self._file, self._closed = self._file, None, True
-        if file is not None:
-            file.close()
+        """Does nothing: no file is open."""
 
-    def take(self, method: Method, model: str, body: Callable[[], bytes]) -> tuple[Place, bytes]:
-        """The next answer by `method`, whatever the request to `model` with this body is."""
+    def take(self, method: Method, model: str, body: Callable[[], bytes]) -> tuple[int, bytes]:
+        """The next answer by `method` and the number of its line, whatever the request to `model`
+        with this body is."""
         del model, body
-        passed = self._passed[method]
-        if passed:
-            place = passed.popleft()
-            return place, bytes(self._line_at(place).response)
-        while True:
-            place, line = self._advance(method)
+        for at, (number, raw) in enumerate(self._left):
+            line = self._parse(raw, number)
             if line.method is method:
-                return place, bytes(line.response)
+                del self._left[at]
+                return number, bytes(line.response)
             if self._strict:
                 raise RecordingError(
-                    f"{self._path}, line {place.number}: expected an answer to {method}, "
+                    f"{self._path}, line {number}: expected an answer to {method}, "
                     f"got one to {line.method}.",
                     remedy="Record the session again, or use --fake-responses-non-strict.",
                 )
-            self._passed[line.method].append(place)
+        raise RecordingError(
+            f"{self._path}, line {self._end}: expected an answer to {method}, "
+            "got the end of the file.",
+            remedy="Record a longer session.",
+        )
 
-    def lines(self) -> Iterator[tuple[Place, Line]]:
-        """All lines that are not blank, from the first on."""
-        with _open(self._path) as file:
-            offset = 0
-            for number, raw in enumerate(file, 1):
-                place, offset = Place(number, offset), offset + len(raw)
-                if raw.strip(_BLANK):
-                    yield place, self._parse(raw, place)
+    def lines(self) -> list[tuple[int, Line]]:
+        """All lines that are left, with their numbers."""
+        return [(number, self._parse(raw, number)) for number, raw in self._left]
 
-    def _advance(self, method: Method) -> tuple[Place, Line]:
-        """Reads the next line that is not blank."""
-        while True:
-            place = self._next
-            raw = self._read(place)
-            if not raw:
-                raise RecordingError(
-                    f"{self._path}, line {place.number}: expected an answer to {method}, "
-                    f"got the end of the file.",
-                    remedy="Record a longer session.",
-                )
-            self._next = Place(place.number + 1, place.offset + len(raw))
-            if raw.strip(_BLANK):
-                return place, self._parse(raw, place)
-
-    def _line_at(self, place: Place) -> Line:
-        return self._parse(self._read(place), place)
-
-    def _read(self, place: Place) -> bytes:
-        if self._closed:
-            raise RecordingError(f"the recorded responses in {self._path} are closed.")
-        if self._file is None:
-            self._file = _open(self._path)
+    def _parse(self, raw: bytes, number: int) -> Line:
         try:
-            self._file.seek(place.offset)
-            return self._file.readline()
-        except OSError as error:
-            raise RecordingError(f"cannot read {self._path}: {error.strerror}.") from error
-
-    def _parse(self, raw: bytes, place: Place) -> Line:
-        try:
-            return msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf"), type=Line)
+            return msgspec.json.decode(raw, type=Line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise self._malformed(place, f'{error}, in "{excerpt(raw, 80)}"') from error
+            raise self._malformed(number, f'{error}, in "{excerpt(raw, 80)}"') from error
 
-    def _decode(self, raw: bytes, place: Place, model: str) -> GenerateContentResponse:
+    def _decode(self, raw: bytes, number: int, model: str) -> GenerateContentResponse:
         try:
             return decode_response(raw)
         except DecodeError as error:
-            raise self._fault(raw, place, model, error) from error
+            raise self._fault(raw, number, model, error) from error
 
-    def _fault(self, raw: bytes, place: Place, model: str, error: DecodeError) -> Exception:
+    def _fault(self, raw: bytes, number: int, model: str, error: DecodeError) -> Exception:
         """The recorded API error, else the error that the line has no answer."""
         recorded = api_error(raw, Asked(model, self._path))
-        return recorded or self._malformed(place, error.message.rstrip("."))
+        return recorded or self._malformed(number, error.message.rstrip("."))
 
-    def _malformed(self, place: Place, reason: str) -> RecordingError:
+    def _malformed(self, number: int, reason: str) -> RecordingError:
         return RecordingError(
-            f"{self._path}, line {place.number}: {reason}.",
+            f"{self._path}, line {number}: {reason}.",
             remedy='Each line is {"method": "…", "response": …}.',
         )
 

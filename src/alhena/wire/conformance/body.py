@@ -1,4 +1,4 @@
-"""Reads a request body in plain JSON into typed values, by tables of the documented shape.
+"""Reads a request body in plain JSON into typed values, by the wire types.
 
 The reader returns plain values that fit the wire types: camelCase keys, no nulls, correct types.
 Only `alhena wire check` and converters need it; sending does not.
@@ -6,14 +6,30 @@ Only `alhena wire check` and converters need it; sending does not.
 
 import math
 from enum import StrEnum
-from typing import Any, assert_never
+from functools import cache
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 import msgspec
 
 from alhena.wire.conformance import Findings
-from alhena.wire.content import Content
+from alhena.wire.content import (
+    Content,
+    FunctionCall,
+    FunctionResponse,
+    ServerToolCall,
+    ServerToolResponse,
+)
 from alhena.wire.json_values import as_array, as_object
-from alhena.wire.request import GenerateContentConfig, GenerationConfig, Tool
+from alhena.wire.request import (
+    FunctionCallingConfig,
+    FunctionDeclaration,
+    GenerateContentConfig,
+    GenerationConfig,
+    Tool,
+)
+
+if TYPE_CHECKING:
+    from msgspec import inspect
 
 
 class Kind(StrEnum):
@@ -49,136 +65,72 @@ class Shape(msgspec.Struct, frozen=True):
     fields: dict[str, Field]
 
 
-def _shape(**fields: "Field | Kind | Shape | Many") -> Shape:
-    return Shape(
-        {
-            camel(name.rstrip("_")): field if isinstance(field, Field) else Field(field)
-            for name, field in fields.items()
-        }
-    )
-
-
 def camel(name: str) -> str:
     """The camelCase form of a snake_case name; other names are unchanged."""
     head, *rest = name.split("_")
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-_TEXT = Kind.STRING
-_NEEDED = Field(Kind.STRING, instead="", required=True)
+_RULES: dict[tuple[type, str], str] = {
+    (Content, "role"): "C1",
+    (Content, "parts"): "C2",
+    (FunctionCall, "args"): "F8",
+    (FunctionResponse, "response"): "F8",
+    (ServerToolCall, "args"): "F8",
+    (ServerToolResponse, "response"): "F8",
+    (FunctionDeclaration, "name"): "T1",
+    (FunctionDeclaration, "parameters"): "T3",
+    (FunctionDeclaration, "parametersJsonSchema"): "T3",
+    (FunctionCallingConfig, "mode"): "T13",
+    (FunctionCallingConfig, "allowedFunctionNames"): "T13",
+    (GenerateContentConfig, "systemInstruction"): "C8",
+}
+"""The rule that a wrong type of a field breaks, if it is not C4."""
+_UNTYPED: dict[type, tuple[str, ...]] = {
+    GenerationConfig: ("responseFormat", "translationConfig", "audioTranscriptionConfig"),
+    Tool: ("mcpServers",),
+}
+"""Documented fields that our types do not have."""
 
-BLOB = _shape(mime_type=_NEEDED, data=_NEEDED, display_name=_TEXT)
-FILE_DATA = _shape(file_uri=_NEEDED, mime_type=_TEXT, display_name=_TEXT)
-FUNCTION_CALL = _shape(
-    id=_TEXT,
-    name=_TEXT,
-    args=Field(Kind.OBJECT, rule="F8"),
-    partial_args=Kind.ARRAY,
-    will_continue=Kind.BOOLEAN,
-)
-RESPONSE_PART = _shape(inline_data=BLOB, file_data=FILE_DATA)
-FUNCTION_RESPONSE = _shape(
-    id=_TEXT,
-    name=_TEXT,
-    response=Field(Kind.OBJECT, rule="F8"),
-    parts=Many(RESPONSE_PART),
-    will_continue=Kind.BOOLEAN,
-    scheduling=_TEXT,
-)
-PART = _shape(
-    text=_TEXT,
-    inline_data=BLOB,
-    file_data=FILE_DATA,
-    function_call=FUNCTION_CALL,
-    function_response=FUNCTION_RESPONSE,
-    executable_code=_shape(id=_TEXT, language=_TEXT, code=_TEXT),
-    code_execution_result=_shape(id=_TEXT, outcome=_TEXT, output=_TEXT),
-    tool_call=_shape(id=_TEXT, tool_type=_TEXT, args=Field(Kind.OBJECT, rule="F8")),
-    tool_response=_shape(id=_TEXT, tool_type=_TEXT, response=Field(Kind.OBJECT, rule="F8")),
-    thought=Kind.BOOLEAN,
-    thought_signature=_TEXT,
-    video_metadata=_shape(start_offset=_TEXT, end_offset=_TEXT, fps=Kind.NUMBER),
-    media_resolution=Kind.OBJECT,
-    part_metadata=Kind.OBJECT,
-)
-CONTENT = _shape(
-    role=Field(Kind.STRING, rule="C1", instead="user"), parts=Field(Many(PART), rule="C2")
-)
-DECLARATION = _shape(
-    name=Field(Kind.STRING, rule="T1", instead="", required=True),
-    description=_TEXT,
-    behavior=_TEXT,
-    parameters=Field(Kind.OBJECT, rule="T3"),
-    parameters_json_schema=Field(Kind.OBJECT, rule="T3"),
-    response=Kind.OBJECT,
-    response_json_schema=Kind.ANY,
-)
-TOOL = _shape(
-    function_declarations=Many(DECLARATION),
-    google_search=Kind.OBJECT,
-    google_search_retrieval=Kind.OBJECT,
-    google_maps=Kind.OBJECT,
-    url_context=Kind.OBJECT,
-    code_execution=Kind.OBJECT,
-    computer_use=Kind.OBJECT,
-    file_search=Kind.OBJECT,
-    retrieval=Kind.OBJECT,
-    enterprise_web_search=Kind.OBJECT,
-    mcp_servers=Kind.ARRAY,
-)
-TOOL_CONFIG = _shape(
-    function_calling_config=_shape(
-        mode=Field(Kind.STRING, rule="T13"),
-        allowed_function_names=Field(Kind.ARRAY, rule="T13"),
-        stream_function_call_arguments=Kind.BOOLEAN,
-    ),
-    retrieval_config=Kind.OBJECT,
-    include_server_side_tool_invocations=Kind.BOOLEAN,
-)
-GENERATION_CONFIG = _shape(
-    temperature=Kind.NUMBER,
-    top_p=Kind.NUMBER,
-    top_k=Kind.NUMBER,
-    candidate_count=Kind.NUMBER,
-    max_output_tokens=Kind.NUMBER,
-    presence_penalty=Kind.NUMBER,
-    frequency_penalty=Kind.NUMBER,
-    seed=Kind.NUMBER,
-    logprobs=Kind.NUMBER,
-    response_logprobs=Kind.BOOLEAN,
-    enable_enhanced_civic_answers=Kind.BOOLEAN,
-    audio_timestamp=Kind.BOOLEAN,
-    enable_affective_dialog=Kind.BOOLEAN,
-    stop_sequences=Kind.ARRAY,
-    response_modalities=Kind.ARRAY,
-    response_mime_type=_TEXT,
-    response_schema=Kind.OBJECT,
-    response_json_schema=Kind.ANY,
-    response_format=Kind.ANY,
-    media_resolution=_TEXT,
-    thinking_config=Kind.OBJECT,
-    speech_config=Kind.OBJECT,
-    image_config=Kind.OBJECT,
-    routing_config=Kind.OBJECT,
-    model_selection_config=Kind.OBJECT,
-    translation_config=Kind.OBJECT,
-    audio_transcription_config=Kind.OBJECT,
-)
-SETTINGS = _shape(
-    system_instruction=Field(CONTENT, rule="C8"),
-    tools=Many(TOOL),
-    tool_config=TOOL_CONFIG,
-    safety_settings=Kind.ARRAY,
-    cached_content=_TEXT,
-    labels=Kind.OBJECT,
-    generation_config=GENERATION_CONFIG,
-    service_tier=_TEXT,
-    model_armor_config=Kind.OBJECT,
-    store=Kind.BOOLEAN,
-)
-BODY = Shape(
-    {**SETTINGS.fields, "model": Field(_TEXT), "contents": Field(Many(CONTENT), rule="C1")}
-)
+
+@cache
+def _shape(kind: type[msgspec.Struct]) -> Shape:
+    """The shape of a wire type."""
+    from msgspec import inspect
+
+    def holds(value: Any) -> "Kind | Shape | Many":
+        match value:
+            case inspect.UnionType():
+                return holds(value.types[0])
+            case inspect.StructType():
+                return _shape(value.cls)
+            case inspect.VarTupleType(item_type=inspect.StructType(cls=cls)):
+                return Many(_shape(cls))
+            case inspect.StrType() | inspect.EnumType():
+                return Kind.STRING
+            case inspect.IntType() | inspect.FloatType():
+                return Kind.NUMBER
+            case inspect.BoolType():
+                return Kind.BOOLEAN
+            case inspect.DictType():
+                return Kind.OBJECT
+            case _:
+                return Kind.ARRAY
+
+    fields = {name: Field(Kind.ANY) for name in _UNTYPED.get(kind, ())}
+    for field in cast("inspect.StructType", inspect.type_info(kind)).fields:
+        name = field.encode_name
+        instead = "user" if name == "role" else "" if field.required else None
+        rule = _RULES.get((kind, name), "C4")
+        fields[name] = Field(holds(field.type), rule, instead, required=field.required)
+    return Shape(fields)
+
+
+@cache
+def _body_shape() -> Shape:
+    contents = Field(Many(_shape(Content)), rule="C1")
+    own = {"model": Field(Kind.STRING), "contents": contents}
+    return Shape(_shape(GenerateContentConfig).fields | own)
 
 
 class Reader:
@@ -291,7 +243,6 @@ def _kind_of(value: object) -> str:
 _ENVELOPE_KEYS = frozenset(
     {"model", "project", "userPromptId", "request", "enabledCreditTypes", "requestId", "userAgent"}
 )
-_ENVELOPED = Shape({**BODY.fields, "sessionId": Field(Kind.STRING)})
 _CLIENT_ONLY = (
     "abortSignal",
     "httpOptions",
@@ -300,14 +251,7 @@ _CLIENT_ONLY = (
     "continuationToken",
     "automaticContinuation",
 )
-_CLIENT_CONFIG = Shape(
-    {
-        **GENERATION_CONFIG.fields,
-        **SETTINGS.fields,
-        **{name: Field(Kind.ANY) for name in _CLIENT_ONLY},
-    }
-)
-"""Client libraries mix settings and generation settings, and add their own."""
+"""Settings of client libraries beside those of the API."""
 
 
 class Body(msgspec.Struct, kw_only=True):
@@ -339,18 +283,19 @@ def read_body(value: object, findings: Findings) -> Body | None:
     reader = Reader(findings)
     if "request" in given:
         _check_envelope(given, findings)
-        fields = reader.read_object(given["request"], _ENVELOPED, "request")
+        shape = Shape(_body_shape().fields | {"sessionId": Field(Kind.STRING)})
+        fields = reader.read_object(given["request"], shape, "request")
         return _body(fields, fields, "request.", "request.")
     if "config" in given:
         return _read_client_form(given, reader, findings)
-    fields = reader.read_object(given, BODY, "")
+    fields = reader.read_object(given, _body_shape(), "")
     return _body(fields, fields, "", "")
 
 
 def _check_envelope(given: dict[str, Any], findings: Findings) -> None:
     for key in given:
         name = camel(key)
-        if name in BODY.fields and name != "model":
+        if name in _body_shape().fields and name != "model":
             findings.add("C8", key, f'"{key}" belongs inside "request".')
         elif name not in _ENVELOPE_KEYS:
             findings.add("C4", key, f'the API knows no field "{key}" here.')
@@ -359,14 +304,19 @@ def _check_envelope(given: dict[str, Any], findings: Findings) -> None:
 def _read_client_form(given: dict[str, Any], reader: Reader, findings: Findings) -> Body:
     for key in given.keys() - {"model", "contents", "config"}:
         findings.add("C4", key, f'"{key}" is no field of a {{model, contents, config}} request.')
-    outer = reader.read_object({"contents": _contents(given.get("contents"))}, BODY, "")
+    outer = reader.read_object({"contents": _contents(given.get("contents"))}, _body_shape(), "")
     config: dict[str, Any] = dict(as_object(given["config"]) or {})
     if not isinstance(given["config"], (dict, type(None))):
         findings.add("C4", "config", "an object is expected here.")
     for key in ("systemInstruction", "system_instruction"):
         if config.get(key) is not None:
             config[key] = next(iter(_contents(config[key])), config[key])
-    settings = reader.read_object(config, _CLIENT_CONFIG, "config")
+    shape = Shape(  # client libraries mix settings and generation settings
+        _shape(GenerationConfig).fields
+        | _shape(GenerateContentConfig).fields
+        | {name: Field(Kind.ANY) for name in _CLIENT_ONLY}
+    )
+    settings = reader.read_object(config, shape, "config")
     return _body(outer, settings, "", "config.")
 
 

@@ -1,6 +1,7 @@
 """Repairs within one content, and between calls and their responses."""
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 
 import msgspec
 from msgspec.structs import replace
@@ -51,13 +52,13 @@ def mend_content(
     if not parts:
         note("C2", index, "a content without parts was left out.")
         return None
-    if role == content.role and len(parts) == len(content.parts) and _same(parts, content.parts):
+    if role == content.role and _same(parts, content.parts):
         return content
     return Content(role=role, parts=tuple(parts))
 
 
 def _same(parts: Sequence[Part], given: Sequence[Part]) -> bool:
-    return all(one is other for one, other in zip(parts, given, strict=True))
+    return len(parts) == len(given) and all(map(is_, parts, given))
 
 
 def _role(content: Content, index: int, note: Note) -> str:
@@ -261,7 +262,7 @@ class _Step:
         answered = [self._fitted(position, index) for position in self._calls]
         parts = (*answered, *self._beside)
         given = self._answers[0].content if len(self._answers) == 1 else None
-        if given is not None and given.role == USER and _same_pairing(given.parts, parts):
+        if given is not None and given.role == USER and _same(given.parts, parts):
             yield self._answers[0]
             return
         if given is not None and list(self._found) != sorted(self._found):
@@ -317,7 +318,7 @@ class _Step:
                 message = f'an id that stood twice became "{call.id}".'
                 self._note("F5", self._called.index, message)
             seen.add(call.id or "")
-        if not _same_pairing(parts, self._called.content.parts):
+        if not _same(parts, self._called.content.parts):
             self._called.content = replace(self._called.content, parts=tuple(parts))
 
     def _fitted(self, position: int, index: int) -> Part:
@@ -333,12 +334,6 @@ class _Step:
         self._note(rule, index, f'a response got the name and id of its call of "{call.name}".')
         fitted = replace(response, name=call.name, id=call.id)
         return replace(part, function_response=fitted)
-
-
-def _same_pairing(given: Sequence[Part], parts: Sequence[Part]) -> bool:
-    return len(given) == len(parts) and all(
-        one is other for one, other in zip(given, parts, strict=True)
-    )
 
 
 def _unknown(call: FunctionCall) -> FunctionResponse:

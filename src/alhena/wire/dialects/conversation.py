@@ -58,10 +58,6 @@ class ToolNames:
         """The original of the name `sent`; an unknown one is unchanged."""
         return self._originals.get(sent, sent)
 
-    def knows(self, name: str) -> bool:
-        """True when `name`, in the other side's form, is known."""
-        return name in self._sent
-
 
 class ServiceNames(ToolNames):
     """The reverse: maps our names to those of a service of another dialect, which accepts up to 64
@@ -88,10 +84,6 @@ class ServiceNames(ToolNames):
     def original(self, sent: str) -> str:
         """The service's name for our name `sent`."""
         return self._theirs.get(sent, sent)
-
-    def knows(self, name: str) -> bool:
-        """True when `name`, in the service's form, is a tool."""
-        return name in self._ours
 
 
 def _free(name: str, valid: "re.Pattern[str]", taken: dict[str, str]) -> str:

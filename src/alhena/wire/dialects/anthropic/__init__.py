@@ -1,8 +1,8 @@
 """Anthropic's Messages API: requests, answers and events, converted to and from Gemini's types."""
 
 from alhena.wire.dialects.anthropic.reading import read_request
-from alhena.wire.dialects.anthropic.response import EventWriter, read_response, write_response
-from alhena.wire.dialects.anthropic.writing import EventReader, write_request
+from alhena.wire.dialects.anthropic.response import EventWriter, write_response
+from alhena.wire.dialects.anthropic.writing import EventReader, read_response, write_request
 
 __all__ = [
     "EventReader",

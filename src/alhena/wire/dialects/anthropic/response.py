@@ -10,35 +10,21 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec.structs import replace
-
-from alhena.wire.content import MODEL, Content, FunctionCall, Part, encode_value
+from alhena.wire.content import Part, encode_value
 from alhena.wire.dialects.conversation import (
     Ending,
     NewId,
     ToolNames,
-    cut_call,
     ending_of,
-    malformed_call,
     unique_id,
 )
 from alhena.wire.dialects.fields import (
-    Fields,
-    answered_arguments,
-    count,
     for_next_part,
-    inner,
-    of_next_part,
     own_opaque,
-    own_signature,
-    redacted,
     redacted_data,
-    unknown,
-    word,
 )
 from alhena.wire.dialects.results import sole_text, words_for
-from alhena.wire.json_values import as_object
-from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
+from alhena.wire.response import GenerateContentResponse, UsageMetadata
 
 Event = dict[str, Any]
 
@@ -181,13 +167,6 @@ def _build(blocks: list[dict[str, Any]], event: Event) -> None:
                 blocks[-1]["input"] = json.loads(delta["partial_json"])
 
 
-_FROM_STOP_REASON = {
-    "max_tokens": FinishReason.MAX_TOKENS,
-    "model_context_window_exceeded": FinishReason.MAX_TOKENS,
-    "refusal": FinishReason.SAFETY,
-}
-
-
 def write_response(
     response: GenerateContentResponse, *, model: str, names: ToolNames, new_id: NewId
 ) -> dict[str, Any]:
@@ -278,152 +257,6 @@ def usage_of(usage: UsageMetadata | None) -> dict[str, Any]:
         "cache_read_input_tokens": cached,
         "output_tokens": usage.candidates_token_count + usage.thoughts_token_count,
     }
-
-
-def usage_from(fields: Fields) -> UsageMetadata | None:
-    """The valid token counts of a message; None without any."""
-    if not fields.value("usage"):
-        return None
-    usage = inner(fields, "usage")
-    cached = count(usage, "cache_read_input_tokens")
-    written = count(usage, "cache_creation_input_tokens")
-    prompt = count(usage, "input_tokens") + cached + written
-    output = count(usage, "output_tokens")
-    return UsageMetadata(
-        prompt_token_count=prompt,
-        cached_content_token_count=cached,
-        candidates_token_count=output,
-        total_token_count=prompt + output,
-    )
-
-
-def finish_reason(stop: str | None) -> FinishReason | None:
-    """Gemini's finish reason for a stop reason, None for none."""
-    return _FROM_STOP_REASON.get(stop, FinishReason.STOP) if stop else None
-
-
-def end_of(finish: FinishReason | None, broken: str | None, *, last: bool) -> Candidate:
-    """The end of an answer. `broken`: the tool of an incomplete call; `last`: nothing followed it,
-    so the token limit may have cut it off."""
-    if broken is None:
-        return Candidate(finish_reason=finish)
-    cut = last and finish == FinishReason.MAX_TOKENS
-    return cut_call(broken) if cut else malformed_call(broken)
-
-
-def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
-    """Converts a message to Gemini's types. Raises DialectError for an invalid body.
-
-    A call whose arguments are not a JSON object ends the answer with MALFORMED_FUNCTION_CALL, or
-    with MAX_TOKENS if that limit cut it off.
-    """
-    fields = Fields(body)
-    kind = fields.text("type")
-    if kind is not None and kind != "message":
-        raise unknown(fields, "type", kind, "an answer is a message")
-    if fields.array("content") is None:
-        raise fields.fail("content", "is missing.")
-    reading = _Reading(names, new_id)
-    for block in fields.objects("content"):
-        reading.take(block)
-    finish = finish_reason(word(fields, "stop_reason"))
-    parts = reading.finish(cut=finish == FinishReason.MAX_TOKENS)
-    if finish is None and parts:
-        finish = FinishReason.STOP
-    end = end_of(finish, reading.broken, last=reading.last_broken)
-    return GenerateContentResponse(
-        candidates=(replace(end, content=Content(role=MODEL, parts=tuple(parts))),),
-        usage_metadata=usage_from(fields),
-        model_version=word(fields, "model"),
-        response_id=word(fields, "id"),
-    )
-
-
-class _Reading:
-    """Converts the blocks of an answer to parts. `broken`: the tool of an incomplete call;
-    `last_broken`: no block followed it."""
-
-    def __init__(self, names: ToolNames, new_id: NewId) -> None:
-        self._calls = Calls(names, new_id)
-        self._parts: list[Part] = []
-        self._signature: str | None = None
-        self._empty: str | None = None
-        self.broken: str | None = None
-        self.last_broken = False
-
-    def take(self, block: Fields) -> None:
-        """Adds a block. Blocks of server tools are ignored."""
-        kind = block.required_text("type")
-        self.last_broken = False
-        if kind == "text" and (text := block.text("text")):
-            self._add(Part(text=text))
-        elif kind == "tool_use":
-            self._call(block)
-        elif kind == "thinking":
-            opaque = word(block, "signature") or ""
-            thought = Part(text=word(block, "thinking") or "", thought=True)
-            self._parts.append(replace(thought, thought_signature=own_signature(opaque)))
-            self._signature = of_next_part(opaque)
-        elif kind == "redacted_thinking":
-            hidden, self._signature = hidden_thought(block)
-            self._parts += [hidden] if hidden is not None else []
-
-    def finish(self, *, cut: bool) -> list[Part]:
-        """The parts. `cut`: the answer ended at its token limit, so a final call without arguments
-        may have lost them."""
-        if cut and self._empty is not None:
-            self.broken, self.last_broken = self._empty, True
-            self._parts.pop()
-        if self._signature is not None:
-            self._parts.append(Part(text="", thought_signature=self._signature))
-        return self._parts
-
-    def _call(self, block: Fields) -> None:
-        call = self._calls.call(block)
-        if call is None:
-            self.broken, self.last_broken = self._calls.name(block), True
-            return
-        self._add(Part(function_call=call))
-        self._empty = None if call.args else call.name
-
-    def _add(self, part: Part) -> None:
-        self._parts.append(replace(part, thought_signature=self._signature))
-        self._signature = self._empty = None
-
-
-class Calls:
-    """Builds the calls of an answer, with unique ids."""
-
-    def __init__(self, names: ToolNames, new_id: NewId) -> None:
-        self._names = names
-        self._new_id = new_id
-        self._taken: set[str] = set()
-
-    def name(self, block: Fields) -> str:
-        """The tool name of a block, or a description if it has none."""
-        return self._names.wire(word(block, "name") or "") or "a tool without a name"
-
-    def call(self, block: Fields, text: str = "") -> FunctionCall | None:
-        """The call of a block with arguments in `text`, or in the block itself; None if they are
-        not a JSON object, or the name is missing."""
-        given = block.value("input")
-        if not text.strip() and isinstance(given, str):
-            text = given
-        args = answered_arguments(text) if text.strip() else as_object(given or {})
-        if args is None or not word(block, "name"):
-            return None
-        call = FunctionCall(id=word(block, "id"), name=self.name(block), args=args)
-        return replace(call, id=unique_id(call, self._new_id, self._taken))
-
-
-def hidden_thought(block: Fields) -> tuple[Part | None, str | None]:
-    """The content of a redacted thinking block: a thought that only its service can read, or the
-    signature of the next part."""
-    data = word(block, "data") or ""
-    signature = of_next_part(data)
-    if signature is not None or not data:
-        return None, signature
-    return Part(text="", thought=True, thought_signature=redacted(data)), None
 
 
 def _message(response: GenerateContentResponse, model: str) -> dict[str, Any]:

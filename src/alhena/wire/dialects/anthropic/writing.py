@@ -1,4 +1,4 @@
-"""The side of a client: writes a Messages request, reads the events of the answer."""
+"""The side of a client: writes a Messages request, reads the answer, whole or as events."""
 
 import base64
 import binascii
@@ -6,36 +6,46 @@ from typing import Any
 
 import msgspec
 
-from alhena.wire.content import MODEL, Blob, Content, FileData, FunctionResponse, Part
-from alhena.wire.dialects.anthropic.response import (
-    Calls,
-    blocks_of,
-    end_of,
-    finish_reason,
-    hidden_thought,
-    usage_from,
+from alhena.wire.content import (
+    MODEL,
+    Blob,
+    Content,
+    FileData,
+    FunctionCall,
+    FunctionResponse,
+    Part,
 )
+from alhena.wire.dialects.anthropic.response import blocks_of
 from alhena.wire.dialects.conversation import (
     DialectRequest,
     NewId,
     ToolNames,
     answer_schema,
+    cut_call,
     declared_functions,
+    malformed_call,
     system_texts,
     thinking_budget,
+    unique_id,
     with_ids,
     words_without_reason,
 )
 from alhena.wire.dialects.fields import (
     DialectError,
     Fields,
+    answered_arguments,
+    count,
     inner,
     number,
     of_next_part,
     own_signature,
+    redacted,
+    redacted_data,
+    unknown,
     word,
 )
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
+from alhena.wire.json_values import as_object
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, GenerationConfig
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
@@ -415,3 +425,113 @@ class EventReader:
             response_id=self._response_id,
             **extra,
         )
+
+
+_FROM_STOP_REASON = {
+    "max_tokens": FinishReason.MAX_TOKENS,
+    "model_context_window_exceeded": FinishReason.MAX_TOKENS,
+    "refusal": FinishReason.SAFETY,
+}
+
+
+def usage_from(fields: Fields) -> UsageMetadata | None:
+    """The valid token counts of a message; None without any."""
+    if not fields.value("usage"):
+        return None
+    usage = inner(fields, "usage")
+    cached = count(usage, "cache_read_input_tokens")
+    written = count(usage, "cache_creation_input_tokens")
+    prompt = count(usage, "input_tokens") + cached + written
+    output = count(usage, "output_tokens")
+    return UsageMetadata(
+        prompt_token_count=prompt,
+        cached_content_token_count=cached,
+        candidates_token_count=output,
+        total_token_count=prompt + output,
+    )
+
+
+def finish_reason(stop: str | None) -> FinishReason | None:
+    """Gemini's finish reason for a stop reason, None for none."""
+    return _FROM_STOP_REASON.get(stop, FinishReason.STOP) if stop else None
+
+
+def end_of(finish: FinishReason | None, broken: str | None, *, last: bool) -> Candidate:
+    """The end of an answer. `broken`: the tool of an incomplete call; `last`: nothing followed it,
+    so the token limit may have cut it off."""
+    if broken is None:
+        return Candidate(finish_reason=finish)
+    cut = last and finish == FinishReason.MAX_TOKENS
+    return cut_call(broken) if cut else malformed_call(broken)
+
+
+class Calls:
+    """Builds the calls of an answer, with unique ids."""
+
+    def __init__(self, names: ToolNames, new_id: NewId) -> None:
+        self._names = names
+        self._new_id = new_id
+        self._taken: set[str] = set()
+
+    def name(self, block: Fields) -> str:
+        """The tool name of a block, or a description if it has none."""
+        return self._names.wire(word(block, "name") or "") or "a tool without a name"
+
+    def call(self, block: Fields, text: str = "") -> FunctionCall | None:
+        """The call of a block with arguments in `text`, or in the block itself; None if they are
+        not a JSON object, or the name is missing."""
+        given = block.value("input")
+        if not text.strip() and isinstance(given, str):
+            text = given
+        args = answered_arguments(text) if text.strip() else as_object(given or {})
+        if args is None or not word(block, "name"):
+            return None
+        call = FunctionCall(id=word(block, "id"), name=self.name(block), args=args)
+        return msgspec.structs.replace(call, id=unique_id(call, self._new_id, self._taken))
+
+
+def hidden_thought(block: Fields) -> tuple[Part | None, str | None]:
+    """The content of a redacted thinking block: a thought that only its service can read, or the
+    signature of the next part."""
+    data = word(block, "data") or ""
+    signature = of_next_part(data)
+    if signature is not None or not data:
+        return None, signature
+    return Part(text="", thought=True, thought_signature=redacted(data)), None
+
+
+def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateContentResponse:
+    """Converts a message to Gemini's types, as its events would be. Raises DialectError for an
+    invalid body.
+
+    A call whose arguments are not a JSON object ends the answer with MALFORMED_FUNCTION_CALL, or
+    with MAX_TOKENS if that limit cut it off. A non-empty answer needs no stop reason: it is
+    complete.
+    """
+    fields = Fields(body)
+    kind = fields.text("type")
+    if kind is not None and kind != "message":
+        raise unknown(fields, "type", kind, "an answer is a message")
+    blocks = fields.array("content")
+    if blocks is None:
+        raise fields.fail("content", "is missing.")
+    reader = EventReader(names, new_id)
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": body}]
+    for index, block in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events.append({"type": "content_block_stop", "index": index})
+    stop = word(fields, "stop_reason") or ("end_turn" if blocks else None)
+    events.append({"type": "message_delta", "delta": {"stop_reason": stop}})
+    chunks = [chunk for event in events for chunk in reader.feed(event)] + reader.finish()
+    parts: list[Part] = []
+    for part in (part for chunk in chunks for part in chunk.parts):
+        before = parts[-1] if parts else Part()
+        signs = (
+            part.thought and not part.text and redacted_data(part.thought_signature or "") is None
+        )
+        if signs and before.thought and not before.thought_signature:
+            part = msgspec.structs.replace(parts.pop(), thought_signature=part.thought_signature)
+        parts.append(part)
+    content = Content(role=MODEL, parts=tuple(parts))
+    end = msgspec.structs.replace(chunks[-1].candidates[0], content=content)
+    return msgspec.structs.replace(chunks[-1], candidates=(end,), usage_metadata=usage_from(fields))

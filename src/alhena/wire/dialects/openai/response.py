@@ -31,7 +31,6 @@ from alhena.wire.dialects.results import sole_text, words_for
 from alhena.wire.json_values import as_array, as_object, scrub
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
-_MOST_TRIES = 200
 _NAMELESS = "a tool without a name"
 
 
@@ -43,7 +42,6 @@ class _Call(msgspec.Struct):
     signature: str | None = None
     texts: list[str] = msgspec.field(default_factory=list[str])
     given: dict[str, Any] | None = None
-    tries: int = 0
 
     @property
     def begun(self) -> bool:
@@ -54,16 +52,6 @@ class _Call(msgspec.Struct):
     def args(self) -> dict[str, Any] | None:
         """The arguments; None while they are not a JSON object."""
         return self.given if self.given is not None else answered_arguments("".join(self.texts))
-
-    def so_far(self) -> dict[str, Any] | None:
-        """The same, without parsing a growing text again and again: after several failed attempts
-        the server repeats the name in each piece."""
-        goes_on = self.texts and self.texts[0].startswith("{") and self.texts[-1][-1:] != "}"
-        if goes_on or self.tries >= _MOST_TRIES:
-            return self.given
-        found = self.args
-        self.tries += found is None
-        return found
 
 
 class _Piece(msgspec.Struct, frozen=True):
@@ -90,7 +78,7 @@ class _Piece(msgspec.Struct, frozen=True):
 
 
 class Calls:
-    """The calls of an answer. `names` are those of the callable tools."""
+    """The calls of an answer."""
 
     def __init__(self, names: ToolNames, new_id: NewId) -> None:
         self._names = names
@@ -99,16 +87,12 @@ class Calls:
         self._at: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
 
-    def add(self, element: Fields) -> None:
-        """Adds a complete call. Raises DialectError for arguments that are neither text nor an
-        object."""
-        self._take(self._begin(), _piece(element))
-
     def feed(self, elements: Iterable[Fields]) -> None:
-        """Adds the pieces of a chunk. Raises DialectError like `add`.
+        """Adds the pieces of a chunk, or complete calls. Raises DialectError for arguments that are
+        neither text nor an object.
 
         A piece belongs to the call of its index. Without distinct indexes a name starts the next
-        call, unless it continues the arguments or the name so far.
+        call, unless it continues the arguments so far.
         """
         touched: set[int] = set()
         for element in elements:
@@ -137,7 +121,7 @@ class Calls:
                 end = cut_call(name) if cut else malformed_call(name)
                 continue
             made = FunctionCall(id=call.id, name=name, args=args)
-            made = msgspec.structs.replace(made, id=unique_id(made, self._new_id, taken))
+            made = replace(made, id=unique_id(made, self._new_id, taken))
             parts.append(Part(function_call=made, thought_signature=call.signature))
         return parts, end
 
@@ -158,26 +142,18 @@ class Calls:
         piece of that call."""
         if not piece.name or not call.name:
             return True
-        other = bool(piece.id and call.id and piece.id != call.id)
-        if not call.begun:
-            return not other and not again and self._goes_on(call, piece)
         if piece.name != call.name:
             return False
-        args = call.so_far()
+        other = bool(piece.id and call.id and piece.id != call.id)
+        marked = piece.index is not None or bool(piece.id)
+        if not call.begun:
+            return marked and not (other or again)
+        args = call.args
         if args is None:
             return not (other or again) or piece.args is None
-        if again or other or (piece.index is None and not piece.id):
+        if again or other or not marked:
             return False
         return not piece.begun or (bool(piece.id) and args in ({}, piece.args))
-
-    def _goes_on(self, call: _Call, piece: _Piece) -> bool:
-        """True when a piece's name repeats or continues that of a call without arguments."""
-        if piece.name == call.name:
-            return piece.index is not None or bool(piece.id)
-        joined = _joined(call.name, piece.name)
-        if self._names.knows(piece.name):
-            return joined == piece.name and not self._names.knows(call.name)
-        return self._names.knows(joined) or not self._names.knows(call.name)
 
     def _begin(self) -> _Call:
         call = _Call()
@@ -190,17 +166,11 @@ class Calls:
         if piece.id:
             self._by_id[piece.id] = call
         call.id = call.id or piece.id
-        if piece.name and not call.begun:
-            call.name = _joined(call.name, piece.name)
+        call.name = call.name or piece.name
         call.signature = call.signature or piece.signature
         if piece.text:
             call.texts.append(piece.text)
         call.given = piece.given or call.given or piece.given
-
-
-def _joined(name: str, more: str) -> str:
-    """Appends a piece of a name; some servers repeat the previous part."""
-    return more if more.startswith(name) else f"{name}{more}"
 
 
 def _piece(element: Fields) -> _Piece:
@@ -358,22 +328,14 @@ def read_response(body: object, names: ToolNames, new_id: NewId) -> GenerateCont
     message = choices[0].object("message")
     if message is None:
         raise choices[0].fail("message", "is missing.")
-    parts = said_parts(message)
-    calls = Calls(names, new_id)
-    for element in call_elements(message):
-        calls.add(element)
-    finish = read_finish(word(choices[0], "finish_reason"))
-    made, end = calls.finish(cut=finish == FinishReason.MAX_TOKENS)
-    parts += made
-    if finish is None and parts:
-        finish = FinishReason.STOP
-    end = end or Candidate(finish_reason=finish)
-    return GenerateContentResponse(
-        candidates=(replace(end, content=Content(role=MODEL, parts=tuple(parts))),),
-        usage_metadata=usage_from(fields),
-        model_version=word(fields, "model"),
-        response_id=word(fields, "id"),
-    )
+    reader = EventReader(names, new_id)
+    chunks = reader.feed(body)
+    if not word(choices[0], "finish_reason") and (chunks or call_elements(message)):
+        reader.feed({"choices": [{"finish_reason": "stop"}]})
+    chunks += reader.finish()
+    parts = tuple(part for chunk in chunks for part in chunk.parts)
+    end = replace(chunks[-1].candidates[0], content=Content(role=MODEL, parts=parts))
+    return replace(chunks[-1], candidates=(end,))
 
 
 def said_parts(message: Fields) -> list[Part]:
@@ -546,12 +508,12 @@ class EventReader:
         if end is None and unended and self._said and not parts:
             end = words_without_reason()
         last = self._chunk(parts, end or Candidate(finish_reason=self._finish))
-        return [msgspec.structs.replace(last, usage_metadata=self._usage)]
+        return [replace(last, usage_metadata=self._usage)]
 
     def _chunk(self, parts: list[Part], end: Candidate | None = None) -> GenerateContentResponse:
         content = Content(role=MODEL, parts=tuple(parts))
         return GenerateContentResponse(
-            candidates=(msgspec.structs.replace(end or Candidate(), content=content),),
+            candidates=(replace(end or Candidate(), content=content),),
             model_version=self._model,
             response_id=self._response_id,
         )
