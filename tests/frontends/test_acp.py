@@ -217,13 +217,17 @@ async def test_modes_models_plans_and_commands(project: Path, scripted: Scripted
             session_id=own, config_id="model", value="gemini-2.5-flash"
         )
         assert changed.config_options[0].current_value == "gemini-2.5-flash"
+        older = {"sessionId": own, "modelId": "gemini-2.5-flash-lite"}  # as editors used to say it
+        assert await conn._conn.send_request("session/set_model", older) == {}
+        with pytest.raises(RequestError):
+            await conn._conn.send_request("session/set_model", {"sessionId": own})
         assert await prompted(conn, own, text_block("/help")) == "end_turn"
         assert await prompted(conn, own, text_block("/memory show")) == "end_turn"
         assert not scripted.requests
         await prompted(conn, own, text_block("plan"))
         (plan,) = editor.of("plan")
         assert plan["entries"][0]["content"] == "one"
-        assert "gemini-2.5-flash" in scripted.requests[0].path
+        assert "gemini-2.5-flash-lite" in scripted.requests[0].path
         assert editor.of("available_commands_update")
 
 

@@ -122,6 +122,7 @@ class EditorServer:
                 "SetSessionConfigOptionSelectRequest",
                 self._set_option,
             ),
+            "session/set_model": ("", self._set_model),
         }
 
     async def request(self, method: str, params: Any) -> Reply:
@@ -182,6 +183,12 @@ class EditorServer:
 
     async def _require(self, model: str, params: Any) -> None:
         """Raises RpcError for parameters that are not those of the protocol."""
+        if not model:  # a method that the package of the protocol has no model for
+            match params:
+                case {"sessionId": str(), "modelId": str()}:
+                    return
+                case _:
+                    raise RpcError(INVALID_PARAMS, "Invalid params: sessionId and modelId")
         self._load_rest()
         schema = await asyncio.shield(cast("asyncio.Future[Any]", self._schema))
         from pydantic import ValidationError
@@ -278,6 +285,10 @@ class EditorServer:
             raise RpcError(INVALID_PARAMS, f"Invalid params: no option {params['configId']!r}")
         await session.switch_model(params["value"])
         return Reply({"configOptions": session.state["configOptions"]})
+
+    async def _set_model(self, params: dict[str, Any]) -> Reply:
+        await self._session(params).switch_model(params["modelId"])
+        return Reply({})
 
     def _session(self, params: dict[str, Any]) -> "EditorSession":
         session = self._sessions.get(params["sessionId"])

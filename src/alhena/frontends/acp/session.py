@@ -131,6 +131,10 @@ class EditorSession:
         ]
         return {
             "modes": {"currentModeId": modes.mode, "availableModes": known},
+            "models": {
+                "currentModelId": self.runner.model,
+                "availableModels": [{"modelId": each, "name": each} for each in models],
+            },
             "configOptions": [
                 {
                     "id": "model",
