@@ -10,8 +10,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from alhena.frontends.mentions import attachment, existing, mentioned, quoted_path, shell_note
-from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown
-from alhena.frontends.terminal.drawing.lines import plain
+from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown_words
 from alhena.frontends.terminal.entry import (
     NAME,
     OFFERED,
@@ -102,8 +101,8 @@ def test_the_terminals_page_names_every_key_and_command():
 
 
 def test_an_unknown_command_is_answered_with_the_nearest():
-    assert plain(unknown("hlep", ())) == "Unknown command /hlep. Did you mean /help?"
-    assert plain(unknown("zzzz", ())) == "Unknown command /zzzz. See /help."
+    assert unknown_words("hlep", ()) == "Unknown command /hlep. Did you mean /help?"
+    assert unknown_words("zzzz", ()) == "Unknown command /zzzz. See /help."
 
 
 def completed(text: str, cwd: Path) -> list[str]:

@@ -78,7 +78,7 @@ async def test_clearing_forgets_the_conversation_and_its_counts():
         first = conversation.agent.session_id
         await finished(conversation, screen, "remember", "!echo noted")
         assert conversation.agent.session_id != first
-        assert conversation.totals.requests == 0
+        assert conversation.view.totals.requests == 0
         conversation.submit("what?")
         await screen.until(lambda: "|two|" in screen.text)
     assert "remember" not in str(generator.seen(1))

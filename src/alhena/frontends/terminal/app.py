@@ -268,7 +268,6 @@ class TerminalScreen:
             before_render=self._before_render,
             after_render=self._after_render,
         )
-        self._app.key_processor.before_key_press += self.hands.twice.press
         self._app.key_processor.after_key_press += self.hands.twice.pressed
         self._looks = Looks(input, self._printer, self.warn, lambda: self._draw_in(0))
         self._app.ttimeoutlen = 0.05

@@ -178,7 +178,7 @@ async def _memory(context: "Conversation", rest: str) -> list[Line]:
 
 
 async def _stats(context: "Conversation", _rest: str) -> list[Line]:
-    totals = context.totals
+    totals = context.view.totals
     session, model = context.identity
     cost = context.toolset.spending.cost()
     return [
@@ -365,11 +365,6 @@ def named(text: str) -> tuple[Command | None, str, str] | None:
     return next(found, None), name, rest
 
 
-def unknown(name: str, prompts: Iterable[tuple[str, str]]) -> list[Line]:
-    """Message for an unknown command."""
-    return [line(unknown_words(name, (*NAMES, *(each for each, _ in prompts))), "error")]
-
-
 def command_names() -> list[tuple[str, str]]:
     """Names with their summaries, for completion."""
     return [(each.name, each.summary) for each in COMMANDS]
@@ -399,10 +394,11 @@ INSTEAD = {
 """For commands of the reference: how the same is done here."""
 
 
-def unknown_words(name: str, known: Iterable[str]) -> str:
-    """The line for a command of that name."""
+def unknown_words(name: str, prompts: Iterable[tuple[str, str]]) -> str:
+    """Message for an unknown command, where these prompts are known."""
     shown = one_line(name, 60)
     if name.lower() in INSTEAD:
         return f"There is no /{shown} here. {INSTEAD[name.lower()]}"
-    near = get_close_matches(name.lower(), list(known), n=1, cutoff=NEAR)
+    known = [*NAMES, *(each for each, _ in prompts)]
+    near = get_close_matches(name.lower(), known, n=1, cutoff=NEAR)
     return f"Unknown command /{shown}. {f'Did you mean /{near[0]}?' if near else 'See /help.'}"

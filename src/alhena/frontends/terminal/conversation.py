@@ -3,8 +3,8 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -34,7 +34,6 @@ from alhena.frontends.terminal.drawing.lines import Block, Line, line
 from alhena.frontends.terminal.drawing.screen import Screen, Status
 from alhena.frontends.terminal.drawing.view import (
     ToolTitles,
-    Totals,
     View,
     advance,
     printed,
@@ -56,10 +55,6 @@ from alhena.tools.edit.modify import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.wire.content import Part
 
-if TYPE_CHECKING:
-    from alhena.agent.restoring import AgentCheckpoints
-
-
 STATUS_EVENTS = ModelFallbackEvent | ApiResponseEvent | CompressedEvent | ToolCallResponseEvent
 """Events that change the line at the foot."""
 CYCLE = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.PLAN)
@@ -74,7 +69,7 @@ class ShownSession:
     ) -> None:
         self.view = View()
         self.keys = screen.keys
-        self.screen = self._screen = screen
+        self.screen = screen
         self._clock = clock
         self._started = clock()
         self.queue = PromptQueue(self.show_status)
@@ -91,7 +86,6 @@ class ShownSession:
         self.console = None if console is None else console(self._use_of_terminal)
         self.folder = folder
         self._facts = FooterFacts(self.show_status)
-        self.choose = screen.choose
         self.pages = Pages()
         self.prompts = PromptCommands(lambda: self.toolset, commands.NAMES)
         self.ide = EditorLink(self.print)
@@ -109,11 +103,6 @@ class ShownSession:
         return self.agent.toolset
 
     @property
-    def totals(self) -> Totals:
-        """Usage so far."""
-        return self.view.totals
-
-    @property
     def age_ms(self) -> float:
         """Age of the session."""
         return (self._clock() - self._started) * 1000
@@ -122,11 +111,6 @@ class ShownSession:
     def identity(self) -> tuple[str, str]:
         """The session's id and its model."""
         return self.agent.session_id, self.agent.model
-
-    @property
-    def checkpoints(self) -> "AgentCheckpoints":
-        """Checkpoints of the session."""
-        return self.agent.checkpoints
 
     def tell(self, note: str) -> None:
         """Tells the model something, with the next prompt."""
@@ -156,12 +140,12 @@ class ShownSession:
     def show_status(self) -> None:
         """Brings the line at the foot up to date."""
         if self._agent is None:
-            self._screen.show_status(Status(queued=self.queue.texts))
+            self.screen.show_status(Status(queued=self.queue.texts))
             return
         bench, ui = self.toolset, self.folder.place.settings.ui
         cwd, hidden = _shortened(bench.workspace.cwd, os.environ), ui.hide_footer
         more = shown_items(ui, self._facts, bench.sandbox, bench.spending.cost())
-        self._screen.show_status(
+        self.screen.show_status(
             Status(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
                 mode=bench.modes.mode,
@@ -180,7 +164,7 @@ class ShownSession:
 
     def _refresh_footer(self) -> None:
         """Has the facts of the footer found out again."""
-        place, bench, totals = self.folder.place, self.toolset, self.totals
+        place, bench, totals = self.folder.place, self.toolset, self.view.totals
         self._facts.refresh(
             FooterRequest(
                 cwd=bench.workspace.cwd,
@@ -215,7 +199,7 @@ class ShownSession:
         return "output" if shell.enable_interactive_shell or shell.pty else "none"
 
     def _show(self, blocks: tuple[Block, ...]) -> None:
-        self._screen.update(self.view, blocks)
+        self.screen.update(self.view, blocks)
 
 
 def _shortened(path: Path, environ: Mapping[str, str]) -> str:
@@ -274,14 +258,14 @@ class Conversation(ShownSession):
             await self.ide.stop()
             await self._facts.close()
             self._farewell()
-            self._screen.close()
+            self.screen.close()
 
     def _farewell(self) -> None:
         """Says why the session ends, what it used, and how to resume it."""
         lines = [line(f"■ {self._why}", "warning")] if self._why else []
         store = project_store(os.environ, self.toolset.workspace.cwd)
-        if self.totals.requests and store.path(self.agent.session_id).exists():
-            used = usage_words(self.totals, self.age_ms)
+        if self.view.totals.requests and store.path(self.agent.session_id).exists():
+            used = usage_words(self.view.totals, self.age_ms)
             lines += [line(f"  Session: {used}", "dim")]
             lines += [line(f"  To resume it: alhena --resume {self.agent.session_id}", "dim")]
         self.print(lines, "end")
@@ -302,7 +286,7 @@ class Conversation(ShownSession):
                 self._refresh_footer()
             if self.queue.to_ask and self.queue.kept:
                 hint = "Enter sends them, Up edits the last" if self.keys else "an empty line sends"
-                await self.queue.ask(self.choose, hint)
+                await self.queue.ask(self.screen.choose, hint)
                 self._show(())
 
     def interrupt(self) -> bool:
@@ -321,7 +305,7 @@ class Conversation(ShownSession):
         """Ends the program: what runs is stopped, what waits is dropped. Said again, it hastens
         nothing but the end of the screen."""
         if self._leaving:
-            self._screen.close()
+            self.screen.close()
             return
         self._leaving, self._why = True, why
         self.queue.close()
@@ -343,11 +327,15 @@ class Conversation(ShownSession):
         place = self.folder.place
         if place.trust.trusted:
             return [line(f"This folder is trusted ({place.trust.reason}).")]
-        if not await ask_trust(place, self._screen.choose, self.print):
+        if not await ask_trust(place, self.screen.choose, self.print):
             return [line("Nothing is changed.")]
         self.prompts.load(sources_of(self.folder.reread()))
-        if self.totals.requests:
-            return [line("The next session takes it into account: /clear begins one.")]
+        return await self.begin_again()
+
+    async def begin_again(self) -> list[Line]:
+        """Begins another session with settings that were read again, unless one is in use."""
+        if self.view.totals.requests:
+            return [line("The next session uses it: /clear begins one.")]
         await self.clear()
         return [line("The session has begun again with it.", "dim")]
 
@@ -398,7 +386,7 @@ class Conversation(ShownSession):
         command = editor_command(os.environ)
         if command is None:
             return ToolFailure("No editor found: set VISUAL or EDITOR.")
-        async with self._screen.suspended():
+        async with self.screen.suspended():
             return await edit_externally(contents, command, os.environ)
 
     async def ask(self, questions: tuple[Question, ...]) -> Answers | None:
@@ -437,11 +425,12 @@ class Conversation(ShownSession):
     ) -> None:
         self.print(prompt_lines(text), "user")
         if command is None and name in self.prompts:
-            filled = self.prompts.filled(name, rest.strip(), self._call_asked, self._warn)
+            call = partial(self._call, own=False)
+            filled = self.prompts.filled(name, rest.strip(), call, self._warn)
             await self._send(*await filled)
             return
         if command is None:
-            lines = commands.unknown(name, self.prompts.names())
+            lines = [line(commands.unknown_words(name, self.prompts.names()), "error")]
         else:
             lines = await command.carry(self, rest)
         listing = command is not None and command.listing and not rest.strip()
@@ -484,21 +473,19 @@ class Conversation(ShownSession):
             output = "\n".join(filter(None, (output, done.response.error)))
         self._notes.append(shell_note(command, output or "(empty)"))
 
-    async def _call(self, name: str, args: Mapping[str, object]) -> CompletedToolCall | None:
-        """A call of the person's own, through the same gate as the model's."""
+    async def _call(
+        self, name: str, args: Mapping[str, object], *, own: bool = True
+    ) -> CompletedToolCall | None:
+        """A call of the person's own, or of a custom command, through the same gate as the
+        model's."""
         run = self.agent.call(name, dict(args))
-        self._consent.own.add(run.call_id)
-        self.view = msgspec.structs.replace(self.view, own=self.view.own | {run.call_id})
+        if own:
+            self._consent.own.add(run.call_id)
+            self.view = msgspec.structs.replace(self.view, own=self.view.own | {run.call_id})
         try:
             await self._follow(run)
         finally:
             self._consent.own.discard(run.call_id)
-        return run.completed
-
-    async def _call_asked(self, name: str, args: Mapping[str, object]) -> CompletedToolCall | None:
-        """A call of a custom command, through the same gate as the model's."""
-        run = self.agent.call(name, dict(args))
-        await self._follow(run)
         return run.completed
 
     async def _follow(self, run: EventStream) -> None:

@@ -46,35 +46,28 @@ class Twice:
         self.hint = ""
         self._loop = loop
         self._changed = changed
-        self._presses = 0
-        self._first = -1
+        self._new = False
         self._timer: asyncio.TimerHandle | None = None
-
-    def press(self, _event: object = None) -> None:
-        """Counts a key that is about to be processed."""
-        self._presses += 1
 
     def pressed(self, keys: KeyProcessor) -> None:
         """Takes the hint away behind any other key, once that is processed."""
-        if self._presses > self._first and not keys.key_buffer:
-            self._end()
+        if not self._new and not keys.key_buffer:
+            self._set("")
+        self._new = False
 
     def again(self, hint: str) -> bool:
         """Takes the key that `hint` is about; True when it is the second."""
-        if self.hint == hint and self._presses == self._first + 1:
-            self._end()
-            return True
-        self._end()
-        self._first = self._presses
-        self.hint = hint
-        self._timer = self._loop.call_later(TWICE, self._end)
-        self._changed()
-        return False
+        second = self.hint == hint
+        self._set("" if second else hint)
+        self._new = not second
+        return second
 
-    def _end(self) -> None:
+    def _set(self, hint: str) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer, self.hint = None, ""
+        self._timer = self._loop.call_later(TWICE, self._set, "") if hint else None
+        if hint != self.hint:
+            self.hint = hint
             self._changed()
 
 

@@ -11,6 +11,7 @@ from alhena.frontends.descriptions import age_words, restored_words, undone_note
 from alhena.frontends.terminal.drawing.call_result import counted
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
+from alhena.frontends.terminal.session_commands import go_on
 from alhena.session.forks import EarlierPrompt
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ NO_CHECKPOINTS = "Files stay as they are: there are no checkpoints (general.chec
 
 async def rewind(context: "Conversation", _rest: str) -> list[Line]:
     """Carries out `/rewind`. Raises SessionError, JournalError, CheckpointError."""
-    saved = context.checkpoints.conversations
+    saved = context.agent.checkpoints.conversations
     prompts = await saved.prompts()
     if not prompts:
         return [line("Nothing to rewind: nothing was said yet.")]
     cwd = context.toolset.workspace.cwd
     newest = tuple(_prompt_option(each, cwd) for each in reversed(prompts))
-    picked = await context.choose(Menu(title="Rewind to before", options=newest, search=""))
+    picked = await context.screen.choose(Menu(title="Rewind to before", options=newest, search=""))
     if not picked:
         return []
     at = len(prompts) - 1 - min(picked)
@@ -73,14 +74,14 @@ async def _how(
         Option(label="Files only", detail="the conversation stays"),
     )
     title = f"Rewind to before: {one_line(prompts[0].text, TITLE)}"
-    picked = await context.choose(Menu(title=title, options=options, search=""))
+    picked = await context.screen.choose(Menu(title=title, options=options, search=""))
     return ((True, False), (True, True), (False, True))[min(picked)] if picked else None
 
 
 async def _undo(
     context: "Conversation", prompts: Sequence[EarlierPrompt], *, tell: bool
 ) -> list[Line]:
-    restored = await context.checkpoints.undo_since(_checkpoints(prompts))
+    restored = await context.agent.checkpoints.undo_since(_checkpoints(prompts))
     if restored is None:
         return [line("No file was changed since.")]
     if tell:
@@ -95,11 +96,7 @@ async def _fork(
     line."""
     before, _ = context.identity
     session_id = await saved.fork(prompts, at)
-    try:
-        await context.go_on(session_id)
-    finally:
-        if context.identity[0] != session_id:  # it did not come about
-            saved.abandon(session_id)
+    await go_on(context, saved, session_id)
     text = prompts[at].text
     context.screen.draft(text)
     lines = [

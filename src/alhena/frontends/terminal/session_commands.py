@@ -38,7 +38,7 @@ async def chat(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/chat REST`. Raises SessionError, InputError, JournalError."""
     what, _, name = rest.strip().partition(" ")
     name = name.strip()
-    saved = context.checkpoints.conversations
+    saved = context.agent.checkpoints.conversations
     match what, bool(name):
         case (("" | "list"), False):
             return _listed(saved)
@@ -77,15 +77,20 @@ async def _resume(context: "Conversation", saved: "SavedConversations", name: st
     before, _ = context.identity
     recorded = saved.recorded
     session_id = await saved.begin(name)
+    await go_on(context, saved, session_id)
+    lines = [line(f"{_quoted(name)} continues as a new session. Files stay as they are.")]
+    if recorded:
+        lines.append(line(f"The previous conversation: alhena --resume {before}", "dim"))
+    return lines
+
+
+async def go_on(context: "Conversation", saved: "SavedConversations", session_id: str) -> None:
+    """Continues as a session that was begun for this."""
     try:
         await context.go_on(session_id)
     finally:
         if context.identity[0] != session_id:  # it did not come about
             saved.abandon(session_id)
-    lines = [line(f"{_quoted(name)} continues as a new session. Files stay as they are.")]
-    if recorded:
-        lines.append(line(f"The previous conversation: alhena --resume {before}", "dim"))
-    return lines
 
 
 async def export(context: "Conversation", rest: str) -> list[Line]:
@@ -278,7 +283,7 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
 
     name = rest.strip()
     if not name:
-        found = context.checkpoints.list()
+        found = context.agent.checkpoints.list()
         if not found:
             return [line("No checkpoints. Setting general.checkpointing.enabled makes them.")]
         head = line(
@@ -286,7 +291,7 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
             "bold",
         )
         return [head, *(line(escaped(each)) for each in listed(found))]
-    restored = await context.checkpoints.restore(name)
+    restored = await context.agent.checkpoints.restore(name)
     lines = [line(f"Back at {escaped(restored.name)}.", "bold"), *_told(restored)]
     if restored.proposed:
         context.propose()
@@ -297,7 +302,7 @@ async def undo(context: "Conversation", _rest: str) -> list[Line]:
     """Takes back what the last turn has changed in the files."""
     from alhena.frontends.descriptions import undone_note
 
-    restored = await context.checkpoints.undo()
+    restored = await context.agent.checkpoints.undo()
     if restored is None:
         return [line("Nothing to undo: this session has edited no file.")]
     files = restored.files
@@ -416,7 +421,7 @@ async def _picked(context: "Conversation") -> tuple[str, bool] | None:
     title = "Model" if found[0].complete else "Model (known by name; the service listed none)"
     selected = names.index(now) if now in names else 0
     menu = Menu(title=title, options=options, selected=selected, search="")
-    picked = await context.choose(menu)
+    picked = await context.screen.choose(menu)
     if not picked:
         return None
     how = Menu(
@@ -427,7 +432,7 @@ async def _picked(context: "Conversation") -> tuple[str, bool] | None:
         ),
         search="",
     )
-    answer = await context.choose(how)
+    answer = await context.screen.choose(how)
     return None if not answer else (names[min(picked)], min(answer) == 1)
 
 
@@ -450,7 +455,9 @@ async def resume(context: "Conversation", rest: str) -> list[Line]:
         if not sessions:
             return [line("There are no earlier sessions of this project.")]
         options = await asyncio.to_thread(lambda: tuple(map(_session_option, sessions)))
-        picked = await context.choose(Menu(title="Resume a session", options=options, search=""))
+        picked = await context.screen.choose(
+            Menu(title="Resume a session", options=options, search="")
+        )
         if not picked:
             return []
         session_id = sessions[min(picked)].session_id

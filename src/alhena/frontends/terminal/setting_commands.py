@@ -51,10 +51,7 @@ async def authenticate(context: "Conversation", _rest: str) -> list[Line]:
         return [line("Nothing is changed.")]
     context.folder.reread()
     context.folder.model = ""
-    if context.totals.requests:
-        return [line("The next session uses it: /clear begins one.")]
-    await context.clear()
-    return [line("The session has begun again with it.", "dim")]
+    return await context.begin_again()
 
 
 async def copy_answer(context: "Conversation", _rest: str) -> list[Line]:
@@ -165,7 +162,7 @@ async def directory(context: "Conversation", rest: str) -> list[Line]:
         return [line("It belongs to the workspace already.")]
     context.folder.added.append(str(path))
     added = [line(f"Added {escaped(str(path))} to the workspace.", "dim")]
-    if not context.totals.requests:
+    if not context.view.totals.requests:
         await context.clear()
         return added
     add_root(context.toolset, path)

@@ -17,7 +17,6 @@ from alhena.frontends.terminal.drawing.lines import (
     Lines,
     clipped,
     line,
-    lines_of,
     plain,
     width,
 )
@@ -406,7 +405,8 @@ class Consent:
             shown = ((), line(f"? {escaped(question.question)}", "bold"), *_told(question))
             show((Lines(shown, fold=True),))
             found = await self._one(question)
-            told = lines_of(found, "accent", "  ") if found else [line("  no answer", "dim")]
+            rows = found.split("\n") if found else ()
+            told = [line(f"  {row}", "accent") for row in rows] or [line("  no answer", "dim")]
             show((Lines(tuple(told), fold=True),))
             if found is None:
                 return None

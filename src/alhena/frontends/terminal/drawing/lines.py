@@ -64,11 +64,6 @@ def spoken(text: str) -> str:
     return "".join(piece if odd % 2 else escaped(piece) for odd, piece in enumerate(pieces))
 
 
-def lines_of(text: str, style: str = "", indent: str = "") -> list[Line]:
-    """The lines of a text, in one style."""
-    return [(("", indent), (style, safe(each))) for each in text.split("\n")]
-
-
 def plain(lines: Iterable[Line]) -> str:
     """The bare text of some lines."""
     return "\n".join("".join(text for _, text in each) for each in lines)

@@ -7,15 +7,13 @@ stand behind what links to them; line breaks stay where they are.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from io import StringIO
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, table
-from markdown_it.rules_block.table import escapedSplit, getLine
-from markdown_it.rules_inline import StateInline, emphasis, escape, image, link, strikethrough
+from markdown_it.rules_inline import StateInline, emphasis, escape, strikethrough
 from markdown_it.token import Token
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
@@ -42,8 +40,6 @@ from rich.theme import Theme
 from alhena.display_text import escaped
 from alhena.frontends.terminal.drawing.lines import TAB, wrapped
 
-InlineRule = Callable[[StateInline, bool], bool]
-
 ADDRESS = "address"
 """The tag of what comes after a link: its destination and title."""
 SLASHES = frozenset("/\\")
@@ -54,7 +50,6 @@ MAX_MARKER = 12
 """Columns that indentation and number of a list item take."""
 
 _UNUSED = ("html_inline", "html_block", "autolink", "entity", "reference")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _BOX = re.compile(r"\[([ xX])\] ")
 _NUMBER = re.compile(r"\s*\d{1,9}")
 
@@ -81,18 +76,21 @@ def _read_box(item: Token, inline: Token) -> None:
     first.content = first.content[box.end() :]
 
 
+class _Parser(MarkdownIt):
+    def normalizeLink(self, url: str) -> str:  # noqa: N802
+        """The address as it was written."""
+        return url
+
+
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False})
+    parser = _Parser("commonmark", {"html": False})
     parser.enable(["table", "strikethrough"]).disable(list(_UNUSED))
     inline = parser.inline.ruler
     inline.at("newline", _newline)
     inline.at("escape", _escape)
     inline.at("emphasis", _emphasis)
     inline.at("strikethrough", _strikethrough)
-    inline.at("link", _addressed(link, 0, nested=False))
-    inline.at("image", _addressed(image, 1, nested=True))
-    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     return parser
 
 
@@ -156,50 +154,10 @@ def _literal(state: StateInline, silent: bool, marks: str = "*_") -> bool:
     return True
 
 
-def _addressed(rule: InlineRule, before: int, *, nested: bool) -> InlineRule:
-    """The rule, with the address as it was written; `before` characters precede the label."""
-
-    def found(state: StateInline, silent: bool) -> bool:
-        start = state.pos
-        if not rule(state, silent):
-            return False
-        if not silent:
-            state.tokens[-1].meta[ADDRESS] = _address(state, start + before, nested=nested)
-        return True
-
-    return found
-
-
-def _address(state: StateInline, start: int, *, nested: bool) -> str:
-    """The address in parentheses after the label that begins at `start`, as written."""
-    label_end = state.md.helpers.parseLinkLabel(state, start, not nested)
-    written = state.src[label_end + 2 : state.pos - 1]
-    return _ESCAPE.sub(r"\1", " ".join(written.split()))
-
-
-def _table(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """A table, unless a row has more cells than the head: those would not be drawn."""
-    made, line = len(state.tokens), state.line
-    if not table(state, start_line, end_line, silent):
-        return False
-    new = state.tokens[made:]
-    heads = sum(token.type == "th_open" for token in new)
-    rows = (token.map[0] for token in new if token.type == "tr_open" and token.map)
-    if all(_cells(getLine(state, row)) <= heads for row in rows):
-        return True
-    del state.tokens[made:]
-    state.line = line
-    return False
-
-
-def _cells(row: str) -> int:
-    cells = escapedSplit(row.strip())
-    return len(cells) - (cells[0] == "") - (cells[-1] == "")
-
-
 def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
     """The tokens of a line, links and images as spans with their addresses behind them."""
     text: list[str] = []
+    opened = Token("", "", 0)
     for token in tokens:
         if token.type == "image":
             label = list(_with_addresses(token.children or ()))
@@ -211,10 +169,11 @@ def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
             yield from _behind(shown, token)
         elif token.type == "link_open":
             text.clear()
+            opened = token
             yield Token("link_span_open", "a", 1)
         elif token.type == "link_close":
             yield Token("link_span_close", "a", -1)
-            yield from _behind("".join(text), token)
+            yield from _behind("".join(text), opened)
         else:
             text.append(token.content)
             yield token
@@ -223,16 +182,14 @@ def _with_addresses(tokens: Iterable[Token]) -> Iterator[Token]:
 def _behind(text: str, token: Token) -> Iterator[Token]:
     """The address of a link, what cannot be seen in it escaped; one that is its text is not said
     twice. `info` describes it without its letters."""
-    address = str(token.meta[ADDRESS])
-    seen = escaped(address)
+    address, title = str(token.attrGet("href") or token.attrGet("src")), token.attrGet("title")
+    seen = escaped(f'{address} "{title}"' if title else address)
     said = seen in (text, f"mailto:{text}")
     shown = f" ({seen})" if text.strip() else f"({seen})"
-    info = address if said or seen != address else ""
+    info = f"{address}{title}''<" if said or seen != address else ""
     yield Token(ADDRESS, ADDRESS, 0, content="" if said else shown, info=info)
 
 
-MIN_BODY = 8
-"""Columns that what is indented needs; where there are fewer it appears at the margin."""
 CELL_COLUMNS = 8
 """Columns that a cell of a table needs; where there are fewer the rows are written as text."""
 CODE_THEMES = ("ansi_dark", "ansi_light")
@@ -383,21 +340,15 @@ def _indented(
     elements: Renderables,
     marks: tuple[Segment, Segment],
 ) -> RenderResult:
-    """An element's content, indented by its mark; at the margin if there is no room."""
+    """An element's content, indented by its mark."""
     first, rest = marks
-    room = options.max_width - first.cell_length
-    narrow = room < MIN_BODY
-    if narrow:
-        yield first
-        yield Segment.line()
-        room = options.max_width
+    room = max(options.max_width - first.cell_length, 1)
     lines = console.render_lines(elements, options.update(width=room))
     for index, row in enumerate(lines):
-        if not narrow:
-            yield rest if index else first
+        yield rest if index else first
         yield from row
         yield Segment.line()
-    if not lines and not narrow:
+    if not lines:
         yield first
         yield Segment.line()
 
@@ -449,7 +400,7 @@ def rendered(text: str, columns: int, *, colour: bool, light: bool = False) -> s
     with console.capture() as capture:
         console.print(document)
     shown = capture.get()
-    if lost(text, shown, document.implied):  # nested deeper than is parsed
+    if lost(text, shown, document.implied):  # nested too deeply, or more cells than a table has
         shown = "\n".join(
             piece for each in text.split("\n") for piece in wrapped(each.expandtabs(TAB), columns)
         )

@@ -342,7 +342,7 @@ class Panel:
         return bool(waiting)
 
     def _take(self, made: Menu | Picked) -> None:
-        """Takes what a key has made of a menu with search."""
+        """Takes what a key has made of the menu."""
         if isinstance(made, Menu):
             self.menu = made
             self._changed()
@@ -378,19 +378,14 @@ class Panel:
 
     def _end_begun(self) -> None:
         """Takes the letter or number as the answer, if it is one."""
-        menu, picked, begun = self.menu, self._picked, self._begun
+        menu, begun = self.menu, self._begun
         self._forget()
-        if menu is None or picked is None or picked.done():
+        if menu is None:
             return
         made = press(menu, begun)
-        if isinstance(made, Picked):
-            picked.set_result(made.indices)
-        elif made is menu:
+        if made is menu:
             self.note = f"There is no answer {begun}: choose 1 to {len(menu.options)}."
-            self._changed()
-        else:
-            self.menu = made
-            self._changed()
+        self._take(made)
 
     def _forget(self) -> None:
         self._begun = ""
