@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.commands import sources_of
 from alhena.display_text import escaped, one_line
 from alhena.frontends.terminal import setting_commands
 from alhena.frontends.terminal.dialogs.approval import rule_words
@@ -233,7 +234,15 @@ async def _extensions(context: "Conversation", _rest: str) -> list[Line]:
 async def _trust(context: "Conversation", rest: str) -> list[Line]:
     if rest.strip() not in ("", "trust"):
         return [line("It is /trust.", "error")]
-    return await context.ask_trust()
+    from alhena.frontends.terminal.dialogs.trust import ask_trust
+
+    place = context.folder.place
+    if place.trust.trusted:
+        return [line(f"This folder is trusted ({place.trust.reason}).")]
+    if not await ask_trust(place, context.screen.choose, context.print):
+        return [line("Nothing is changed.")]
+    context.prompts.load(sources_of(context.folder.reread()))
+    return await context.begin_again()
 
 
 async def _quit(context: "Conversation", _rest: str) -> list[Line]:

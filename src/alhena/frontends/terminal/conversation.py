@@ -11,7 +11,6 @@ import msgspec
 from alhena.agent.run import EventStream
 from alhena.agent.runner import SessionRunner, compress, drive_start
 from alhena.agent.toolset.toolset import Toolset, window_of
-from alhena.commands import sources_of
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.events import (
@@ -318,19 +317,6 @@ class Conversation(ShownSession):
         self.ide.forget()
         self._begin()
         await self._start_hooks()
-
-    async def ask_trust(self) -> list[Line]:
-        """Asks whether the folder is trusted; an answer takes effect at once where nothing was said
-        yet."""
-        from alhena.frontends.terminal.dialogs.trust import ask_trust
-
-        place = self.folder.place
-        if place.trust.trusted:
-            return [line(f"This folder is trusted ({place.trust.reason}).")]
-        if not await ask_trust(place, self.screen.choose, self.print):
-            return [line("Nothing is changed.")]
-        self.prompts.load(sources_of(self.folder.reread()))
-        return await self.begin_again()
 
     async def begin_again(self) -> list[Line]:
         """Begins another session with settings that were read again, unless one is in use."""
