@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any, cast
 
 import msgspec
@@ -49,6 +50,16 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 """Commands that can have other keys, with the key that each has here."""
 _ALIASES = {"enter": "c-m", "tab": "c-i", "backspace": "c-h", "c- ": "c-@", "c-[": "escape"}
+_MOVING = ("left", "right", "up", "down", "home", "end", "insert", "delete", "pageup", "pagedown")
+_SENT = frozenset(
+    (
+        *(f"{held}{name}" for held in ("", "s-", "c-", "c-s-") for name in _MOVING),
+        *(f"c-{sign}" for sign in f"{ascii_lowercase}@\\]^_"),
+        *(f"f{number}" for number in range(1, 25)),
+        *("escape", "s-tab", " "),
+    )
+)
+"""Keys that terminals send, beside signs, by prompt_toolkit's names."""
 _MODIFIERS = {
     "ctrl+": "ctrl",
     "shift+": "shift",
@@ -137,9 +148,7 @@ def prompt_keys(pattern: str) -> tuple[str, ...]:
     else:
         key = f"{'c-' * ('ctrl' in held)}{'s-' * ('shift' in held)}{name.lower()}"
         key = _ALIASES.get(key, key)
-    from prompt_toolkit.keys import ALL_KEYS
-
-    if "cmd" in held or (key not in ALL_KEYS and len(key) != 1):
+    if "cmd" in held or (key not in _SENT and len(key) != 1):
         raise ValueError(f"terminals send no key {pattern!r}")
     return ("escape", key) if "alt" in held else (key,)
 
