@@ -85,10 +85,10 @@ UNREADABLE = [
     (rule("deny", toolName="*", match="{}"), "which tool"),
     (rule("deny", toolName="jira__*", match="{}"), "which tool"),
     (rule("deny", mcpName="jira", match="{}"), "which tool"),
-    (rule("deny", toolName="glob", match={"tool": 3}), "tool must be a string"),
-    (rule("deny", toolName="glob", match={"args": "x"}), "args must be a table"),
+    (rule("deny", toolName="glob", match={"tool": 3}), "tool cannot be 3"),
+    (rule("deny", toolName="glob", match={"args": "x"}), "args cannot be 'x'"),
     (rule("deny", toolName="glob", match={"mode": "fast"}), "'fast'"),
-    (rule("deny", toolName="glob", match={"interactive": "no"}), "true or false"),
+    (rule("deny", toolName="glob", match={"interactive": "no"}), "cannot be 'no'"),
     (rule("deny", toolName="glob", match={"path": "x"}), "'path'"),
 ]
 

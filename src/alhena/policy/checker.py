@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from alhena.policy.conditions import path_arguments, text_arguments
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, RuleError, Tier
-from alhena.policy.parse import ParsedRule, RulePlace, one_of, parse_rule
+from alhena.policy.parse import ParsedRule, RulePlace, parse_rule, read_field
 from alhena.values import Value
 
 PROTOCOL_VERSION = "1.0.0"
@@ -275,6 +275,8 @@ _CONDITIONS = ("toolName", "mcpName", "argsPattern", "commandPrefix", "commandRe
 _SHELL = frozenset({"commandPrefix", "commandRegex", "commandClass"})
 _NOTES = frozenset({"description"})
 _CHECKER = frozenset({"type", "name", "required_context", "config"})
+_KINDS = "There are {}.".format(", ".join(f'"{item}"' for item in CheckerType))
+_PARTS = "Write an array of {}.".format(", ".join(f'"{item}"' for item in ContextPart))
 
 
 def parse_checker(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> ParsedRule:
@@ -288,13 +290,14 @@ def parse_checker(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> 
         message = "is missing" if written is None else f"is no table, but {written!r}"
         raise RuleError("checker", message, f"Write it under [{TABLE}.checker].")
     fields = cast("Mapping[str, Any]", written)
-    kind = _kind(fields)
+    kind: CheckerType = read_field(fields, "checker.type", CheckerType, _KINDS, needed=True)
+    parts = read_field(fields, "checker.required_context", list[ContextPart], _PARTS)
     checker = SafetyChecker(
         name=_name(fields, kind),
         type=kind,
         rule=_rule(table, tier, place),
         number=place.number,
-        required_context=_required(fields),
+        required_context=None if parts is None else tuple(dict.fromkeys(parts)),
         config=_config(fields, kind),
     )
     unknown = next((key for key in fields if key not in _CHECKER), None)
@@ -315,17 +318,10 @@ def _rule(table: Mapping[str, Any], tier: Tier, place: RulePlace) -> PolicyRule:
     return replace(rule, source=f"{place.file}{line}, {TABLE} {place.number}")
 
 
-def _kind(fields: Mapping[str, Any]) -> CheckerType:
-    known = ", ".join(f'"{item}"' for item in CheckerType)
-    return one_of(CheckerType, fields.get("type"), "checker.type", f"There are {known}.")
-
-
 def _name(fields: Mapping[str, Any], kind: CheckerType) -> str:
-    name = fields.get("name")
     remedy = "Write lower-case letters, digits and dashes."
-    if name is None:
-        raise RuleError("checker.name", "is missing", remedy)
-    if not isinstance(name, str) or NAMES.fullmatch(name) is None:
+    name: str = read_field(fields, "checker.name", str, remedy, needed=True)
+    if NAMES.fullmatch(name) is None:
         raise RuleError("checker.name", f"cannot be {name!r}", remedy)
     if kind is CheckerType.IN_PROCESS and name != ALLOWED_PATH:
         message = f"names no checker of this program: {name!r}"
@@ -333,32 +329,12 @@ def _name(fields: Mapping[str, Any], kind: CheckerType) -> str:
     return name
 
 
-def _required(fields: Mapping[str, Any]) -> tuple[ContextPart, ...] | None:
-    value = fields.get("required_context")
-    if value is None:
-        return None
-    known = ", ".join(f'"{item}"' for item in ContextPart)
-    remedy = f"Write an array of {known}."
-    if not isinstance(value, list):
-        raise RuleError("checker.required_context", f"is no array, but {value!r}", remedy)
-    try:
-        return tuple(dict.fromkeys(ContextPart(item) for item in cast("list[Any]", value)))
-    except (ValueError, TypeError) as error:
-        raise RuleError("checker.required_context", str(error), remedy) from error
-
-
 def _config(fields: Mapping[str, Any], kind: CheckerType) -> dict[str, Any]:
-    value = fields.get("config", {})
-    if not isinstance(value, dict):
-        raise RuleError("checker.config", f"is no table, but {value!r}", "Write a table.")
-    config = cast("dict[str, Any]", value)
+    kept: Any = read_field(fields, "checker.config", dict[str, Any], "Write a table.")
     if kind is CheckerType.IN_PROCESS:
-        try:
-            allowed_path_config(config)
-        except ValueError as error:
-            remedy = "Write included_args and excluded_args, arrays of strings."
-            raise RuleError("checker.config", f"cannot be used: {error}", remedy) from error
-    return config
+        remedy = "Write included_args and excluded_args, arrays of strings."
+        read_field(fields, "checker.config", AllowedPathConfig, remedy)
+    return kept or {}
 
 
 def _strange(table: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -1,8 +1,7 @@
 """One [[rule]] table to a rule, or to what is wrong with it, and back (POL-02); its examples."""
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
@@ -132,27 +131,20 @@ def _call(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyCall:
 
 def _context(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyContext:
     """The circumstances of the example; where it says nothing, those the rule is for."""
-    name = _value(field, table, "mode", str)
+    mode = _value(field, table, "mode", ApprovalMode)
     interactive = _value(field, table, "interactive", bool)
-    try:
+    if mode is None:
         mode = rule.modes[0] if rule.modes else ApprovalMode.DEFAULT
-        mode = mode if name is None else ApprovalMode(name)
-    except ValueError as error:
-        known = ", ".join(ApprovalMode)
-        raise RuleError(
-            field, f"example has the mode {name!r}", f"There are the modes {known}."
-        ) from error
     if interactive is None:
         interactive = rule.interactive is not False
     return PolicyContext(mode=mode, interactive=interactive, subagent=rule.subagent)
 
 
-def _value(field: str, table: Mapping[str, Any], key: str, kind: type[Any]) -> Any:
-    value = table.get(key)
-    if value is not None and not isinstance(value, kind):
-        words = {str: "a string", bool: "true or false", dict: "a table"}[kind]
-        raise RuleError(field, f"example: {key} must be {words}, not {value!r}", _FORMS)
-    return value
+def _value(field: str, table: Mapping[str, Any], key: str, kind: Any) -> Any:
+    try:
+        return None if table.get(key) is None else msgspec.convert(table[key], kind)
+    except msgspec.ValidationError as error:
+        raise RuleError(field, f"example: {key} cannot be {table[key]!r}", _FORMS) from error
 
 
 def _only_tool(rule: PolicyRule) -> str | None:
@@ -173,8 +165,6 @@ def _shown(value: Any) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode("utf-8", "replace")
 
 
-Word = TypeVar("Word", bound=StrEnum)
-
 SHELL = "run_shell_command"
 _CONDITIONS = ("toolName", "mcpName", "argsPattern", "commandPrefix", "commandRegex",
                "commandClass", "paths", "modes", "interactive", "subagent")  # fmt: skip
@@ -189,8 +179,14 @@ _REMARKS = frozenset(
 )  # fmt: skip
 _UNSUPPORTED = frozenset({"toolAnnotations"})
 _DECISIONS = 'Write decision = "allow", "deny" or "ask_user".'
-_LEAVE_OUT = "Say what it is to be, or leave it out."
 _PRIORITIES = f"Write an integer from 0 to {MAX_PRIORITY}."
+_MODES = "Write an array of {}.".format(", ".join(f'"{mode}"' for mode in ApprovalMode))
+
+_IN_QUOTES = "Write it in quotes, or leave it out."
+
+_Texts = Annotated[list[str], msgspec.Meta(min_length=1)]
+_Modes = Annotated[list[ApprovalMode], msgspec.Meta(min_length=1)]
+_Priority = Annotated[int, msgspec.Meta(ge=0, le=MAX_PRIORITY)]
 
 
 class ParsedRule(Value, frozen=True):
@@ -217,17 +213,17 @@ class RulePlace(msgspec.Struct, frozen=True):
 
 def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> ParsedRule:
     """The rule a table describes. Raises RuleError. The examples are read, not tried."""
-    decision = _decision(table)
+    decision = read_field(table, "decision", PolicyOutcome, _DECISIONS, needed=True)
     warnings = _unknown_keys(table, decision)
     prefixes = _texts(table, "commandPrefix")
     pattern = _pattern(table, "commandRegex")
-    commands = _command_class(table)
+    commands = read_field(table, "commandClass", CommandClass, 'There is "read-only".')
     shell_only = next(
         (key for key in ("commandPrefix", "commandRegex", "commandClass") if key in table), None
     )
     rule = PolicyRule(
         decision=decision,
-        priority=_priority(table),
+        priority=read_field(table, "priority", _Priority, _PRIORITIES, needed=True),
         tier=tier,
         tool_names=_tool_names(table, shell_only),
         mcp_name=_text(table, "mcpName"),
@@ -236,7 +232,7 @@ def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> Par
         command_regex=pattern,
         command_class=commands,
         paths=_paths(table),
-        modes=_modes(table),
+        modes=tuple(dict.fromkeys(read_field(table, "modes", _Modes, _MODES) or ())),
         interactive=_flag(table, "interactive"),
         subagent=_text(table, "subagent"),
         allow_redirection=bool(_flag(table, _spelling(table, "allowRedirection"))),
@@ -250,35 +246,21 @@ def parse_rule(table: Mapping[str, Any], *, tier: Tier, place: RulePlace) -> Par
     return ParsedRule(rule, examples, (*warnings, *_useless_prefixes(rule)))
 
 
-def one_of(words: type[Word], value: object, field: str, remedy: str) -> Word:
-    """The word of a closed set that `value` is. Raises RuleError when it is none."""
+def read_field(
+    table: Mapping[str, Any], field: str, kind: Any, remedy: str, *, needed: bool = False
+) -> Any:
+    """The value of a field as the type `kind`; None for one that is missing and not `needed`.
+    Raises RuleError."""
+    key = field.rpartition(".")[2]
+    value = table.get(key)
+    if value is None and not needed:
+        return None
     if value is None:
         raise RuleError(field, "is missing", remedy)
     try:
-        return words(value)
-    except ValueError as error:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
         raise RuleError(field, f"cannot be {value!r}", remedy) from error
-
-
-def _decision(table: Mapping[str, Any]) -> PolicyOutcome:
-    return one_of(PolicyOutcome, table.get("decision"), "decision", _DECISIONS)
-
-
-def _priority(table: Mapping[str, Any]) -> int:
-    value = table.get("priority")
-    if value is None:
-        raise RuleError("priority", "is missing", _PRIORITIES)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_PRIORITY:
-        raise RuleError("priority", f"cannot be {value!r}", _PRIORITIES)
-    return value
-
-
-def _command_class(table: Mapping[str, Any]) -> CommandClass | None:
-    value = _text(table, "commandClass")
-    if value is None:
-        return None
-    known = ", ".join(f'"{item}"' for item in CommandClass)
-    return one_of(CommandClass, value, "commandClass", f"There is {known}.")
 
 
 def _paths(table: Mapping[str, Any]) -> tuple[str, ...]:
@@ -298,38 +280,20 @@ def _paths(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(table: Mapping[str, Any], field: str) -> str | None:
-    value = table.get(field)
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise RuleError(field, f"must be a string, not {value!r}", "Put it into quotes.")
-    if not value.strip():
-        raise RuleError(field, "is empty", _LEAVE_OUT)
-    return value
+    value: str | None = read_field(table, field, str, _IN_QUOTES)
+    return None if value is None else _texts(table, field)[0]
 
 
 def _texts(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
-    value = table.get(field)
-    if value is None:
-        return ()
-    items = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if not items:
-        raise RuleError(field, "is an empty array", _LEAVE_OUT)
-    for item in items:
-        if not isinstance(item, str):
-            message = f"must be a string or an array of strings, not {value!r}"
-            raise RuleError(field, message, "Put each entry into quotes.")
-        if not item.strip():
-            message = "is empty" if len(items) == 1 else "contains an empty string"
-            raise RuleError(field, message, _LEAVE_OUT)
-    return tuple(items)
+    value: str | list[str] | None = read_field(table, field, str | _Texts, _IN_QUOTES)
+    texts = (value,) if isinstance(value, str) else tuple(value or ())
+    if not all(text.strip() for text in texts):
+        raise RuleError(field, f"cannot be {value!r}", _IN_QUOTES)
+    return texts
 
 
 def _flag(table: Mapping[str, Any], field: str) -> bool | None:
-    value = table.get(field)
-    if value is not None and not isinstance(value, bool):
-        raise RuleError(field, f"cannot be {value!r}", "Write true or false, without quotes.")
-    return value
+    return read_field(table, field, bool, "Write true or false, without quotes.")
 
 
 def _spelling(table: Mapping[str, Any], field: str) -> str:
@@ -369,19 +333,6 @@ def _pattern(table: Mapping[str, Any], field: str) -> str | None:
             remedy = "Correct it; in '…' backslashes stand for themselves."
             raise RuleError(field, str(error), remedy) from error
     return pattern
-
-
-def _modes(table: Mapping[str, Any]) -> tuple[ApprovalMode, ...]:
-    known = ", ".join(f'"{mode}"' for mode in ApprovalMode)
-    if not isinstance(table.get("modes", []), list):
-        raise RuleError("modes", "is no array", f"Write an array of {known}.")
-    modes: list[ApprovalMode] = []
-    for name in _texts(table, "modes"):
-        try:
-            modes.append(ApprovalMode(name))
-        except ValueError as error:
-            raise RuleError("modes", f"has no mode {name!r}", f"There are {known}.") from error
-    return tuple(dict.fromkeys(modes))
 
 
 def _check_together(rule: PolicyRule) -> None:

@@ -79,10 +79,10 @@ BAD = [
     (external("Upper"), "checker.name", "'Upper'"),
     (external(""), "checker.name", "''"),
     (external("a\\n"), "checker.name", "'a\\n'"),
-    (table(checker_required_context='"history"'), "checker.required_context", "is no array"),
+    (table(checker_required_context='"history"'), "checker.required_context", "cannot be"),
     (table(checker_required_context='["weather"]'), "checker.required_context", "weather"),
     (table(checker_required_context="[{}]"), "checker.required_context", "{}"),
-    (table(checker_config="3"), "checker.config", "is no table"),
+    (table(checker_config="3"), "checker.config", "cannot be 3"),
     (table(checker_config="{included_args = 'x'}"), "checker.config", "included_args"),
     (table(checker_config="{include = ['x']}"), "checker.config", "include"),
     (table(checker_timeout="3"), "checker.timeout", "is no field"),
@@ -92,7 +92,7 @@ BAD = [
     (table(priority="true"), "priority", "True"),
     (table(argsPattern="'('"), "argsPattern", "no"),
     (table(modes='["fast"]'), "modes", "fast"),
-    (table(toolName='""'), "toolName", "empty"),
+    (table(toolName='""'), "toolName", "cannot be"),
     (table(toolName='"x"', commandPrefix='"git"'), "toolName", "commandPrefix"),
 ]
 
