@@ -1,7 +1,6 @@
 """Hosts that a guarded fetch may reach."""
 
 import ipaddress
-import socket
 
 import pytest
 from hypothesis import given
@@ -42,9 +41,7 @@ async def test_a_host_that_is_not_public_is_refused_however_it_is_spelled(host: 
     async def never(*_args: object) -> list[str]:
         raise AssertionError("looked up")
 
-    fetcher = GuardedFetcher(
-        lambda: pytest.fail("tls"), lambda _url: False, resolve=never, connect=never
-    )
+    fetcher = GuardedFetcher(lambda: pytest.fail("tls"), lambda _url: False, resolve=never)
     for scheme in ("http", "https"):
         with pytest.raises((BlockedAddressError, UrlError)):
             await fetcher.fetch(parse_web_url(f"{scheme}://{host}/"))
@@ -53,17 +50,12 @@ async def test_a_host_that_is_not_public_is_refused_however_it_is_spelled(host: 
 
 
 async def test_every_address_of_a_name_counts_whichever_comes_first() -> None:
-    async def never(*_args: object) -> socket.socket:
-        raise AssertionError("connected")
-
     for addresses in (["8.8.8.8", "127.0.0.1"], ["2606:4700::1111", "::1"], ["::ffff:10.0.0.1"]):
 
         async def resolve(_host: str, _port: int, given: list[str] = addresses) -> list[str]:
             return given
 
-        fetcher = GuardedFetcher(
-            lambda: pytest.fail("tls"), lambda _url: False, resolve=resolve, connect=never
-        )
+        fetcher = GuardedFetcher(lambda: pytest.fail("tls"), lambda _url: False, resolve=resolve)
         with pytest.raises(BlockedAddressError, match="leads to a place that is not public"):
             await fetcher.refuse_local(parse_web_url("http://in-the-hosts-file.example/"))
 

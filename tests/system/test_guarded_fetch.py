@@ -5,11 +5,12 @@ import contextlib
 import gzip
 import ssl
 import zlib
+from collections.abc import Sequence
 
 import pytest
 
 from alhena.errors import ConfigError
-from alhena.system.web.fetch import FetchLimits, GuardedFetcher, system_connector
+from alhena.system.web.fetch import FetchLimits, GuardedFetcher
 from alhena.system.web.url import (
     AnswerError,
     BlockedAddressError,
@@ -56,18 +57,12 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     async with web({"two.example": [["2606:4700::1", PUBLIC]]}) as net:
         net.answers["/"] = plain(b"second")
 
-        async def connect(address: str, port: int):
+        def place(address: str, _port: int) -> tuple[str, int]:
             tried.append(address)
-            if ":" in address:
-                await asyncio.Event().wait()
-            return await system_connector("127.0.0.1", net.port)
+            return "127.0.0.1", 1 if ":" in address else net.port
 
         fetcher = GuardedFetcher(
-            ssl.create_default_context,
-            lambda _url: False,
-            resolve=net.resolve,
-            connect=connect,
-            limits=FetchLimits(connect=0.5),
+            ssl.create_default_context, lambda _url: False, resolve=net.resolve, place=place
         )
         assert (await fetcher.fetch(parse_web_url("http://two.example/"))).text == "second"
     assert tried == ["2606:4700::1", PUBLIC]
@@ -128,25 +123,19 @@ async def test_a_name_unknown_here_is_not_called_local() -> None:
             await net.fetch("http://unknown.example/")
 
 
-async def test_compressed_text_is_read_also_in_several_members() -> None:
-    data = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two") + b"\0" * 9
+async def test_compressed_text_is_read() -> None:
     async with web() as net:
-        net.answers["/"] = plain(data, "content-encoding: gzip")
+        net.answers["/"] = plain(gzip.compress(b"one two"), "content-encoding: gzip")
         assert (await net.fetch(f"{SITE}/")).text == "one two"
 
 
-async def test_a_bomb_is_stopped_by_its_ratio_and_by_its_size() -> None:
+async def test_a_bomb_is_stopped_by_its_size() -> None:
     packer = zlib.compressobj(9, wbits=31)
     bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(200)) + packer.flush()
     async with web() as net:
         net.answers["/"] = plain(bomb, "content-encoding: gzip")
-        with pytest.raises(AnswerError, match="decompresses to more than 200 times"):
+        with pytest.raises(AnswerError, match="more than 10 MB"):
             await net.fetch(f"{SITE}/")
-        net.answers["/mild"] = plain(
-            gzip.compress(bytes(range(256)) * 8, 0) * 600, "content-encoding: gzip"
-        )
-        with pytest.raises(AnswerError, match="more than 1 MB"):
-            await net.fetch(f"{SITE}/mild", limits=FetchLimits(size=1 << 20))
 
 
 @pytest.mark.parametrize("length", ["", "content-length: 99999999999"])
@@ -172,15 +161,12 @@ async def test_more_than_the_limit_is_not_read(length: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (plain(b"short")[:-3], "before its answer was complete"),
-        (plain(gzip.compress(b"text" * 99)[:-9], "content-encoding: gzip"), "before its end"),
-        (plain(b"\x1f\x8bjunkjunkjunk", "content-encoding: gzip"), "is damaged"),
-        (plain(b"x", "content-encoding: br"), "encoding 'br', which was not asked for"),
-        (b"", "before its answer was complete"),
-        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "does not answer in HTTP"),
-        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000, "does not answer in HTTP"),
-        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000, "does not answer in HTTP"),
-        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 50, "does not answer in HTTP"),
+        (plain(b"short")[:-3], "gave no usable answer"),
+        (plain(b"\x1f\x8bjunkjunkjunk", "content-encoding: gzip"), "gave no usable answer"),
+        (b"", "gave no usable answer"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "gave no usable answer"),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000, "gave no usable answer"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 50, "gave no usable answer"),
         (plain(b"no", status="404 Not Found"), "HTTP status 404"),
         (plain(b"", status="304 Not Modified"), "HTTP status 304"),
         (plain(b"%PDF", "content-type: application/pdf"), "type application/pdf, which is not tex"),
@@ -230,20 +216,19 @@ async def test_a_server_that_says_nothing_is_given_up() -> None:
             await net.fetch(f"{SITE}/", limits=FetchLimits(total=0.2))
 
 
-async def test_a_connection_that_does_not_come_about_is_given_up() -> None:
-    async def never(_address: str, _port: int):
+async def test_a_name_that_is_not_resolved_in_time_is_given_up() -> None:
+    async def never(_host: str, _port: int) -> Sequence[str]:
         await asyncio.Event().wait()
+        return ()
 
-    async with web() as net:
-        fetcher = GuardedFetcher(
-            ssl.create_default_context,
-            lambda _url: False,
-            resolve=net.resolve,
-            connect=never,
-            limits=FetchLimits(connect=0.1),
-        )
-        with pytest.raises(UnreachableError, match=r"no connection to site\.example within 0\.1"):
-            await fetcher.fetch(parse_web_url(f"{SITE}/"))
+    fetcher = GuardedFetcher(
+        ssl.create_default_context,
+        lambda _url: False,
+        resolve=never,
+        limits=FetchLimits(connect=0.1),
+    )
+    with pytest.raises(UnreachableError, match=r"cannot find the host site\.example within 0\.1 s"):
+        await fetcher.fetch(parse_web_url(f"{SITE}/"))
 
 
 async def test_cancelling_a_fetch_closes_its_connection() -> None:

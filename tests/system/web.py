@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from alhena.system.web.fetch import FetchLimits, GuardedFetcher, WebPage, system_connector
+from alhena.system.web.fetch import FetchLimits, GuardedFetcher, WebPage
 from alhena.system.web.url import parse_web_url
 
 PUBLIC = "93.184.216.34"
@@ -48,9 +48,9 @@ class Web:
         answers = self._hosts[host]
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
-    async def connect(self, address: str, port: int) -> socket.socket:
+    def place(self, address: str, port: int) -> tuple[str, int]:
         self.connected.append(address)
-        return await system_connector("127.0.0.1", self.port)
+        return "127.0.0.1", self.port
 
     def fetcher(
         self,
@@ -60,7 +60,7 @@ class Web:
         proxied: bool = False,
     ) -> GuardedFetcher:
         return GuardedFetcher(
-            tls, lambda _url: proxied, resolve=self.resolve, connect=self.connect, limits=limits
+            tls, lambda _url: proxied, resolve=self.resolve, place=self.place, limits=limits
         )
 
     async def fetch(self, url: str, **options: FetchLimits) -> WebPage:

@@ -49,11 +49,8 @@ MAX_LINE = 2_000
 TIME_LIMIT = 30.0
 LONGEST_PATTERN = 2_000
 LINE_SECONDS = 2.0
-LEAST_SECONDS = 0.05
-"""Minimum time for a line when earlier lines have used up the total."""
 
 _STEP = 0.05
-_NAMED_LINES = 3
 _BETWEEN_CHECKS = 2_000
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
@@ -174,7 +171,6 @@ class _Search:
         self._files = FileChoice(query)
         self._literals = required_literals(query.pattern)
         self._notes: list[str] = []
-        self._slow: list[str] = []
         self._backend = "python"
 
     def run(self) -> SearchResult:
@@ -201,21 +197,14 @@ class _Search:
             if len(found) > most:
                 del found[most:]
                 return self._result(found, limited=True, cut_files=cut_files)
-        if self._slow and not found:
-            raise _nothing_but(self._slow)
         return self._result(found, limited=False, cut_files=cut_files)
 
     def _lines(self, matcher: "LineMatcher", path: str, most: int) -> list[tuple[int, str]]:
         try:
-            lines = matcher.matches(path, most)
+            return matcher.matches(path, most)
         except OSError as error:
             self._notes.append(str(from_os_error(error, path)))
             return []
-        if matcher.passed_over:
-            note = _passed_over_note(path, matcher.passed_over)
-            self._notes.append(note)
-            self._slow.append(note)
-        return lines
 
     def _matcher(self) -> "LineMatcher":
         query, case = self._query, self._query.case_sensitive
@@ -301,24 +290,6 @@ class _Search:
             notes=notes,
             backend=self._backend,
         )
-
-
-def _passed_over_note(path: str, numbers: list[int]) -> str:
-    named = ", ".join(f"{number:,}" for number in numbers[:_NAMED_LINES])
-    more = len(numbers) - _NAMED_LINES
-    which = f"Lines {named}" + (f" and {more:,} more" if more > 0 else "")
-    which, was = (f"Line {named}", "was") if len(numbers) == 1 else (which, "were")
-    return f"{which} of {printable(path)} {was} not searched: the pattern takes too long there."
-
-
-def _nothing_but(passed_over: list[str]) -> SearchTimeoutError:
-    """The error when lines took too long and no other line matches."""
-    rest = f" The same is so in {len(passed_over) - 1:,} more files." if passed_over[1:] else ""
-    return SearchTimeoutError(
-        f"{passed_over[0]}{rest} No other line matches.",
-        remedy="The pattern tries too many ways to match: simplify nested or adjoining "
-        "repetitions, such as (a+)+ or a*a*.",
-    )
 
 
 class FileChoice:
@@ -455,8 +426,7 @@ def required_literals(pattern: str) -> tuple[str, ...]:
 class LineMatcher:
     """Finds the matching lines of files; lines that also match `exclude` are dropped.
 
-    Every matching line contains one of `literals`, ignoring case; () if unknown. `passed_over` has
-    the lines of the last file that took too long.
+    Every matching line contains one of `literals`, ignoring case; () if unknown.
     """
 
     def __init__(
@@ -471,28 +441,33 @@ class LineMatcher:
         self._pattern = pattern
         self._exclude = exclude
         self._deadline = deadline
-        self._patience = LINE_SECONDS
         self._literals = literals
         self._bytes = tuple(each.encode() for each in literals)
         source = "|".join(map(re.escape, literals))
         self._texts = regex.compile(source, regex.IGNORECASE) if literals else None
-        self.passed_over: list[int] = []
 
     def matches(self, path: str, most: int) -> list[tuple[int, str]]:
         """Line numbers from 1 and text of up to `most` matching lines of a file. Raises OSError,
         SearchTimeoutError, SearchError when stopped."""
         self._deadline.left()
-        self.passed_over = []
         found: list[tuple[int, str]] = []
         for number, line in lines_of(path, self._lacks):
             if number % _BETWEEN_CHECKS == 0:
                 self._deadline.left()
             if self._literals and line.isascii() and not self._says(line.lower()):
                 continue
-            # An excluded line may be one: the time may have been too short to tell.
-            if self._found(self._pattern, number, line) and (
-                self._exclude is None or self._found(self._exclude, number, line) is False
-            ):
+            try:
+                fits = self._found(self._pattern, line) and not (
+                    self._exclude is not None and self._found(self._exclude, line)
+                )
+            except (TimeoutError, MemoryError) as error:
+                self._deadline.left()
+                raise SearchTimeoutError(
+                    f"The pattern takes too long at line {number:,} of {printable(path)}.",
+                    remedy="Simplify nested or adjoining repetitions, such as (a+)+ or a*a*, or "
+                    "leave the file out with path or include.",
+                ) from error
+            if fits:
                 found.append((number, line))
                 if len(found) == most:
                     break
@@ -509,16 +484,9 @@ class LineMatcher:
             return not any(map(content.lower().__contains__, self._bytes))
         return self._texts.search(content, concurrent=True) is None
 
-    def _found(self, pattern: "Pattern[str]", number: int, line: str) -> bool | None:
-        """Matches a line; None when it takes too much time or memory."""
-        seconds = min(self._deadline.left(), self._patience)
-        try:
-            return pattern.search(line, timeout=seconds, concurrent=True) is not None
-        except (TimeoutError, MemoryError):
-            self._deadline.left()
-            self._patience = max(self._patience / 2, LEAST_SECONDS)
-            self.passed_over.append(number)
-            return None
+    def _found(self, pattern: "Pattern[str]", line: str) -> bool:
+        seconds = self._deadline.left()
+        return pattern.search(line, timeout=seconds, concurrent=True) is not None
 
 
 def shown_line(line: str) -> str:

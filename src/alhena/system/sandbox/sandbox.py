@@ -9,7 +9,6 @@ writable area are made mount points too, because renaming one would remove the p
 import os
 import re
 import shutil
-import signal
 import stat
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -32,7 +31,7 @@ from alhena.system.sandbox.layout import (
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:
-    from alhena.system.processes import Command, ProcessGroups
+    from alhena.system.processes import Command
 from enum import IntEnum
 
 from alhena.system.sandbox.layout import Look
@@ -212,15 +211,15 @@ class Sandbox:
         match self.mechanism:
             case Mechanism.BWRAP:
                 own = (
-                    "Every command has a process list of its own, so PIDs are good for nothing but "
-                    "a call that is only `kill -- -PID`, and nothing outlives the session, not by "
+                    "Every command has a process list of its own: end the processes of other "
+                    "calls with read_background_output. Nothing outlives the session, not by "
                     "setsid either."
                 )
             case Mechanism.LANDLOCK:
                 own = (
                     "Nothing new can be made directly in a protected file's directory, which the "
-                    "workspace's top and .git are, and /tmp is not $TMPDIR. Processes of other "
-                    "calls are ended by a call that is only `kill -- -PID`."
+                    "workspace's top and .git are, and /tmp is not $TMPDIR. End the processes of "
+                    "other calls with read_background_output."
                 )
             case _:
                 assert_never(self.mechanism)
@@ -329,48 +328,3 @@ def entry_at(path: str) -> Entry:
     if stat.S_ISLNK(mode):
         return Entry.LINK
     return Entry.DIRECTORY if stat.S_ISDIR(mode) else Entry.OTHER
-
-
-_PLAIN = re.compile(r"[A-Za-z0-9 \t-]+")
-_TARGET = re.compile(r"-?[0-9]{1,10}")
-
-
-def ends_own(command: str, groups: "ProcessGroups | None") -> bool:
-    """True when a command line only kills background processes of this session."""
-    if groups is None or not command.lstrip().startswith("kill"):
-        return False
-    return only_ends(command, frozenset(groups.pgids), frozenset(groups.members))
-
-
-def only_ends(command: str, groups: frozenset[int], members: frozenset[int]) -> bool:
-    """True when a command line is a single `kill` of processes of this session.
-
-    Inside a sandbox process ids differ (bwrap), or signals stay inside (Landlock). `-N` requires N
-    in `groups`, N in `members`. Pure.
-    """
-    words = command.split()
-    if not words or words[0] != "kill" or not _PLAIN.fullmatch(command):
-        return False
-    targets = words[1:]
-    if targets[:1] == ["-s"]:
-        if len(targets) < 2 or not _is_signal(targets[1]):
-            return False
-        targets = targets[2:]
-    elif targets[:1] != ["--"] and targets and targets[0].startswith("-"):
-        if not _is_signal(targets[0][1:]):
-            return False
-        targets = targets[1:]
-    if targets[:1] == ["--"]:
-        targets = targets[1:]
-    return bool(targets) and all(
-        _TARGET.fullmatch(word) is not None
-        and abs(int(word)) in (groups if word.startswith("-") else members)
-        for word in targets
-    )
-
-
-def _is_signal(word: str) -> bool:
-    if word.isdigit():
-        return int(word) in signal.valid_signals()
-    name = word.upper()
-    return (name if name.startswith("SIG") else f"SIG{name}") in signal.Signals.__members__

@@ -203,12 +203,7 @@ class ShellInvocation(BaseInvocation):
         argv, cwd = (bash, "-c", self._command), str(directory)
         env = {**env, "TRACEPARENT": traceparent} if traceparent else env
         command = Command(argv=argv, cwd=cwd, env=env, label=self._command, terminal=terminal)
-        if self._sandbox is not None:
-            from alhena.system.sandbox.sandbox import ends_own
-
-            if not ends_own(self._command, self._tool.groups):
-                command = self._sandbox.confine(command)
-        return command
+        return command if self._sandbox is None else self._sandbox.confine(command)
 
     async def _in_foreground(
         self, directory: Path, report: "ShellReport", context: ExecutionContext
