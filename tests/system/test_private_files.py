@@ -140,18 +140,6 @@ def test_nothing_is_written_that_could_not_be_read_again(project: Path) -> None:
         files.read("x", 3)
 
 
-def test_a_file_that_is_set_aside_stands_beside_older_ones(project: Path) -> None:
-    files = PrivateFiles(project)
-    for text in (b"one", b"two"):
-        files.write("x", text)
-        aside = files.set_aside("x")
-        assert aside.read_bytes() == text
-        assert files.read("x") is None
-    assert sorted(os.listdir(project)) == ["x.damaged-1", "x.damaged-2"]
-    with pytest.raises(FileError, match="not found"):
-        files.set_aside("x")
-
-
 def test_who_waits_for_a_lock_has_it_when_the_other_is_done(project: Path) -> None:
     files = PrivateFiles(project)
     had: list[bool] = []

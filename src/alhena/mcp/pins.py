@@ -7,7 +7,6 @@ approved server name, and an approved tool without a stored pin.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,14 +14,7 @@ import msgspec
 from alhena.config.environment import has_secret_name, has_secret_value
 from alhena.config.mcp_servers import McpServer, server_more, server_words
 from alhena.mcp.connection import ListedTool
-from alhena.system.errors import (
-    DamagedFileError,
-    DirectoryTargetError,
-    FileError,
-    FileTooLargeError,
-    LockHeldError,
-    NotRegularFileError,
-)
+from alhena.system.errors import DamagedFileError, FileError, LockHeldError
 from alhena.system.private_files import PrivateFiles
 
 MAX_KEPT = 20_000
@@ -171,13 +163,8 @@ def _pretty(schema: dict[str, Any]) -> str:
 FILE = "mcp_tool_pins.json"
 VERSION = 1
 MAX_FILE = 32 * 1024 * 1024
-MAX_SERVER = 2 * 1024 * 1024
-"""Maximum bytes of pins per server, so that one server cannot displace the others."""
 PATIENCE_S = 2.0
 """Seconds to wait for another process to write the file, which takes milliseconds."""
-
-DAMAGED = (DamagedFileError, FileTooLargeError, NotRegularFileError, DirectoryTargetError)
-"""Errors of `PinFile.read` for an invalid file, which is then moved aside."""
 
 
 class ServerPins(msgspec.Struct, kw_only=True):
@@ -207,63 +194,6 @@ class Document(msgspec.Struct, kw_only=True):
         return Document(servers=servers)
 
 
-class PinFile:
-    """The pin file on disk. Methods block briefly and raise FileError."""
-
-    def __init__(self, files: PrivateFiles, patience_s: float = PATIENCE_S) -> None:
-        self._files = files
-        self._patience_s = patience_s
-
-    @property
-    def path(self) -> Path:
-        """Path of the file, which need not exist."""
-        return self._files.path(FILE)
-
-    def read(self) -> Document:
-        """Reads the file. Raises FileError: one of DAMAGED for an invalid file."""
-        data = self._files.read(FILE, MAX_FILE)
-        if data is None:
-            return Document()
-        try:
-            document = msgspec.json.decode(data, type=Document)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise DamagedFileError(f"{self.path} contains something else: {error}.") from error
-        if document.version != VERSION:
-            raise DamagedFileError(f"{self.path} is of another version: {document.version}.")
-        return document
-
-    def add(self, approved: Mapping[str, ServerPins]) -> tuple[Document, Path | None]:
-        """Adds pins to the file and returns its new content, which drops pins of a server with too
-        many. An invalid file is moved aside first: returns its new path."""
-        with self._files.hold(FILE, self._patience_s) as held:
-            if not held:
-                raise LockHeldError(f"another program holds {self.path} for too long.")
-            aside: Path | None = None
-            try:
-                document = self.read()
-            except DAMAGED:
-                aside = self._files.set_aside(FILE)
-                document = Document()
-            document = document.and_then(approved)
-            bounded = {name: _bounded(pins) for name, pins in document.servers.items()}
-            document = Document(servers=bounded)
-            data = msgspec.json.format(msgspec.json.encode(document))
-            self._files.write(FILE, data, MAX_FILE)
-        return document, aside
-
-
-def _bounded(pins: ServerPins) -> ServerPins:
-    """The pins that fit, latest first."""
-    left = MAX_SERVER
-    kept: list[tuple[str, Pin]] = []
-    for name, pin in reversed(pins.tools.items()):
-        size = len(msgspec.json.encode({name: pin}))
-        if size <= left:
-            left -= size
-            kept.append((name, pin))
-    return ServerPins(every=pins.every, tools=dict(reversed(kept)))
-
-
 NEW = "is new since the server was approved"
 CHANGED = "is not as it was when it was approved"
 OTHER = "is of another server than the one that was approved under this name"
@@ -279,7 +209,8 @@ class Pins:
     def __init__(
         self, files: PrivateFiles, warn: Callable[[str], None], patience_s: float = PATIENCE_S
     ) -> None:
-        self._file = PinFile(files, patience_s)
+        self._files = files
+        self._patience_s = patience_s
         self._warn = warn
         self._document: Document | None = None
         self._own: dict[str, ServerPins] = {}
@@ -312,51 +243,53 @@ class Pins:
     def approve(
         self, server: str, tools: Iterable[ListedTool], source: Source = UNKNOWN, *, every: bool
     ) -> None:
-        """Records the approval of these tools of `source`, most important first. Blocks briefly
-        until the file is saved or `warn` has received the error."""
+        """Records the approval of these tools of `source`. Blocks briefly until the file is saved
+        or `warn` has received the error."""
         known = self._read()
-        # The last ones are kept longest.
-        given = {tool.name: pin_of(tool, source) for tool in reversed([*tools])}
+        given = {tool.name: pin_of(tool, source) for tool in tools}
         own = self._own.get(server, ServerPins())
         self._own[server] = own.and_then(ServerPins(every=every, tools=given))
         try:
-            kept, aside = self._file.add(self._own)
+            self._document = self._saved()
         except FileError as error:
             self._document = known.and_then(self._own)
             self._warn(f"what was approved of MCP server '{server}' is not kept: {error}")
             return
+        self._own.clear()
         self._readable = True
-        if aside is not None:
-            self._warn(
-                f"{self._file.path} could not be read, and is now {aside}; tools of MCP servers "
-                "that were approved are asked about once more"
-            )
-        left = {
-            name: {each: pin for each, pin in pins.tools.items() if each not in found}
-            for name, pins in self._own.items()
-            for found in (kept.servers[name].tools,)
-        }
-        if left[server]:
-            self._warn(
-                f"MCP server '{server}' has too many tools to keep what was approved of "
-                f"{len(left[server])} of them, which later sessions ask about"
-            )
-        self._own = {name: ServerPins(tools=tools) for name, tools in left.items() if tools}
-        self._document = kept.and_then(self._own)
+
+    def _saved(self) -> Document:
+        with self._files.hold(FILE, self._patience_s) as held:
+            if not held:
+                path = self._files.path(FILE)
+                raise LockHeldError(f"another program holds {path} for too long.")
+            document = self._loaded().and_then(self._own)
+            data = msgspec.json.format(msgspec.json.encode(document))
+            self._files.write(FILE, data, MAX_FILE)
+        return document
+
+    def _loaded(self) -> Document:
+        data = self._files.read(FILE, MAX_FILE)
+        if data is None:
+            return Document()
+        try:
+            document = msgspec.json.decode(data, type=Document)
+            if document.version == VERSION:
+                return document
+            why = f"its version is {document.version}"
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            why = str(error)
+        path = self._files.path(FILE)
+        raise DamagedFileError(f"{path} cannot be used: {why}.", remedy="Move it away.")
 
     def _read(self) -> Document:
         if self._document is None:
             try:
-                self._document = self._file.read()
+                self._document = self._loaded()
             except FileError as error:
                 self._document, self._readable = Document(), False
-                rest = (
-                    " It is put aside when a tool is approved for more than one call."
-                    if isinstance(error, DAMAGED)
-                    else ""
-                )
                 self._warn(
                     "what was approved of MCP servers is not known, and their tools are asked "
-                    f"about: {error}{rest}"
+                    f"about: {error}"
                 )
         return self._document

@@ -1,6 +1,6 @@
 """Resources and prompts of servers: tools that list and read resources, and prompts as commands."""
 
-import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -26,10 +26,6 @@ from alhena.wire.content import Blob, Part, takes_media
 from alhena.wire.json_values import as_array, as_object
 
 NO_CONTENT = "No content returned from resource."
-
-_PIECES = r"""\\.|"(?:[^"\\]|\\.)*"|'[^']*'|\\$|[^\s"'\\]"""
-_PIECE = re.compile(_PIECES, re.DOTALL)
-_WORD = re.compile(rf"(?:{_PIECES})+(?=\s|$)", re.DOTALL)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -248,9 +244,9 @@ def prompt_arguments(prompt: ListedPrompt, text: str) -> dict[str, str]:
     known = [each.name for each in prompt.arguments]
     given: dict[str, str] = {}
     loose: list[str] = []
-    for word, quoted in _words(text):
+    for word in _words(text):
         name, equals, value = word.removeprefix("--").partition("=")
-        if not quoted and word.startswith("--") and equals and name:
+        if word.startswith("--") and equals and name:
             if name not in known:
                 raise InputError(
                     f"the prompt {prompt.name} has no argument --{name}.",
@@ -306,28 +302,12 @@ def prompt_parts(name: str, result: dict[str, Any]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _words(text: str) -> list[tuple[str, bool]]:
-    """Splits a line into words, each with True if it began with a quote. Quoted and escaped blanks
-    belong to the word. Raises InputError."""
-    words: list[tuple[str, bool]] = []
-    rest = text.strip()
-    while rest:
-        match = _WORD.match(rest)
-        if match is None:
-            raise InputError(
-                f"what is behind {rest[:20]} has no end.",
-                remedy="Close the quote, or put a backslash before it.",
-            )
-        word = match[0]
-        words.append((_PIECE.sub(_unquoted, word), word[0] in "\"'"))
-        rest = rest[match.end() :].lstrip()
-    return words
-
-
-def _unquoted(piece: re.Match[str]) -> str:
-    text = piece[0]
-    if text[0] == "'":
-        return text[1:-1]
-    if text[0] == '"':
-        return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
-    return text[1:] if text[0] == "\\" and len(text) > 1 else text
+def _words(text: str) -> list[str]:
+    """Splits a line into words with shell quoting. Raises InputError."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InputError(
+            f"the arguments cannot be read: {str(error).lower()}.",
+            remedy="Close the quote, or put a backslash before it.",
+        ) from error

@@ -89,10 +89,6 @@ class PrivateFiles:
             raise from_os_error(error, path, writing=True) from error
         return True
 
-    def set_aside(self, name: str) -> Path:
-        """Renames a file within the directory; returns its new path. Raises FileError."""
-        return _set_aside(self.path(name))
-
     @contextmanager
     def hold(self, name: str, patience_s: float = 0) -> Generator[bool]:
         """Locks a file for a block, across processes. Yields False when another program held the
