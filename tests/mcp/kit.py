@@ -34,7 +34,7 @@ from tests.support.patience import PATIENCE_S
 SERVED = Path(__file__).parent / "served"
 WAITED_FOR = int(1000 * PATIENCE_S)
 """Milliseconds. A first prompt waits longer for servers that have a time of their own."""
-QUICK = Pace(connect=PATIENCE_S, first_retry=0.02, longest_retry=0.1, relist=0.05)
+QUICK = Pace(connect=PATIENCE_S, relist=0.05)
 
 
 @contextmanager

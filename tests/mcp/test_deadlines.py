@@ -11,7 +11,6 @@ import pytest
 
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.connection import (
-    Connection,
     McpTimeoutError,
     Pages,
     Progress,
@@ -53,9 +52,7 @@ def server(*, loading: float, connecting: float) -> Server:
     """One whose library takes so long to import, and which takes so long itself."""
 
     @asynccontextmanager
-    async def opened(
-        _name: str, _config: McpServer, events: ServerEvents
-    ) -> AsyncIterator[Connection]:
+    async def opened(_name: str, _config: McpServer, events: ServerEvents) -> AsyncIterator[Any]:
         await asyncio.sleep(loading)
         events.loaded()
         await asyncio.sleep(connecting)
@@ -84,9 +81,7 @@ async def test_what_is_imported_first_takes_nothing_from_a_servers_time(
 
 async def test_one_that_fails_to_load_is_not_waited_for() -> None:
     @asynccontextmanager
-    async def opened(
-        _name: str, _config: McpServer, _events: ServerEvents
-    ) -> AsyncIterator[Connection]:
+    async def opened(_name: str, _config: McpServer, _events: ServerEvents) -> AsyncIterator[Any]:
         raise ImportError("no such library")
         yield Empty()
 

@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 
 from alhena.frontends.descriptions import state_words
-from alhena.mcp.server import Pace
 from alhena.mcp.stdio import TAIL, Tail
-from tests.mcp.kit import QUICK, called, odd, rigged, tool
-
-SLOW = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longest_retry=60.0)
+from tests.mcp.kit import called, odd, rigged, tool
 
 
 @pytest.mark.parametrize(
@@ -25,7 +22,7 @@ async def test_the_call_is_told_how_a_server_ended_and_what_it_said_last(
     project: Path, does: dict[str, object], how: str
 ) -> None:
     script = {"tools": [tool("die")], "does": {"die": does}}
-    async with rigged({"odd": odd(project, script)}, project, pace=SLOW) as rig:
+    async with rigged({"odd": odd(project, script)}, project) as rig:
         result = await called(rig, "die")
         assert result.error is not None
         message = result.error.message
@@ -40,7 +37,7 @@ async def test_what_it_said_holds_none_of_its_secrets_and_has_an_end(project: Pa
     says = f"{'x' * 9_000}\nkey hunter2hunter2 and {token}"
     script = {"tools": [tool("die")], "does": {"die": {"do": "dies", "says": says, "code": 1}}}
     entry = odd(project, script) | {"env": {"SERVICE_PASSWORD": "hunter2hunter2"}}
-    async with rigged({"odd": entry}, project, pace=SLOW) as rig:
+    async with rigged({"odd": entry}, project) as rig:
         result = await called(rig, "die")
         assert result.error is not None
         told = result.error.message + "".join(rig.warnings) + str(rig.servers.reports())
@@ -61,7 +58,7 @@ def test_of_a_line_whose_beginning_is_gone_nothing_is_kept() -> None:
 
 async def test_one_that_reads_no_more_is_told_of_with_what_it_said(project: Path) -> None:
     script = {"tools": [tool("deaf")], "does": {"deaf": {"do": "deaf"}}}
-    async with rigged({"odd": odd(project, script)}, project, pace=SLOW) as rig:
+    async with rigged({"odd": odd(project, script)}, project) as rig:
         assert (await called(rig, "deaf")).error is None
         result = await called(rig, "deaf")
         assert result.error is not None

@@ -16,7 +16,7 @@ from alhena.mcp.server import Server, ServerState
 from alhena.mcp.stdio import Lines
 from alhena.tools.contract import ExecutionContext, ToolErrorType
 from alhena.tools.registry import ToolRegistry
-from tests.mcp.kit import QUICK, Pace, called, kitchen, made, odd, rigged, surroundings, tool
+from tests.mcp.kit import called, kitchen, made, odd, rigged, surroundings, tool
 from tests.support.steady import skip_when
 
 
@@ -137,21 +137,6 @@ async def test_a_crash_in_a_call_is_a_typed_failure_and_the_next_call_starts_it_
         assert "'odd' failed: the connection was closed before it answered" in first.error.message
         assert "answered: it exited with code 7" in first.error.message
         assert (await called(rig, "once")).display == "back again"
-
-
-async def test_one_that_crashes_again_and_again_is_not_started_for_every_call(
-    project: Path,
-) -> None:
-    script = {"tools": [tool("crash")], "does": {"crash": {"do": "crash"}}}
-    pace = Pace(connect=QUICK.connect, relist=QUICK.relist, first_retry=30.0, longest_retry=60.0)
-    async with rigged({"odd": odd(project, script)}, project, pace=pace) as rig:
-        await called(rig, "crash")
-        await called(rig, "crash")
-        third = await called(rig, "crash")
-        assert third.error is not None
-        assert "it is not connected (it exited with code 7: about to crash)" in (
-            third.error.message
-        )
 
 
 async def test_lines_that_are_no_messages_and_answers_to_nobody_cost_nothing(

@@ -179,7 +179,7 @@ async def test_a_call_and_the_one_in_its_place_are_recorded_each_for_itself():
 @pytest.mark.parametrize(
     ("tail", "error"),
     [
-        (TailCall("nope", {}), 'Tool "nope" not found. Did you mean one of: "look", "never"?'),
+        (TailCall("nope", {}), 'Tool "nope" not found. Did you mean one of: "never", "look"?'),
         (TailCall("never", {}), "Tool execution denied by policy."),
         (TailCall("look", {"text": 3}), "params/text must be string, got integer 3"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alhena.system.errors import ChangedFileError, DiskFullError, FileError, WriteFailureError
-from alhena.system.files import Snapshot, read_whole
+from alhena.system.files import read_whole
 from alhena.system.replacement import replace_file
 from tests.support.disk import descriptors, file_size_limit
 
@@ -38,7 +38,7 @@ class Intruder(threading.Event):
         return False
 
 
-def old_file(project: Path, content: bytes = b"old") -> tuple[Path, Snapshot]:
+def old_file(project: Path, content: bytes = b"old") -> tuple[Path, bytes]:
     path = project / "a.txt"
     path.write_bytes(content)
     return path, read_whole(path, LIMIT)[1]
@@ -136,7 +136,7 @@ def test_a_file_one_may_not_read_or_that_is_none_is_no_file_to_replace(project: 
     assert stat.S_ISFIFO((project / "fifo").stat().st_mode)
 
 
-def linked_file(project: Path, content: bytes) -> tuple[Path, Path, Snapshot]:
+def linked_file(project: Path, content: bytes) -> tuple[Path, Path, bytes]:
     path, before = old_file(project, content)
     (project / "sub").mkdir(exist_ok=True)
     other = project / "sub/b.txt"

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.tools.discovered import (
-    MAX_ITEMS,
     MAX_PROBLEMS,
     MAX_TOOLS,
     Listing,
@@ -104,23 +103,15 @@ def test_what_is_no_declaration_is_told_and_the_others_are_used():
     assert "declared twice" in listing.problems[6]
 
 
-def test_more_tools_than_can_be_used_are_cut_and_told():
+def test_more_than_can_be_used_is_cut_and_told():
     listing = read([{"name": f"t{number}"} for number in range(MAX_TOOLS + 5)])
     assert len(listing.tools) == MAX_TOOLS
-    assert listing.problems == (f"only its first {MAX_TOOLS} tools are used",)
-
-
-def test_of_many_items_that_cannot_be_used_the_first_are_told():
-    listing = read([0] * 600 + [{"name": "t"}])
+    assert listing.problems == (
+        f"item {MAX_TOOLS + 1} and what follows is left out, which is too much",
+    )
+    listing = read([{"name": "t"}, *[0] * 600])
     assert names(listing) == ["t"]
     assert len(listing.problems) == MAX_PROBLEMS + 1
-    assert listing.problems[-1] == f"there are {600 - MAX_PROBLEMS} more items that cannot be used"
-
-
-def test_no_more_items_are_looked_at_than_a_listing_may_have():
-    listing = read([{"function_declarations": [0] * MAX_ITEMS}, {"name": "behind"}])
-    assert names(listing) == []
-    assert listing.problems[-1] == f"only its first {MAX_ITEMS:,} items are read"
 
 
 @pytest.mark.parametrize("printed", [b"", b"{", b"3", b'"x"', b"null", b"\xff\xfe", b"[1] [2]"])

@@ -48,8 +48,8 @@ async def test_what_the_person_saves_comes_back(temporary: Path) -> None:
     )
     assert await edit(editor) == "old é\nnew é\nmine\n"
     old, new = editor.files
-    assert old.name.startswith("gemini-cli-modify-a_b.test-old-")
-    assert new.name.startswith("gemini-cli-modify-a_b.test-new-")
+    assert old.name.startswith("gemini-cli-modify-a_b.test-old")
+    assert new.name.startswith("gemini-cli-modify-a_b.test-new")
     assert old.suffix == new.suffix == ".py"
     assert list(temporary.iterdir()) == []
 

@@ -21,7 +21,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolInvocation,
 )
-from alhena.tools.edit.modify import ModifiableInvocation
+from alhena.tools.edit.proposal import EditInvocation
 from alhena.tools.registry import ToolRegistry
 from tests.scheduler.kit import deciding, request, told
 from tests.tools.files import failure_type, text_of
@@ -41,9 +41,9 @@ class Reviewed:
         return modifiable(self._tool, **params).with_content(self._content)
 
 
-def modifiable(tool: Tool, **params: Any) -> ModifiableInvocation:
+def modifiable(tool: Tool, **params: Any) -> EditInvocation:
     built = tool.build(params)
-    assert isinstance(built, ModifiableInvocation)
+    assert isinstance(built, EditInvocation)
     return built
 
 
@@ -124,7 +124,7 @@ async def test_a_person_may_change_it_again(project: Path) -> None:
         Replace(Workspace(project)), file_path="a.txt", old_string="a", new_string="b"
     )
     second = first.with_content("c\n")
-    assert isinstance(second, ModifiableInvocation)
+    assert isinstance(second, EditInvocation)
     result = await second.with_content("d\ne\n").execute(ExecutionContext(project))
     assert (project / "a.txt").read_text(encoding="utf-8") == "d\ne\n"
     assert "User modified the `new_string` to be: d\ne." not in text_of(result)

@@ -174,7 +174,7 @@ GLOB: Rows = [
     ),
     (
         {"pattern": "*", "path": "a.py/b/c"},
-        "Search path is not a directory: ROOT/a.py. …",
+        "Search path is not a directory: ROOT/a.py/b/c. …",
         "search_path_not_a_directory",
     ),
 ]
@@ -225,12 +225,12 @@ SEARCH: Rows = [
     ),
     (
         {"pattern": "x", "path": ".nowhere"},
-        "Search path is a link that leads nowhere: ROOT/.nowhere. …",
+        "Search path does not exist: ROOT/.nowhere. …",
         "search_path_not_found",
     ),
     (
         {"pattern": "x", "path": "a.py/b"},
-        "Search path is not a directory: ROOT/a.py. …",
+        "Search path is not a directory: ROOT/a.py/b. …",
         "search_path_not_a_directory",
     ),
 ]

@@ -8,7 +8,6 @@ from alhena.tools.registry import (
     ToolRegistry,
     all_names,
     declared_name,
-    distance,
     is_declarable,
 )
 from tests.scheduler.kit import SmallTool
@@ -179,11 +178,3 @@ def test_suggestions_name_up_to_three_of_the_nearest():
     )
     assert ToolRegistry().suggestions("b") == 'Tool "b" not found. There are no tools.'
     assert len(registry.suggestions("x" * 10**6)) < 300
-
-
-@given(st.text("abc", max_size=6), st.text("abc", max_size=6), st.text("abc", max_size=6))
-def test_the_distance_of_names_is_a_metric(a, b, c):
-    assert (distance(a, b) == 0) == (a == b)
-    assert distance(a, b) == distance(b, a)
-    assert distance(a, c) <= distance(a, b) + distance(b, c)
-    assert distance(a, a + "xyz") == 3

@@ -17,7 +17,7 @@ AlhenaError
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -118,43 +118,6 @@ Progress = Callable[[str], None]
 """Receives progress messages of a call, a line at a time."""
 
 
-class Connection(Protocol):
-    """An initialized connection to a server. Every method raises McpError. Cancelling a call
-    notifies the server."""
-
-    @property
-    def instructions(self) -> str:
-        """The server's instructions for models; "" for none."""
-        ...
-
-    @property
-    def subjects(self) -> frozenset[Subject]:
-        """The lists that the server announces."""
-        ...
-
-    async def pages(self, subject: Subject) -> Pages:
-        """Fetches all entries of a list, page by page."""
-        ...
-
-    async def call_tool(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        progress: Progress | None = None,
-        traceparent: str = "",
-    ) -> dict[str, Any]:
-        """Calls a tool and returns the raw result."""
-        ...
-
-    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        """Returns a prompt with its arguments filled in, as the server sent it."""
-        ...
-
-    async def read_resource(self, uri: str) -> dict[str, Any]:
-        """Returns the raw contents of a resource."""
-        ...
-
-
 class McpError(AlhenaError):
     """A server or its transport failed. `message` is for people and for the model."""
 
@@ -168,8 +131,8 @@ class McpConnectError(McpError):
 class McpAuthError(McpConnectError):
     """A server requires authentication. `challenge` is its WWW-Authenticate header, if any."""
 
-    def __init__(self, message: str, *, remedy: str | None = None, challenge: str = "") -> None:
-        super().__init__(message, remedy=remedy)
+    def __init__(self, message: str, *, challenge: str) -> None:
+        super().__init__(message)
         self.challenge = challenge
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -17,7 +17,6 @@ from alhena.config.mcp_servers import McpServer
 from alhena.display_text import one_line
 from alhena.errors import ConfigError
 from alhena.mcp.connection import (
-    Connection,
     McpConnectError,
     McpError,
     McpLostError,
@@ -28,6 +27,9 @@ from alhena.mcp.connection import (
 from alhena.mcp.opening import over_http
 from alhena.system.files import open_regular
 from alhena.system.workspace import is_within
+
+if TYPE_CHECKING:
+    from alhena.mcp.sdk import SdkConnection
 
 ANSWER_S = 10.0
 """Seconds a companion has to answer; a person has as long as they like."""
@@ -174,7 +176,7 @@ class Editor:
     def __init__(self, companion: Companion) -> None:
         self.companion = companion
         self.open_files: tuple[OpenFile, ...] = ()
-        self._connection: Connection | None = None
+        self._connection: SdkConnection | None = None
         self._lost = asyncio.Event()
         self._reviews: dict[str, asyncio.Future[str | None]] = {}
 

@@ -12,7 +12,6 @@ from alhena.config.environment import without_secrets
 from alhena.config.mcp_servers import McpServer, Transport
 from alhena.config.settings import EnvironmentRedaction
 from alhena.mcp.connection import (
-    Connection,
     McpAuthError,
     McpConnectError,
     McpError,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from alhena.mcp.http import Answers, HttpAccess
+    from alhena.mcp.sdk import SdkConnection
 
 WhyHeld = Callable[[str], str]
 """Returns the reason why the named server may no longer start; "" if it may. Reads files."""
@@ -40,7 +40,7 @@ TIMEOUT_S = 600.0
 LONGEST_S = 3_600.0
 """Maximum seconds of a call, including progress extensions."""
 
-Open = Callable[[str, McpServer, ServerEvents], AbstractAsyncContextManager[Connection]]
+Open = Callable[[str, McpServer, ServerEvents], "AbstractAsyncContextManager[SdkConnection]"]
 """Server name, settings, event callbacks -> the connection."""
 
 Auth = Callable[[str, McpServer], "httpx2.Auth | None"]
@@ -68,7 +68,7 @@ def opener(around: Surroundings) -> Open:
     @asynccontextmanager
     async def opened(
         name: str, server: McpServer, events: ServerEvents
-    ) -> AsyncGenerator[Connection]:
+    ) -> AsyncGenerator["SdkConnection"]:
         await _require_accepted(name, around.why_held)
         timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000
         facts = SessionFacts(roots=around.roots, timeout_s=timeout_s, longest_s=around.longest_s)
@@ -128,7 +128,7 @@ async def _require_accepted(name: str, why_held: WhyHeld | None) -> None:
 @asynccontextmanager
 async def _in_process(
     server: Any, facts: SessionFacts, events: ServerEvents
-) -> AsyncGenerator[Connection]:
+) -> AsyncGenerator["SdkConnection"]:
     await _import_sdk()
     events.loaded()
     from mcp.client._memory import InMemoryTransport
@@ -146,7 +146,7 @@ async def _over_stdio(
     around: Surroundings,
     facts: SessionFacts,
     events: ServerEvents,
-) -> AsyncGenerator[Connection]:
+) -> AsyncGenerator["SdkConnection"]:
     from alhena.mcp.stdio import stdio_transport
 
     # A secret reaches a server only through the server's own entry, whatever applies to commands.
@@ -182,7 +182,7 @@ async def _over_stdio(
 @asynccontextmanager
 async def over_http(
     server: McpServer, auth: "httpx2.Auth | None", facts: SessionFacts, events: ServerEvents
-) -> AsyncGenerator[Connection]:
+) -> AsyncGenerator["SdkConnection"]:
     """Opens a connection to a URL. Raises McpError."""
     await _import_sdk()
     events.loaded()

@@ -189,7 +189,8 @@ class RawDispatcher(JSONRPCDispatcher):
 
 
 class SdkConnection:
-    """A `Connection` over an SDK session."""
+    """An initialized connection to a server. Methods raise McpError; cancelling a call notifies
+    the server."""
 
     def __init__(self, session: ClientSession, facts: SessionFacts, events: ServerEvents) -> None:
         self._session = session

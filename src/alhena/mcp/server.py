@@ -7,14 +7,13 @@ the task open a new one.
 import asyncio
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from alhena.config.mcp_servers import McpServer
 from alhena.display_text import one_line as shown_line
 from alhena.mcp.connection import (
-    Connection,
     ListedPrompt,
     ListedResource,
     ListedTool,
@@ -32,6 +31,9 @@ from alhena.mcp.connection import (
 from alhena.mcp.listing import taken_prompts, taken_resources, taken_tools
 from alhena.mcp.opening import Open
 from alhena.tools.threads import Boundary, one_line
+
+if TYPE_CHECKING:
+    from alhena.mcp.sdk import SdkConnection
 
 CLOSING_S = 2.0
 """Seconds after which closing a connection is tried again."""
@@ -77,16 +79,10 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """Timeouts and delays in seconds. `connect` covers the first connection with its lists;
-    `first_retry` doubles with each failure up to `longest_retry`, and after `retries` failures in a
-    row only a call triggers another attempt. A connection that lasts `steady` seconds resets the
-    count. Changed lists are read at most every `relist` seconds."""
+    """Seconds: `connect` is the timeout of a connection with its lists; changed lists are read at
+    most every `relist` seconds."""
 
     connect: float = 60.0
-    first_retry: float = 0.5
-    longest_retry: float = 60.0
-    retries: int = 5
-    steady: float = 30.0
     relist: float = 1.0
 
 
@@ -118,15 +114,13 @@ class Server:
         self._open = open_
         self._changed = changed
         self.pace = pace or Pace()
-        self._connection: Connection | None = None
+        self._connection: SdkConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._state_news = asyncio.Event()
         self._dirty: set[Subject] = set()
         self._lost = ""
         self._wanted = False
-        self._failures = 0
-        self._not_before = 0.0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -138,8 +132,6 @@ class Server:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"mcp-{self.name}")
         elif self._connection is None and self.state is not ServerState.CONNECTING:
-            self._failures = 0
-            self._not_before = 0.0
             self._wanted = True
             self._news.set()
 
@@ -170,7 +162,7 @@ class Server:
         """Returns the raw contents of a resource. Raises McpError."""
         return await self._with(lambda each: each.read_resource(uri))
 
-    async def _with(self, use: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _with(self, use: "Callable[[SdkConnection], Awaitable[T]]") -> T:
         connection = await self._connected()
         try:
             return await use(connection)
@@ -185,23 +177,16 @@ class Server:
             remedy = scope_remedy(self.name, self.config)
             raise McpScopeError(error.message, scopes=error.scopes, remedy=remedy) from error
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> "SdkConnection":
         """Returns the connection, a new one if needed. Raises McpLostError."""
-        loop = asyncio.get_running_loop()
         tried = False
         while self._connection is None:
             if self._task is None or self._task.done():
                 raise McpLostError(f"it is not connected ({self.why})")
             if self.state is ServerState.CONNECTING:
                 tried = True
-            elif self.state is not ServerState.CONNECTED:
-                if tried:
-                    raise McpLostError(f"it cannot be connected to ({self.why})")
-                wait = self._not_before - loop.time()
-                if wait > 0:
-                    raise McpLostError(
-                        f"it is not connected ({self.why}); it is tried again in {wait:.0f} s"
-                    )
+            elif tried and self.state is not ServerState.CONNECTED:
+                raise McpLostError(f"it cannot be connected to ({self.why})")
             self._wanted = True
             self._news.set()
             self._state_news.clear()
@@ -209,30 +194,14 @@ class Server:
         return self._connection
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        """Connects at the start, and again when a call needs it."""
         try:
             while True:
-                begin = loop.time()
-                reached = await self._attempt()
-                if reached and loop.time() - begin >= self.pace.steady:
-                    self._failures = 0
-                self._failures += 1
-                delay = min(
-                    self.pace.first_retry * 2 ** (self._failures - 1), self.pace.longest_retry
-                )
-                # The first attempt after a loss is immediate, for callers; later ones wait.
-                self._not_before = loop.time() + (delay if self._failures > 1 else 0.0)
-                again = reached or not self.offer.is_empty
-                await self._rest(delay if again and self._failures <= self.pace.retries else None)
+                await self._attempt()
+                await self._until(None, lambda: self._wanted)
         finally:
             self._connection = None
             self._enter(ServerState.DISCONNECTED, CLOSED)
-
-    async def _rest(self, delay: float | None) -> None:
-        """Waits until the next attempt is due, or is requested and allowed."""
-        loop = asyncio.get_running_loop()
-        end = None if delay is None else loop.time() + delay
-        await self._until(end, lambda: self._wanted and loop.time() >= self._not_before)
 
     async def _until(self, end: float | None, done: Callable[[], bool]) -> None:
         """Waits until `done` or until the loop time `end`."""
@@ -244,8 +213,8 @@ class Server:
             except TimeoutError:
                 return
 
-    async def _attempt(self) -> bool:
-        """Runs one connection from start to end; returns True if it was established."""
+    async def _attempt(self) -> None:
+        """Runs one connection from start to end."""
         self._lost = self.refusal = ""
         self._wanted = False
         self._dirty.clear()
@@ -272,7 +241,6 @@ class Server:
         self.challenge = failure.challenge if isinstance(failure, McpAuthError) else ""
         self.note(why)
         self._enter(ServerState.NEEDS_AUTH if auth else ServerState.DISCONNECTED, why)
-        return reached
 
     def _reason(self, failure: Exception | None, *, reached: bool) -> str:
         if failure is None:
@@ -282,7 +250,7 @@ class Server:
             return late(self.pace.connect)
         return str(leaf) if isinstance(leaf, McpError) else one_line(leaf)
 
-    async def _attend(self, connection: Connection) -> None:
+    async def _attend(self, connection: "SdkConnection") -> None:
         """Reloads changed lists until the connection is lost."""
         loop = asyncio.get_running_loop()
         last = loop.time()
@@ -305,7 +273,7 @@ class Server:
                 self.note(f"its changed lists could not be read: {error}")
             self._changed(self)
 
-    async def _listed(self, connection: Connection, subjects: frozenset[Subject]) -> Offer:
+    async def _listed(self, connection: "SdkConnection", subjects: frozenset[Subject]) -> Offer:
         """The offer with these lists reloaded."""
         offer = msgspec.structs.replace(
             self.offer, problems=(), instructions=connection.instructions

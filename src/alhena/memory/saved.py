@@ -26,7 +26,7 @@ from alhena.system.errors import (
     from_os_error,
     printable,
 )
-from alhena.system.files import Snapshot, exclusive, read_whole
+from alhena.system.files import exclusive, read_whole
 
 SECTION = "## Gemini Added Memories"
 MEMORY_LIMIT = 16_000_000
@@ -43,7 +43,7 @@ class MemoryChange(msgspec.Struct, frozen=True):
     file."""
 
     real: Path
-    before: Snapshot | None
+    before: bytes | None
     data: bytes
     original: str | None
     content: str

@@ -29,8 +29,7 @@ from alhena.tools.contract import (
     ToolErrorType,
     ToolFailure,
 )
-from alhena.tools.edit.modify import ModifiableInvocation
-from alhena.tools.edit.proposal import ProposedContents
+from alhena.tools.edit.proposal import EditInvocation, ProposedContents
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, in_daemon_thread, one_line
 from alhena.values import Value
@@ -403,7 +402,7 @@ def question(
     """Builds the request with the answers it accepts."""
     details = asked.details
     modifiable = isinstance(details, EditConfirmation) and isinstance(
-        call.invocation, ModifiableInvocation
+        call.invocation, EditInvocation
     )
     alone = asked.by_hook or holds_alone(details)
     lasting = () if alone else asking.offers(call.asked(entry))

@@ -44,8 +44,7 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolInvocation,
 )
-from alhena.tools.edit.modify import ModifiableInvocation
-from alhena.tools.edit.proposal import ProposedContents
+from alhena.tools.edit.proposal import EditInvocation, ProposedContents
 from alhena.tools.registry import RegisteredTool
 from alhena.tools.threads import Boundary, one_line
 
@@ -192,7 +191,7 @@ UNCHANGED = "The editor left the proposed change as it was."
 
 
 async def change(
-    invocation: ModifiableInvocation,
+    invocation: EditInvocation,
     given: str | None,
     edit: Callable[[ProposedContents], Awaitable[str | ToolFailure]] | None,
     context: ExecutionContext,
@@ -217,7 +216,7 @@ async def change(
     if text == contents.proposed:
         return invocation
     changed = invocation.with_content(text)
-    if isinstance(changed, ModifiableInvocation):
+    if isinstance(changed, EditInvocation):
         checked = await changed.contents(context)
         if isinstance(checked, ToolFailure):
             return checked
@@ -372,7 +371,7 @@ class Asker:
         asked = msgspec.structs.replace(asked, problem="")
         if entry is not None and answer.payload.args is not None:
             made = _with_args(entry, answer.payload.args)
-        elif entry is None or not isinstance(invocation, ModifiableInvocation):
+        elif entry is None or not isinstance(invocation, EditInvocation):
             return msgspec.structs.replace(asked, problem="What it writes cannot be changed.")
         else:
             made = await self._edited(call, invocation, details, answer)
@@ -387,7 +386,7 @@ class Asker:
     async def _edited(
         self,
         call: TrackedCall,
-        invocation: ModifiableInvocation,
+        invocation: EditInvocation,
         details: ConfirmationDetails,
         answer: Answer,
     ) -> ToolInvocation | ToolFailure | None:
@@ -417,7 +416,7 @@ class Asker:
         return msgspec.structs.replace(asked, details=shown or asked.details, why=why)
 
     async def _made(
-        self, call: TrackedCall, invocation: ModifiableInvocation, answer: Answer
+        self, call: TrackedCall, invocation: EditInvocation, answer: Answer
     ) -> ToolInvocation | ToolFailure | None:
         """The invocation with the person's change; None if the call was stopped."""
         context = self._executor.context(call)

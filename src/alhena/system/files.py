@@ -10,8 +10,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import msgspec
-
 from alhena.system.errors import (
     ChangedFileError,
     DirectoryTargetError,
@@ -35,16 +33,6 @@ _KINDS = {
     stat.S_IFBLK: "a block device",
     stat.S_IFLNK: "a symbolic link that cannot be followed",
 }
-
-
-class Snapshot(msgspec.Struct, frozen=True):
-    """The identity of a file when it was read; `digest` covers all its bytes."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    digest: bytes
 
 
 def require_regular(status: os.stat_result, path: Path) -> None:
@@ -130,20 +118,10 @@ def _checked(descriptor: int, path: Path) -> int:
 
 def read_bytes(descriptor: int, limit: int) -> bytes:
     """Reads at most `limit` bytes from the descriptor's position. Raises OSError."""
-    first = os.read(descriptor, min(limit, _CHUNK))
-    if len(first) < min(limit, _CHUNK):
-        rest = os.read(descriptor, limit - len(first)) if first else b""
-        if not rest:
-            return first
-        first += rest
-    pieces = [first]
-    left = limit - len(first)
-    while left > 0:
-        piece = os.read(descriptor, min(left, _CHUNK))
-        if not piece:
-            break
+    pieces: list[bytes] = []
+    while limit > 0 and (piece := os.read(descriptor, min(limit, _CHUNK))):
         pieces.append(piece)
-        left -= len(piece)
+        limit -= len(piece)
     return b"".join(pieces)
 
 
@@ -163,12 +141,12 @@ def read_within(
     return status, None if data is None or len(data) > limit else data
 
 
-def read_whole(path: Path, limit: int) -> tuple[bytes, Snapshot]:
-    """Reads the file at a real path, with its snapshot. Raises FileError."""
-    status, data = read_within(path, limit)
+def read_whole(path: Path, limit: int) -> tuple[bytes, bytes]:
+    """Reads the file at a real path, with its digest. Raises FileError."""
+    _, data = read_within(path, limit)
     if data is None:
         raise too_large(path, limit)
-    return data, snapshot_of(status, data)
+    return data, digest_of(data)
 
 
 def read_content(path: Path, limit: int, *, follows: bool) -> bytes:
@@ -189,32 +167,25 @@ def too_large(path: Path, limit: int) -> FileTooLargeError:
     )
 
 
-def snapshot_of(status: os.stat_result, data: bytes) -> Snapshot:
-    """The snapshot of a file with this status and these bytes."""
+def digest_of(data: bytes) -> bytes:
+    """The digest by which a file's content is recognised."""
     from hashlib import blake2b
 
-    return Snapshot(
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        blake2b(data, digest_size=32).digest(),
-    )
+    return blake2b(data, digest_size=32).digest()
 
 
-def require_unchanged(path: Path, expected: Snapshot | None, limit: int) -> None:
-    """Raises ChangedFileError unless `path` is unchanged; `expected` None means there was no file.
+def require_unchanged(path: Path, expected: bytes | None, limit: int) -> None:
+    """Raises ChangedFileError unless `path` still has the `expected` digest; None: no file.
 
     Content decides: a file that was touched or rewritten with the same bytes is unchanged.
     """
     try:
-        _, now = read_whole(path, limit)
-        digest = now.digest
+        _, digest = read_whole(path, limit)
     except MissingFileError:
         digest = None
     except FileTooLargeError:
         digest = b""
-    if digest != (expected.digest if expected else None):
+    if digest != expected:
         raise changed_since_read(path)
 
 

@@ -96,31 +96,14 @@ def _logical_lines(text: str) -> list[str]:
     return text.replace("\\\r\n", "").replace("\\\n", "").splitlines()
 
 
-_ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
+_QUOTED = re.compile(r'\s*"((?:[^"\\]|\\.)*)"')
 
 
 def _value(raw: str) -> str:
-    """Parses a value: removes quotes, escapes, comment and surrounding blanks."""
-    out: list[str] = []
-    quoted = escaped = False
-    kept = 0
-    for char in raw.strip():
-        if escaped:
-            out.append(_ESCAPES.get(char, char))
-            escaped = False
-        elif char == "\\":
-            escaped = True
-            continue
-        elif char == '"':
-            quoted = not quoted
-        elif char in "#;" and not quoted:
-            break
-        else:
-            out.append(char)
-            if char.isspace() and not quoted:
-                continue
-        kept = len(out)
-    return "".join(out[:kept])
+    """Parses a value: one in quotes, or up to a comment."""
+    if found := _QUOTED.match(raw):
+        return re.sub(r"\\(.)", r"\1", found[1])
+    return re.split("[#;]", raw)[0].strip().replace("\\\\", "\\")
 
 
 GIT_IGNORE = ".gitignore"

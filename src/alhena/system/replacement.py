@@ -23,17 +23,16 @@ from alhena.system.errors import (
 from alhena.system.files import (
     CREATE,
     STEP,
-    Snapshot,
     alone_in,
     alone_on,
     changed_since_read,
+    digest_of,
     is_temporary,
     open_directory,
     read_bytes,
     remove_name,
     require_regular,
     require_unchanged,
-    snapshot_of,
     stop_if,
     synchronise,
     synchronise_directory,
@@ -48,7 +47,7 @@ def overwrite(
     directory: int,
     path: Path,
     data: bytes,
-    expected: Snapshot,
+    expected: bytes,
     limit: int,
     cancellation: threading.Event,
 ) -> int:
@@ -65,7 +64,7 @@ def overwrite(
         # Others may use a name in another directory; only this directory is locked.
         with alone_on(descriptor, path, cancellation=cancellation):
             old = read_bytes(descriptor, limit + 1)
-            if snapshot_of(status, old).digest != expected.digest:
+            if digest_of(old) != expected:
                 raise changed_since_read(path)
             aside = f".alhena-{os.urandom(8).hex()}.old"
             _put_aside(directory, aside, old, cancellation)
@@ -182,13 +181,13 @@ def replace_file(
     path: Path,
     data: bytes,
     *,
-    expected: Snapshot | None,
+    expected: bytes | None,
     limit: int,
     cancellation: threading.Event | None = None,
 ) -> int:
     """Replaces the content of the file at a real path atomically, even across a crash.
 
-    `expected` is the content read before (None: there was no file). If the file has changed
+    `expected` is the digest of the content read before (None: no file). If the file has changed
     meanwhile it is left unchanged (ChangedFileError), as after a failed write or a `cancellation`
     before the last step. Mode, owner and extended attributes are kept if the system permits;
     missing parent directories are created, and removed again on failure. Raises FileError.
@@ -262,7 +261,7 @@ def _replace_in(
     directory: int,
     path: Path,
     data: bytes,
-    expected: Snapshot | None,
+    expected: bytes | None,
     limit: int,
     cancellation: threading.Event,
 ) -> int:
@@ -309,7 +308,7 @@ def _write_in_place(
     directory: int,
     path: Path,
     data: bytes,
-    expected: Snapshot,
+    expected: bytes,
     limit: int,
     cancellation: threading.Event,
 ) -> int:

@@ -9,6 +9,13 @@ backtracking (atomic groups), so no pattern can explode.
 import re
 from itertools import pairwise
 
+_STAR = "*"
+_SLASH = "/"
+_ANYTHING = r"(?s:.)"
+_CLASS = r"\[:[^\]]*:\]"
+_BRACKET = re.compile(
+    rf"\[([!^]?)((?>(?:{_CLASS}|\\.|[^\\])(?:{_CLASS}|\\.|[^\]\\])*))\]", re.DOTALL
+)
 _CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
@@ -23,80 +30,33 @@ _CLASSES = {
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
 }
-_STAR = "*"
-_SLASH = "/"
-_ANYTHING = r"(?s:.)"
 
 
 class BadPatternError(ValueError):
     """A pattern that matches nothing: an unclosed bracket or a trailing backslash."""
 
 
-class _Bracket:
-    """Parses one bracket expression of `pattern`, with its "[" at `start`."""
-
-    def __init__(self, pattern: str, start: int) -> None:
-        self._pattern = pattern
-        self._at = start + 1
-        self._ranges: list[str] = []
-        self._previous = ""
-
-    def read(self) -> tuple[str, int]:
-        """The expression as a regular expression for one character, and its end."""
-        negated = self._peek() in ("!", "^")
-        if negated:
-            self._at += 1
-        first = True
-        while first or self._peek() != "]":
-            first = False
-            self._item()
-        body = "".join(self._ranges)
-        if negated:
-            return f"[^/{body}]", self._at + 1
-        return (f"(?!/)[{body}]" if body else "(?!)"), self._at + 1
-
-    def _peek(self, ahead: int = 0) -> str:
-        try:
-            return self._pattern[self._at + ahead]
-        except IndexError:
-            raise BadPatternError(self._pattern) from None
-
-    def _item(self) -> None:
-        char = self._peek()
-        if char == "-" and self._previous and self._peek(1) != "]":
-            self._at += 1
-            self._span(self._previous, self._literal())
-            self._previous = ""
-        elif char == "[" and self._peek(1) == ":" and self._class():
-            self._previous = ""
-        else:
-            self._previous = self._literal()
-            self._ranges.append(re.escape(self._previous))
-
-    def _literal(self) -> str:
-        char = self._peek()
-        if char == "\\":
-            self._at += 1
-            char = self._peek()
-        self._at += 1
-        return char
-
-    def _span(self, low: str, high: str) -> None:
-        if low <= high:
-            self._ranges.append(f"{re.escape(low)}-{re.escape(high)}")
-
-    def _class(self) -> bool:
-        end = self._pattern.find("]", self._at + 2)
-        if end < 0:
-            raise BadPatternError(self._pattern)
-        if end == self._at + 2 or self._pattern[end - 1] != ":":
-            return False
-        name = self._pattern[self._at + 2 : end - 1]
-        if name not in _CLASSES:
-            raise BadPatternError(self._pattern)
-        self._ranges.append(_CLASSES[name])
-        self._at = end + 1
-        return True
+def _bracket(pattern: str, start: int) -> tuple[str, int]:
+    """The bracket expression at `start` as a regular expression for one character, and its end."""
+    found = _BRACKET.match(pattern, start)
+    if found is None:
+        raise BadPatternError(pattern)
+    items = re.findall(rf"{_CLASS}|\\.|.", found[2], re.DOTALL)
+    body = ""
+    while items:
+        item = items.pop(0)
+        if len(item) > 2:
+            if item[2:-2] not in _CLASSES:
+                raise BadPatternError(pattern)
+            body += _CLASSES[item[2:-2]]
+            continue
+        low = item[-1]
+        body += re.escape(low)
+        if len(items) > 1 and items[0] == "-":
+            high = items[1][-1]
+            body += f"-{re.escape(high)}" if low <= high else ""
+            del items[:2]
+    return (f"[^/{body}]" if found[1] else f"(?!/)[{body}]"), found.end()
 
 
 def _tokens(pattern: str) -> list[str]:
@@ -111,7 +71,7 @@ def _tokens(pattern: str) -> list[str]:
         elif char == "?":
             found.append("[^/]")
         elif char == "[":
-            source, at = _Bracket(pattern, at - 1).read()
+            source, at = _bracket(pattern, at - 1)
             found.append(source)
         elif char == "\\":
             if at == len(pattern):

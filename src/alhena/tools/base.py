@@ -279,32 +279,20 @@ def search_place_problem(
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        return _missing(path)
+        return ToolFailure(
+            f"Search path does not exist: {printable(path)}. Check it with list_directory, or "
+            "leave `path` out to search the whole workspace.",
+            ToolErrorType.SEARCH_PATH_NOT_FOUND,
+        )
     except NotADirectoryError:
-        return _no_directory(_first_file(path))
+        mode = stat.S_IFREG
+        files = False
     except OSError as error:
         return ToolFailure(f"Cannot search: {from_os_error(error, path)}", failure)
-    return None if files or stat.S_ISDIR(mode) else _no_directory(path)
-
-
-def _missing(path: Path) -> ToolFailure:
-    why = "is a link that leads nowhere" if os.path.islink(path) else "does not exist"
-    return ToolFailure(
-        f"Search path {why}: {printable(path)}. Check it with list_directory, or leave `path` out "
-        "to search the whole workspace.",
-        ToolErrorType.SEARCH_PATH_NOT_FOUND,
-    )
-
-
-def _no_directory(path: Path) -> ToolFailure:
+    if files or stat.S_ISDIR(mode):
+        return None
     return ToolFailure(
         f"Search path is not a directory: {printable(path)}. Give the directory that it lies in, "
         "or read it with read_file.",
         ToolErrorType.SEARCH_PATH_NOT_A_DIRECTORY,
     )
-
-
-def _first_file(path: Path) -> Path:
-    """The topmost component of the path that is not a directory."""
-    above = (parent for parent in reversed(path.parents) if not parent.is_dir())
-    return next(above, path)

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 PREFIX = "discovered_tool_"
 """Prefix of the names of discovered tools, so that none can pass for a built-in tool."""
 MAX_TOOLS = 512
-MAX_ITEMS = 10_000
-"""Maximum number of items read from a listing."""
-MAX_PROBLEMS = 10
-"""Maximum number of problems reported individually."""
+MAX_PROBLEMS = 20
+"""Number of invalid items after which the rest of a listing is not read."""
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _VALUES = frozenset({"default", "enum", "const", "example", "examples"})
 _LISTS = ("function_declarations", "functionDeclarations")
@@ -94,13 +92,9 @@ def read_listing(output: bytes) -> Listing:
         raise ValueError("its output is no JSON array")
     tools: dict[str, ListedTool] = {}
     problems: list[str] = []
-    limit: list[str] = []
-    for number, (place, item) in enumerate(_declarations(items)):
-        if len(tools) == MAX_TOOLS:
-            limit = [f"only its first {MAX_TOOLS} tools are used"]
-            break
-        if number == MAX_ITEMS:
-            limit = [f"only its first {MAX_ITEMS:,} items are read"]
+    for place, item in _declarations(items):
+        if len(tools) == MAX_TOOLS or len(problems) == MAX_PROBLEMS:
+            problems.append(f"{place} and what follows is left out, which is too much")
             break
         found = _tool(item)
         if isinstance(found, str):
@@ -109,11 +103,7 @@ def read_listing(output: bytes) -> Listing:
             problems.append(f"{place}: {found.name} is declared twice; the first one is used")
         else:
             tools[found.name] = found
-    more = len(problems) - MAX_PROBLEMS
-    beyond = [f"there are {more:,} more items that cannot be used"] if more > 0 else []
-    return Listing(
-        tools=tuple(tools.values()), problems=(*problems[:MAX_PROBLEMS], *beyond, *limit)
-    )
+    return Listing(tools=tuple(tools.values()), problems=tuple(problems))
 
 
 def _declarations(items: list[object]) -> Iterator[tuple[str, object]]:
@@ -145,42 +135,30 @@ def _tool(item: object) -> ListedTool | str:
     parameters = as_object(schema)
     if parameters is None:
         return f"the parameters of {name} are no object"
-    return ListedTool(
-        name=name,
-        description=description if isinstance(description, str) else "",
-        parameters=_json_schema(parameters),
-    )
+    try:
+        parameters = _json_schema(parameters)
+    except RecursionError:
+        return f"the parameters of {name} are nested too deeply"
+    text = description if isinstance(description, str) else ""
+    return ListedTool(name=name, description=text, parameters=parameters)
 
 
 def _json_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Converts a schema that may be in the Gemini form (types in capitals, `nullable`) to JSON
     Schema."""
-    made: dict[str, Any] = {}
-    open_: list[tuple[dict[str, Any], dict[str, Any]]] = [(schema, made)]
-    while open_:
-        source, target = open_.pop()
-        for key, value in source.items():
-            if key in _VALUES:
-                target[key] = value
-            elif isinstance(value, list):
-                target[key] = [_copy(item, open_) for item in cast("list[object]", value)]
-            else:
-                target[key] = _copy(value, open_)
-        kind = target.get("type")
-        if isinstance(kind, str) and kind in _TYPES:
-            lower = kind.lower()
-            target["type"] = [lower, "null"] if target.pop("nullable", False) is True else lower
+    made = {key: each if key in _VALUES else _converted(each) for key, each in schema.items()}
+    kind = made.get("type")
+    if isinstance(kind, str) and kind in _TYPES:
+        lower = kind.lower()
+        made["type"] = [lower, "null"] if made.pop("nullable", False) is True else lower
     return made
 
 
-def _copy(value: object, open_: list[tuple[dict[str, Any], dict[str, Any]]]) -> object:
-    """Copies a value; returns an empty object, filled later, for an object."""
-    source = as_object(value)
-    if source is None:
-        return value
-    target: dict[str, Any] = {}
-    open_.append((source, target))
-    return target
+def _converted(value: object) -> object:
+    if (inner := as_object(value)) is not None:
+        return _json_schema(inner)
+    items = as_array(value)
+    return value if items is None else [_converted(each) for each in items]
 
 
 DISCOVERY_SECONDS = 30.0
@@ -202,7 +180,8 @@ async def discover(
     """Runs `command` in `cwd` with `env` and returns the tools it lists. Any failure gives no tools
     and a problem with the reason. Processes left running are killed."""
     from alhena.system.output import OutputCapture
-    from alhena.system.processes import Command, Limits, Stop, run_process
+    from alhena.system.processes import Command, Limits, run_process
+    from alhena.tools.shell_output import stop_reason
 
     try:
         words = arguments(command)
@@ -237,10 +216,8 @@ async def discover(
     behind = f": {diagnostics}" if diagnostics else ""
     if len(printed) > MAX_LISTING:
         return Listing(problems=(f"it printed more than {MAX_LISTING >> 20} MB",))
-    if ending.stopped is Stop.OUTPUT:
-        return Listing(problems=(f"it wrote more than {MAX_SAID >> 20} MB{behind}",))
-    if ending.stopped is not None:
-        return Listing(problems=(f"it took more than {DISCOVERY_SECONDS:g} s{behind}",))
+    if stopped := stop_reason(ending, limits):
+        return Listing(problems=(f"{stopped.rstrip('.')}{behind}",))
     if ending.exit_code != 0:
         how = f"signal {ending.signal}" if ending.exit_code is None else str(ending.exit_code)
         return Listing(problems=(f"it ended with {how}{behind}",))

@@ -251,8 +251,10 @@ class ToolRegistry:
                 f'Tool "{shown}" is ambiguous: it could be said of more than one tool. Call the '
                 f"one that is meant by its exact name: {told}."
             )
-        nearest = sorted(self.names, key=lambda known: (distance(shown, known), known))
-        listed = ", ".join(f'"{known}"' for known in nearest[:MAX_SUGGESTIONS])
+        from difflib import get_close_matches
+
+        nearest = get_close_matches(shown, self.names, MAX_SUGGESTIONS, cutoff=0.0)
+        listed = ", ".join(f'"{known}"' for known in nearest)
         if not nearest:
             return f'Tool "{shown}" not found. There are no tools.'
         how = "Did you mean one of: " if len(nearest) > 1 else "Did you mean "
@@ -289,18 +291,6 @@ def _schema_to_tell(schema: dict[str, Any]) -> dict[str, Any] | None:
 
     told = local_schema(schema)
     return None if told == schema else told
-
-
-def distance(one: str, other: str) -> int:
-    """The Levenshtein distance of two names."""
-    row = list(range(len(other) + 1))
-    for i, left in enumerate(one, 1):
-        diagonal, row[0] = row[0], i
-        for j, right in enumerate(other, 1):
-            cost = diagonal + (left != right)
-            diagonal = row[j]
-            row[j] = min(cost, row[j] + 1, row[j - 1] + 1)
-    return row[-1]
 
 
 NEVER = frozenset(

@@ -23,7 +23,7 @@ import msgspec
 from alhena.config.environment import without_secrets
 from alhena.display_text import one_line
 from alhena.mcp.oauth.tokens import RefusedError, SignInError, StoredToken
-from alhena.system.web.fetch import system_resolver
+from alhena.system.web.fetch import sent_to, system_resolver
 from alhena.system.web.url import address_problem, host_problem, literal_address
 from alhena.wire.json_values import is_token
 
@@ -124,7 +124,12 @@ class OAuthHttp:
     async def _answered(self, request: httpx2.Request) -> httpx2.Response:
         for _ in range(MAX_REDIRECTS):
             url = str(request.url)
-            response = await self._sent(request, await self._approved(url))
+            addresses = await self._approved(url)
+            if addresses:
+                places = [(address, request.url.port) for address in addresses]
+                response = await sent_to(self._direct, request, places)
+            else:
+                response = await self._client.send(request, stream=True, follow_redirects=False)
             try:
                 body = b""
                 async for chunk in response.aiter_raw():
@@ -141,36 +146,12 @@ class OAuthHttp:
             request = following
         raise SignInError(f"{shown(str(request.url))} redirects without an end")
 
-    async def _sent(self, request: httpx2.Request, addresses: Sequence[str]) -> httpx2.Response:
-        """Sends the request to the first address that accepts a connection, or to the host by
-        name."""
-        if not addresses:
-            return await self._client.send(request, stream=True, follow_redirects=False)
-        *others, last = (_at(request, address) for address in addresses)
-        for attempt in others:
-            try:
-                return await self._direct.send(attempt, stream=True, follow_redirects=False)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                continue
-        return await self._direct.send(last, stream=True, follow_redirects=False)
-
 
 def is_proxied(url: str) -> bool:
     """True when requests to a URL use a proxy, which resolves names."""
     scheme, host, _ = origin(url)
     proxies = getproxies()
     return bool(proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(host)
-
-
-def _at(request: httpx2.Request, address: str) -> httpx2.Request:
-    """A request to a specific address; the certificate is still checked for the host name."""
-    return httpx2.Request(
-        request.method,
-        request.url.copy_with(host=address),
-        headers=request.headers,  # includes Host
-        content=request.content,
-        extensions={**request.extensions, "sni_hostname": request.url.host},
-    )
 
 
 def _following(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:

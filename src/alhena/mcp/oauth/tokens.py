@@ -31,8 +31,8 @@ class SignInError(McpConnectError):
 class RefusedError(SignInError):
     """An authorization server refuses permanently. `code` is the OAuth error code."""
 
-    def __init__(self, message: str, *, code: str, remedy: str | None = None) -> None:
-        super().__init__(message, remedy=remedy)
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
         self.code = code
 
 

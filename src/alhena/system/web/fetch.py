@@ -179,13 +179,13 @@ class GuardedFetcher:
         """The page, or the target of a redirect."""
         import httpx2
 
-        addresses = await self._allowed(url)
-        limit = httpx2.Timeout(None, connect=self._limits.connect / len(addresses))
+        places = [self._place(address, url.port) for address in await self._allowed(url)]
+        limit = httpx2.Timeout(None, connect=self._limits.connect / len(places))
         try:
             self._context = self._context or self._tls()
             async with (
                 httpx2.AsyncClient(verify=self._context, trust_env=False, timeout=limit) as client,
-                aclosing(await self._answer(client, url, addresses)) as answer,
+                aclosing(await sent_to(client, self._request(url), places)) as answer,
             ):
                 location = answer.headers.get("location")
                 if answer.status_code in _REDIRECTS and location:
@@ -200,30 +200,11 @@ class GuardedFetcher:
             raise _unreachable(url, error) from error
         return _page(url, mime, _charset(answer), data)
 
-    async def _answer(
-        self, client: "AsyncClient", url: WebUrl, addresses: Sequence[str]
-    ) -> "Response":
-        """Sends the request to the first address that accepts a connection."""
-        from httpx2 import ConnectError, ConnectTimeout
+    def _request(self, url: WebUrl) -> "Request":
+        from httpx2 import Request
 
-        *others, last = (self._request(url, address) for address in addresses)
-        for request in others:
-            try:
-                return await client.send(request, stream=True)
-            except (ConnectError, ConnectTimeout):
-                continue
-        return await client.send(last, stream=True)
-
-    def _request(self, url: WebUrl, address: str) -> "Request":
-        from httpx2 import URL, Request
-
-        host, port = self._place(address, url.port)
-        return Request(
-            "GET",
-            URL(str(url)).copy_with(host=host, port=port),
-            headers=[("host", url.authority), *_HEADERS],
-            extensions={"sni_hostname": url.host.rstrip(".")},
-        )
+        headers = [("host", url.authority), *_HEADERS]
+        return Request("GET", str(url), headers=headers)
 
     async def _body(self, url: WebUrl, answer: "Response") -> bytes:
         data = bytearray()
@@ -270,6 +251,35 @@ class GuardedFetcher:
         if not found:
             raise UnreachableError(f"cannot find the host {url.host.rstrip('.')}.")
         return found
+
+
+async def sent_to(
+    client: "AsyncClient", request: "Request", places: Sequence[tuple[str, int | None]]
+) -> "Response":
+    """Sends a request to the first of these addresses and ports that accepts a connection. The
+    certificate is checked for the host's name."""
+    from httpx2 import ConnectError, ConnectTimeout
+
+    *others, last = (_at(request, host, port) for host, port in places)
+    for attempt in others:
+        try:
+            return await client.send(attempt, stream=True, follow_redirects=False)
+        except (ConnectError, ConnectTimeout):
+            continue
+    return await client.send(last, stream=True, follow_redirects=False)
+
+
+def _at(request: "Request", host: str, port: int | None) -> "Request":
+    from httpx2 import Request
+
+    name = request.url.host.rstrip(".")
+    return Request(
+        request.method,
+        request.url.copy_with(host=host, port=port),
+        headers=request.headers,  # includes Host
+        content=request.content,
+        extensions={**request.extensions, "sni_hostname": name},
+    )
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:

@@ -238,9 +238,7 @@ def render(html: str, base: str, limit: int) -> dict[str, object]:
 
 
 def _bound() -> None:
-    """Limits time and memory if the system can."""
-    if sys.platform == "win32":
-        return
+    """Limits time and memory."""
     import resource
 
     bounds = [(resource.RLIMIT_CPU, CPU_SECONDS)]

@@ -97,7 +97,7 @@ class WriteFileInvocation(EditInvocation):
             original = file.shown if file else ""
         return Proposal(
             real=real,
-            before=current.snapshot if current else None,
+            before=current.digest if current else None,
             data=encode_text(raw, codec),
             original=original,
             content=content.replace("\r\n", "\n"),

@@ -163,13 +163,12 @@ def _items(value: object, type: type[T]) -> list[T | None]:
 
 
 class GoogleWebSearch(DeclarativeTool):
-    """Searches with the service's search tool; `model` None means the session's model."""
+    """Searches with the service's search tool."""
 
     name = "google_web_search"
 
-    def __init__(self, access: ModelAccess, *, model: str | None = None) -> None:
+    def __init__(self, access: ModelAccess) -> None:
         self._access = access
-        self._model = model
 
     def check(self, params: dict[str, Any]) -> ToolFailure | None:
         """Rejects an empty query."""
@@ -179,16 +178,15 @@ class GoogleWebSearch(DeclarativeTool):
 
     def invocation(self, params: dict[str, Any]) -> ToolInvocation:
         """Builds the call."""
-        return GoogleWebSearchInvocation(self._access, self._model, params)
+        return GoogleWebSearchInvocation(self._access, params)
 
 
 class GoogleWebSearchInvocation(BaseInvocation):
     """A web search."""
 
-    def __init__(self, access: ModelAccess, model: str | None, params: dict[str, Any]) -> None:
+    def __init__(self, access: ModelAccess, params: dict[str, Any]) -> None:
         super().__init__(params)
         self._access = access
-        self._model = model
 
     def describe(self) -> str:
         """Describes the call to people in one line."""
@@ -205,7 +203,7 @@ class GoogleWebSearchInvocation(BaseInvocation):
             return ToolResult.failed("Web search was cancelled.", ToolErrorType.CANCELLED)
         try:
             response = await self._access.generate(
-                (text_content(USER, query),), tools=(Tool(google_search={}),), model=self._model
+                (text_content(USER, query),), tools=(Tool(google_search={}),)
             )
         except DialectError:
             message = (

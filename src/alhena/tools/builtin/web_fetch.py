@@ -94,9 +94,6 @@ def _trimmed(url: str) -> str:
     return url
 
 
-_MANY = 1000
-
-
 class HostRate:
     """Limits requests by host. `clock` is monotonic, in seconds."""
 
@@ -109,10 +106,6 @@ class HostRate:
     def wait(self, host: str) -> float:
         """Returns 0 and counts a request if the host may be asked now; else the seconds to wait."""
         now = self._clock()
-        if len(self._asked) > _MANY:
-            self._asked = {
-                name: times for name, times in self._asked.items() if now - times[-1] < self._period
-            }
         times = self._asked.setdefault(host, deque())
         while times and now - times[0] >= self._period:
             times.popleft()
@@ -225,8 +218,7 @@ _RETRIEVED = "URL_RETRIEVAL_STATUS_SUCCESS"
 
 
 class WebFetch(DeclarativeTool):
-    """Reads pages. `open_fetcher` creates the guarded fetcher on first use; `model` None means the
-    session's model."""
+    """Reads pages. `open_fetcher` creates the guarded fetcher on first use."""
 
     name = "web_fetch"
 
@@ -236,12 +228,10 @@ class WebFetch(DeclarativeTool):
         open_fetcher: "Callable[[], GuardedFetcher]",
         *,
         clock: Callable[[], float] = time.monotonic,
-        model: str | None = None,
     ) -> None:
         self._open_fetcher = open_fetcher
         self._fetcher: GuardedFetcher | None = None
         self.access = access
-        self.model = model
         self.rate = HostRate(REQUESTS, PERIOD, clock)
 
     @property
@@ -373,7 +363,7 @@ class WebFetchInvocation(BaseInvocation):
             f"<authorized_urls>\n{listed}\n</authorized_urls>"
         )
         return await self._tool.access.generate(
-            (text_content(USER, text),), tools=(Tool(url_context={}),), model=self._tool.model
+            (text_content(USER, text),), tools=(Tool(url_context={}),)
         )
 
     async def _from_here(self, urls: "list[WebUrl]", skipped: list[str], reason: str) -> ToolResult:
@@ -390,7 +380,7 @@ class WebFetchInvocation(BaseInvocation):
             )
         content = text_content(USER, pages_prompt(self._prompt, read))
         try:
-            response = await self._tool.access.generate((content,), model=self._tool.model)
+            response = await self._tool.access.generate((content,))
         except (ModelError, WireError) as error:
             return _failed(
                 f"The pages were fetched, but the model gave no answer about them: {error}",

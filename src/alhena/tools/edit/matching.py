@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from math import gcd
 
 from alhena.system.encoding import LineEnding, TextFile
-from alhena.tools.edit.splicing import Edit, Opcode, Span, opcodes, raw_spans
+from alhena.tools.edit.splicing import Edit, Opcode, Span, opcodes
 from alhena.values import Value
 
 MAX_PLACES = 100_000
@@ -112,7 +112,7 @@ def _as_given(file: TextFile, spans: list[Span], old: str, wanted: str) -> bool:
     """True when the file has exactly the given characters at every place."""
     if file.line_ending is not LineEnding.MIXED:
         return old == wanted.replace("\n", file.newline)
-    return all(file.raw[start:end] == old for start, end in raw_spans(file, spans))
+    return all(file.raw[start:end] == old for start, end in file.spans(spans))
 
 
 def _overlapping(text: str, span: Span, old: str, new: str) -> bool:
@@ -338,22 +338,6 @@ def _left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
     )
 
 
-def _shifted_alone(pairs: list[Pair], old: list[str], new: list[str]) -> bool:
-    """True when the old text is indented too far as a block, and the new text as in the file.
-
-    The new text then begins at the file's depth and repeats no line of the old text.
-    """
-    ours, theirs = pairs[0]
-    shift = ours.removesuffix(theirs)
-    first = next((line for line in new if line.strip()), "")
-    return (
-        ours != theirs == indent_of(first)
-        and first.strip() != ""
-        and all(ours == shift + theirs for ours, theirs in pairs)
-        and not any(line in old for line in new if line.strip())
-    )
-
-
 def aligned(pairs: list[Pair]) -> bool:
     """True when lines, from the first on, have the structure they have in the file."""
     return same_structure(pairs) or _bare_start(pairs)
@@ -442,9 +426,6 @@ def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list
         for ours, theirs in zip(old, here, strict=True)
         if ours.strip()
     ]
-    if _shifted_alone(pairs, old, new):
-        old = [indent_of(theirs) + ours.strip() for ours, theirs in zip(old, here, strict=True)]
-        pairs = [(theirs, theirs) for _, theirs in pairs]
     further = [indent_of(line) for line in new[1:] if line.strip()]
     loose = pairs.pop(0)[1] if _left_out_for(pairs, further) else None
     if loose and not pairs:

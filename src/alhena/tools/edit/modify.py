@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from alhena.system.encoding import SAMPLE_SIZE, Codec, decode_text, encode_text, is_binary
 from alhena.system.errors import FileError, ProcessStartError, from_os_error, printable
@@ -28,23 +28,6 @@ _QUOTED = 10_000
 """Characters up to which a changed parameter is reported whole to the model, else as a diff."""
 
 _BOM = "\ufeff"
-
-
-@runtime_checkable
-class ModifiableInvocation(ToolInvocation, Protocol):
-    """A call whose proposed content a person may change before it is written."""
-
-    async def contents(self, context: ExecutionContext) -> ProposedContents | ToolFailure:
-        """Returns the file's path, its current and its proposed content; or why the call will
-        fail."""
-        ...
-
-    def with_content(self, new_content: str) -> ToolInvocation:
-        """Returns the call that writes `new_content` as the whole file instead.
-
-        The file must not have changed since the proposal was made.
-        """
-        ...
 
 
 class ModifiedEdit(EditInvocation):
@@ -167,15 +150,12 @@ def _folder() -> Path:
 
 def _names(folder: Path, file_path: str) -> tuple[Path, Path]:
     """File names that show the person, and by the suffix the editor, which file this is."""
-    name = Path(file_path).name
-    plain = "".join(char if char.isalnum() or char in "._-" else "_" for char in name)
-    suffix = Path(plain).suffix[:_KEPT_NAME]
-    stem = plain.removesuffix(suffix)[:_KEPT_NAME]
-    mark = os.urandom(4).hex()
-    return (
-        folder / f"{_PREFIX}{stem}-old-{mark}{suffix}",
-        folder / f"{_PREFIX}{stem}-new-{mark}{suffix}",
+    name = "".join(
+        char if char.isalnum() or char in "._-" else "_" for char in Path(file_path).name
     )
+    stem, suffix = os.path.splitext(name)
+    stem, suffix = stem[:_KEPT_NAME], suffix[:_KEPT_NAME]
+    return folder / f"{_PREFIX}{stem}-old{suffix}", folder / f"{_PREFIX}{stem}-new{suffix}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -18,7 +18,7 @@ from alhena.system.errors import (
     UnencodableTextError,
     printable,
 )
-from alhena.system.files import Snapshot, read_whole
+from alhena.system.files import read_whole
 from alhena.system.workspace import EditorFiles, Workspace
 from alhena.tools.base import (
     BaseInvocation,
@@ -58,10 +58,10 @@ EDIT_LIMIT = 64_000_000
 
 
 class CurrentFile(msgspec.Struct, frozen=True):
-    """A file's current state: its text (None for a binary file) and its form on disk."""
+    """A file's current state: its text (None for a binary file) and the digest of its bytes."""
 
     text: TextFile | None
-    snapshot: Snapshot
+    digest: bytes
 
 
 class Proposal(Value, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class Proposal(Value, frozen=True, kw_only=True):
     """
 
     real: Path
-    before: Snapshot | None
+    before: bytes | None
     data: bytes
     original: str | None
     content: str
@@ -91,13 +91,13 @@ def current_file(real: Path, editor: EditorFiles | None = None) -> CurrentFile |
     """Reads the file at a real path, its text as the editor has it; None when there is none. Raises
     FileError."""
     try:
-        data, snapshot = read_whole(real, EDIT_LIMIT)
+        data, digest = read_whole(real, EDIT_LIMIT)
     except MissingFileError:
         return None
     if is_binary(data[:SAMPLE_SIZE]):
-        return CurrentFile(None, snapshot)
+        return CurrentFile(None, digest)
     shown = None if editor is None else editor.read(real)
-    return CurrentFile(decode_text(data if shown is None else shown.encode()), snapshot)
+    return CurrentFile(decode_text(data if shown is None else shown.encode()), digest)
 
 
 def require_encodable(text: str, codec: Codec, path: Path) -> None:

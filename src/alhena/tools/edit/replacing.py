@@ -93,7 +93,7 @@ class TextEdit(EditInvocation):
         strict = file.codec.errors == "strict"
         return Proposal(
             real=real,
-            before=current.snapshot,
+            before=current.digest,
             data=encode_text(spliced(file, edits), file.codec),
             original=file.shown,
             content=content if strict else safe_text(content),

@@ -70,7 +70,7 @@ def spliced(file: TextFile, edits: list[Edit]) -> str:
         smaller = [
             _narrowed(file.text, part) for edit in edits for part in by_line(file.text, edit)
         ]
-    places = raw_spans(file, [(edit.start, edit.end) for edit in smaller])
+    places = file.spans([(edit.start, edit.end) for edit in smaller])
     pieces: list[str] = []
     at = 0
     for (start, end), edit in zip(places, smaller, strict=True):
@@ -80,23 +80,6 @@ def spliced(file: TextFile, edits: list[Edit]) -> str:
         at = end
     pieces.append(file.raw[at:])
     return "".join(pieces)
-
-
-def raw_spans(file: TextFile, spans: list[Span]) -> list[Span]:
-    """Converts ordered ranges of the file's text to ranges of its raw text."""
-    if file.line_ending is LineEnding.MIXED:
-        return file.spans(spans)
-    if file.line_ending is not LineEnding.CRLF:
-        return spans
-    found: list[Span] = []
-    feeds = at = 0
-    for start, end in spans:
-        feeds += file.text.count("\n", at, start)
-        first = start + feeds
-        feeds += file.text.count("\n", start, end)
-        found.append((first, end + feeds))
-        at = end
-    return found
 
 
 def rewritten(file: TextFile, content: str) -> str:
