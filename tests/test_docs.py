@@ -30,7 +30,6 @@ from alhena.memory.saved import SECTION
 from alhena.models.catalogue import default_model
 from alhena.system.search import MAX_LINE, TIME_LIMIT
 from alhena.tools import output_store, reading
-from alhena.tools.base import BUILT_IN, declared
 from alhena.tools.builtin import (
     background,
     list_directory,
@@ -45,7 +44,7 @@ from alhena.tools.builtin import (
 from alhena.tools.builtin.ask_user import AskUser
 from alhena.tools.contract import ToolFailure
 from alhena.tools.edit import proposal as editing
-from alhena.tools.params import ACCEPTED_EXTRAS, PARAMETER_ALIASES, prepare
+from alhena.tools.params import BUILT_IN, declared, prepare
 from alhena.tools.registry import ALIASES, ToolRegistry
 from tests.support.each import for_each
 
@@ -158,9 +157,8 @@ def test_other_names_of_tools_and_parameters_are_told(registry: ToolRegistry) ->
         other = {alias for alias, declared in ALIASES.items() if declared == name}
         _, _, last = text.partition("Other names:")
         assert quoted(last.split("\n\n")[0]) == other, name
-        assert set(PARAMETER_ALIASES.get(name, {})) <= names, name
-        assert set(ACCEPTED_EXTRAS.get(name, {}).get("properties", {})) <= names, name
-    assert set(PARAMETER_ALIASES) | set(ACCEPTED_EXTRAS) <= set(described)
+        accepted = declared(BUILT_IN, name)
+        assert {*accepted.aliases, *accepted.accepted} <= names, name
 
 
 def test_every_tool_has_an_example_that_it_takes(registry: ToolRegistry) -> None:

@@ -14,7 +14,6 @@ from alhena.mcp.tool import MAX_MEDIA, content_of, is_base64
 from alhena.tools.base import BaseInvocation, DeclarativeTool, failed
 from alhena.tools.contract import (
     ExecutionContext,
-    Kind,
     LlmContent,
     ToolErrorType,
     ToolFailure,
@@ -92,24 +91,10 @@ def _piece(content: dict[str, Any]) -> str | Part | None:
     return f"[Binary Data ({kind})]"
 
 
-_LIST_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "serverName": {
-            "type": "string",
-            "description": "Only those of this server.",
-        }
-    },
-}
-
-
 class ListMcpResources(DeclarativeTool):
     """Lists the resources of `servers`."""
 
     name = "list_mcp_resources"
-    display_name = "List MCP Resources"
-    kind = Kind.SEARCH
-    parameter_schema = _LIST_SCHEMA
 
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
@@ -155,22 +140,10 @@ class _Listing(BaseInvocation):
         return ToolResult(llm_content=text, display=f"Listed {len(lines)} resources.")
 
 
-_READ_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "uri": {"type": "string", "description": "The resource, as it is listed."},
-    },
-    "required": ["uri"],
-}
-
-
 class ReadMcpResource(DeclarativeTool):
     """Reads a resource of `servers`."""
 
     name = READ_RESOURCE
-    display_name = "Read MCP Resource"
-    kind = Kind.READ
-    parameter_schema = _READ_SCHEMA
 
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers

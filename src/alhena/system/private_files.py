@@ -21,16 +21,13 @@ from alhena.system.errors import (
     printable,
 )
 from alhena.system.files import (
-    CREATE,
     exclusive,
     read_whole,
-    remove_name,
     synchronise,
     synchronise_directory,
-    temporary_name,
     write_all,
 )
-from alhena.system.replacement import hold, remove_leftovers, replace_file
+from alhena.system.replacement import remove_leftovers, replace_file, temporary_in
 
 LIMIT = 1024 * 1024
 """Default limit of bytes of a file."""
@@ -113,20 +110,11 @@ class PrivateFiles:
         directory = os.open(path.parent, _DIRECTORY)
         try:
             remove_leftovers(directory)
-            temporary = temporary_name()
-            descriptor = os.open(temporary, CREATE, 0o600, dir_fd=directory)
-            try:
-                try:
-                    hold(descriptor)
-                    os.fchmod(descriptor, 0o600)
-                    write_all(descriptor, data, threading.Event())
-                    synchronise(descriptor)
-                finally:
-                    os.close(descriptor)
+            with temporary_in(directory, 0o600) as (descriptor, temporary):
+                os.fchmod(descriptor, 0o600)
+                write_all(descriptor, data, threading.Event())
+                synchronise(descriptor)
                 os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:
-                remove_name(directory, temporary)
-                raise
             synchronise_directory(directory)
         finally:
             os.close(directory)

@@ -9,7 +9,8 @@ import os
 import stat
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from alhena.system.errors import (
@@ -145,6 +146,23 @@ def hold(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+@contextmanager
+def temporary_in(directory: int, mode: int) -> Generator[tuple[int, str]]:
+    """A new temporary file in an open directory, as descriptor and name, for a block that renames
+    it; deleted when the block fails."""
+    name = temporary_name()
+    descriptor = os.open(name, CREATE, mode, dir_fd=directory)
+    try:
+        try:
+            hold(descriptor)
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        remove_name(directory, name)
+        raise
+
+
 def remove_leftovers(directory: int) -> None:
     """Deletes this user's temporary files of dead writers in an open directory. Inaccessible ones
     stay."""
@@ -278,12 +296,9 @@ def _replace_in(
     if old is not None and expected is not None and old.st_nlink > 1:
         return _write_in_place(directory, path, data, expected, limit, cancellation)
     remove_leftovers(directory)
-    temporary = temporary_name()
-    # A new file gets mode 0666 reduced by the umask or the directory's default ACL.
-    descriptor = os.open(temporary, CREATE, 0o600 if old else 0o666, dir_fd=directory)
     try:
-        try:
-            hold(descriptor)
+        # A new file gets mode 0666 reduced by the umask or the directory's default ACL.
+        with temporary_in(directory, 0o600 if old else 0o666) as (descriptor, temporary):
             write_all(descriptor, data, cancellation)
             if old is not None:
                 _keep_attributes(descriptor, directory, path, old)
@@ -292,12 +307,9 @@ def _replace_in(
                 require_unchanged(path, expected, limit)
                 stop_if(cancellation)
                 _put(directory, temporary, path, new=old is None)
-        finally:
-            os.close(descriptor)
-    except BaseException as error:
-        remove_name(directory, temporary)
+    except OSError as error:
         # A mount point, such as a single file in a container, cannot be replaced.
-        if expected is None or not isinstance(error, OSError) or error.errno != errno.EBUSY:
+        if expected is None or error.errno != errno.EBUSY:
             raise
         return _write_in_place(directory, path, data, expected, limit, cancellation)
     synchronise_directory(directory)

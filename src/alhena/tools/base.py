@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.workspace import Workspace, is_within
 from alhena.tools.contract import (
@@ -29,27 +27,8 @@ from alhena.tools.contract import (
     ToolLocation,
     ToolResult,
 )
-from alhena.tools.params import prepare
-from alhena.values import Value
+from alhena.tools.params import BUILT_IN, declared, prepare
 from alhena.wire.request import FunctionDeclaration
-
-BUILT_IN = Path(__file__).with_name("builtin")
-
-
-class Declared(Value, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The content of a `NAME.json`; `parameters` is a JSON Schema."""
-
-    display_name: str
-    kind: Kind
-    parameters: dict[str, Any]
-    is_output_markdown: bool = False
-    can_update_output: bool = False
-
-
-@cache
-def declared(folder: Path, name: str) -> Declared:
-    """Reads a tool's `NAME.json`."""
-    return msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=Declared)
 
 
 @cache

@@ -351,7 +351,11 @@ class Program(Protocol):
         ...
 
 
-class ExecutionContext:
+def _ignored(_news: str | int) -> None:
+    """Ignores news of a call."""
+
+
+class ExecutionContext(msgspec.Struct, eq=False):
     """The execution context of a running call.
 
     `cancellation` is set when the call is cancelled, for work in threads; coroutines also receive
@@ -361,37 +365,14 @@ class ExecutionContext:
     `traceparent` in traces (W3C; "" where none are kept).
     """
 
-    __slots__ = (
-        "call_id",
-        "cancellation",
-        "cwd",
-        "program",
-        "report_pid",
-        "traceparent",
-        "update_output",
-        "update_screen",
-    )
-
-    def __init__(  # noqa: PLR0913  one field a fact
-        self,
-        cwd: Path,
-        *,
-        cancellation: threading.Event | None = None,
-        update_output: Callable[[str], None] = lambda _text: None,
-        update_screen: Callable[[str], None] = lambda _text: None,
-        report_pid: Callable[[int], None] = lambda _pid: None,
-        call_id: str = "",
-        program: Program | None = None,
-        traceparent: str = "",
-    ) -> None:
-        self.cwd = cwd
-        self.traceparent = traceparent
-        self.program = program
-        self.call_id = call_id
-        self.cancellation = cancellation or threading.Event()
-        self.update_output = update_output
-        self.update_screen = update_screen
-        self.report_pid = report_pid
+    cwd: Path
+    cancellation: threading.Event = msgspec.field(default_factory=threading.Event)
+    update_output: Callable[[str], None] = _ignored
+    update_screen: Callable[[str], None] = _ignored
+    report_pid: Callable[[int], None] = _ignored
+    call_id: str = ""
+    program: Program | None = None
+    traceparent: str = ""
 
 
 Discover = Callable[[str, tuple[ToolLocation, ...], threading.Event], Awaitable[str]]

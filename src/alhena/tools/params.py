@@ -5,12 +5,15 @@ checks the JSON Schema. It never guesses: anything without a table entry is left
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import msgspec
 
 from alhena.display_text import escaped
-from alhena.tools.contract import ToolFailure
+from alhena.tools.contract import Kind, ToolFailure
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -354,64 +357,38 @@ def _one_line(text: str) -> str:
     return line if len(line) <= 4 * EXCERPT else line[: 4 * EXCERPT] + "…"
 
 
-PARAMETER_ALIASES: dict[str, dict[str, str]] = {
-    "read_file": {"file_path": "absolute_path"},
-    "write_file": {"absolute_path": "file_path"},
-    "replace": {"absolute_path": "file_path"},
-    "smart_edit": {"absolute_path": "file_path"},
-    "list_directory": {"dir_path": "path", "directory": "path"},
-    "glob": {"dir_path": "path", "directory": "path"},
-    "search_file_content": {
-        "dir_path": "path",
-        "directory": "path",
-        "include_pattern": "include",
-    },
-    "run_shell_command": {"dir_path": "directory"},
-    "delegate_to_agent": {"prompt": "objective"},
-}
-"""Tool -> accepted name -> declared name."""
 _OBJECTIVE = ("objective", "query", "prompt")
+BUILT_IN = Path(__file__).with_name("builtin")
 
-ACCEPTED_EXTRAS: dict[str, dict[str, Any]] = {
-    "read_file": {
-        "type": "object",
-        "properties": {
-            "start_line": {"type": "integer", "minimum": 1},
-            "end_line": {"type": "integer", "minimum": 1},
-        },
-    },
-    "replace": {
-        "type": "object",
-        "properties": {"allow_multiple": {"type": "boolean"}, "instruction": {"type": "string"}},
-    },
-    "smart_edit": {
-        "type": "object",
-        "properties": {
-            "allow_multiple": {"type": "boolean"},
-            "expected_replacements": {"type": "integer", "minimum": 1},
-        },
-    },
-    "exit_plan_mode": {
-        "type": "object",
-        "properties": {"plan_filename": {"type": "string"}},
-    },
-    "search_file_content": {
-        "type": "object",
-        "properties": {
-            "exclude_pattern": {"type": "string"},
-            "names_only": {"type": "boolean"},
-            "max_matches_per_file": {"type": "integer", "minimum": 1},
-            "total_max_matches": {"type": "integer", "minimum": 1},
-            "case_sensitive": {"type": "boolean"},
-            "fixed_strings": {"type": "boolean"},
-            "context": {"type": "integer", "minimum": 0},
-            "before": {"type": "integer", "minimum": 0},
-            "after": {"type": "integer", "minimum": 0},
-            "no_ignore": {"type": "boolean"},
-        },
-    },
-}
-"""Tool -> schema of the parameters it accepts without declaring them."""
+
+class Declared(Value, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The content of a `NAME.json`. `parameters` is a JSON Schema. `aliases` are other accepted
+    names of parameters, `accepted` the schemas of parameters that are accepted undeclared."""
+
+    display_name: str
+    kind: Kind
+    parameters: dict[str, Any]
+    is_output_markdown: bool = False
+    can_update_output: bool = False
+    aliases: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    accepted: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+@cache
+def declared(folder: Path, name: str) -> Declared:
+    """Reads a tool's `NAME.json`."""
+    return msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=Declared)
+
+
+@cache
+def _accepted(tool_name: str) -> tuple[dict[str, str], dict[str, Any] | None]:
+    """Accepted -> declared names of a built-in tool, and the schema of what it accepts beside
+    them."""
+    if not (BUILT_IN / f"{tool_name}.json").is_file():
+        return {}, None
+    data = declared(BUILT_IN, tool_name)
+    schema = {"type": "object", "properties": data.accepted} if data.accepted else None
+    return data.aliases, schema
 
 
 def prepare(
@@ -422,7 +399,7 @@ def prepare(
     `tool_name` is the declared name, `schema` the declared parameters. `params` is not changed.
     """
     normal = normalise(tool_name, params, schema)
-    extras = ACCEPTED_EXTRAS.get(tool_name)
+    extras = _accepted(tool_name)[1]
     problem = problem_with(extras, normal) if extras is not None else None
     if problem is None and tool_name == "read_file" and "end_line" in normal:
         problem = "start_line cannot be greater than end_line"
@@ -440,11 +417,11 @@ def normalise(
     those. An invalid line range is left unchanged.
     """
     normal = dict(params)
-    for accepted, declared in PARAMETER_ALIASES.get(tool_name, {}).items():
+    aliases, extras = _accepted(tool_name)
+    for accepted, name in aliases.items():
         if accepted in normal:
             value = normal.pop(accepted)
-            normal.setdefault(declared, value)
-    extras = ACCEPTED_EXTRAS.get(tool_name)
+            normal.setdefault(name, value)
     if extras is not None:
         normal = respelled(extras, normal)
     if schema is not None:
@@ -461,9 +438,9 @@ def with_aliases(
 ) -> dict[str, Any]:
     """Copies `params` with every accepted name added."""
     shown = dict(params)
-    for accepted, declared in _aliases(tool_name, schema).items():
-        if declared in params:
-            shown[accepted] = params[declared]
+    for accepted, name in _aliases(tool_name, schema).items():
+        if name in params:
+            shown[accepted] = params[name]
     if tool_name == "read_file" and _is_index(shown.get("offset", 0)):
         offset, limit = shown.get("offset", 0), shown.get("limit")
         if "offset" in shown:
@@ -492,10 +469,10 @@ def changes(
     """The changes from `told` to `given`, under declared names; a value returned unchanged under
     another accepted name is no change. A declared name takes precedence over its aliases."""
     changed = {key: value for key, value in given.items() if not _same(told, key, value)}
-    for accepted, declared in _aliases(tool_name, schema).items():
+    for accepted, name in _aliases(tool_name, schema).items():
         if accepted in changed:
             value = changed.pop(accepted)
-            changed.setdefault(declared, value)
+            changed.setdefault(name, value)
     lines = [key for key in ("start_line", "end_line") if key in changed]
     if tool_name == "read_file" and lines:
         whole = {key: told[key] for key in ("start_line", "end_line") if key in told}
@@ -507,7 +484,7 @@ def changes(
 def _aliases(tool_name: str, schema: dict[str, Any] | None) -> dict[str, str]:
     """The accepted names of a tool. For another tool under a built-in name, only those of
     parameters that it has."""
-    found = PARAMETER_ALIASES.get(tool_name, {})
+    found = _accepted(tool_name)[0]
     if schema is None:
         return found
     own: dict[str, Any] = schema.get("properties") or {}
@@ -531,8 +508,8 @@ def validate(
     `tool_name` adds the aliases of a missing parameter to the message.
     """
     aliases: dict[str, list[str]] = {}
-    for accepted, declared in PARAMETER_ALIASES.get(tool_name, {}).items():
-        aliases.setdefault(declared, []).append(accepted)
+    for accepted, name in _accepted(tool_name)[0].items():
+        aliases.setdefault(name, []).append(accepted)
     problem = problem_with(schema, params, aliases)
     return None if problem is None else ToolFailure.of_params(problem)
 
