@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,10 +27,6 @@ def _trusted(home: Path, project: Path) -> None:
 
 def says(project: Path, *args: str, name: str = "s") -> None:
     workspace(project, {"mcpServers": {name: {"command": "node", "args": list(args)}}})
-
-
-def recorded(project: Path) -> dict[str, Any]:
-    return json.loads(trusted_commands_path(os.environ).read_bytes())[str(project)]
 
 
 def test_between_two_branches_nobody_is_asked_again(project: Path) -> None:
@@ -65,20 +60,6 @@ def test_so_many_states_are_kept_and_the_oldest_goes(project: Path) -> None:
     accepted(project)
     says(project, "1")
     assert list(pending(here(project))) == [KEY]
-
-
-def test_accepting_a_state_again_makes_it_the_last_and_doubles_nothing(project: Path) -> None:
-    for word in ("one", "two"):
-        says(project, word)
-        accepted(project)
-    path = trusted_commands_path(os.environ)
-    entries = bound_entries(
-        {"mcpServers": {"s": {"command": "node", "args": ["one"]}}}, project, {}
-    )
-    path.write_bytes(with_accepted(path, path.read_bytes(), project, entries))
-    one, two = recorded(project)[KEY]["states"]
-    assert '"one"' in one["text"]
-    assert '"two"' in two["text"]
 
 
 def test_the_difference_is_from_the_state_that_is_most_like_the_one_now(project: Path) -> None:

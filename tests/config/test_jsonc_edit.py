@@ -105,23 +105,6 @@ def test_any_object_holds_the_value_afterwards_and_otherwise_what_it_held(
     assert json.loads(with_value(text, tuple(path), new)) == expected
 
 
-def test_each_key_has_the_line_its_value_begins_on() -> None:
-    text = (
-        '\ufeff// first\n{\n "a": 1, "b"\n :\n {"c": [\n {"d": 1}], /* \n */ "e": "}\\"{",\n'
-        ' "f": {}}, "a": {"x":\n null},\n}\n'
-    )
-    assert key_lines(text) == {
-        ("a",): 8,
-        ("a", "x"): 9,
-        ("b",): 5,
-        ("b", "c"): 5,
-        ("b", "e"): 7,
-        ("b", "f"): 8,
-    }
-    assert key_lines('["a", {"b": 1}]') == {}
-    assert key_lines('"a"') == {}
-
-
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(),

@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.checking import MOVED, renewed, value_at
+from alhena.config.checking import renewed
 from alhena.config.layers import UNION, expanded, merged, names_in
 
 NAMES = st.sampled_from(
@@ -50,28 +50,6 @@ def test_nothing_of_a_higher_layer_gets_lost(lower: dict[str, Any], higher: dict
 def test_an_empty_layer_changes_nothing(document: dict[str, Any]) -> None:
     assert merged(document, {}) == document
     assert merged({}, document) == document
-
-
-@given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
-def test_layers_that_are_objects_and_plain_values_go_together_in_any_grouping(
-    one: dict[str, Any], two: dict[str, Any], three: dict[str, Any]
-) -> None:
-    def plain(value: Any) -> Any:
-        return (
-            {name: plain(each) for name, each in value.items()}
-            if isinstance(value, dict)
-            else str(value)
-        )
-
-    def same_shape(value: Any) -> dict[str, Any]:
-        return {
-            f"{'o' if isinstance(each, dict) else 'v'}{name}": plain(each)
-            for name, each in value.items()
-            if not isinstance(each, dict)
-        }
-
-    a, b, c = map(same_shape, (one, two, three))
-    assert merged(merged(a, b), c) == merged(a, merged(b, c))
 
 
 @given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
@@ -163,18 +141,3 @@ def test_where_both_stand_the_new_key_counts_and_no_restriction_is_lost() -> Non
         {"coreTools": ["a"], "excludeTools": ["x"], "tools": {"core": ["b"], "exclude": ["y"]}}
     )
     assert found == {"tools": {"core": ["b"], "exclude": ["y", "x"]}}
-
-
-@given(st.sampled_from(sorted(MOVED)), VALUES)
-def test_whatever_an_old_key_holds_stands_under_the_new_one(old: str, value: Any) -> None:
-    document: Any = value
-    for name in reversed(old.split(".")):
-        document = {name: document}
-    found, moved = renewed(document)
-    if value is None:
-        assert moved == {}
-    else:
-        assert moved == {MOVED[old]: old}
-        assert value_at(found, MOVED[old]) == value
-        assert value_at(found, old) is None
-    assert renewed(found)[1] == {}

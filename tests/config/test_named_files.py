@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alhena.config.pinned_entries import named_files
-from tests.config.binding import accepted, here, pending
+from tests.config.binding import here
 from tests.config.places import workspace, write
 
 
@@ -59,21 +59,6 @@ def test_a_link_into_the_folder_is_the_file_that_it_leads_to(files: Path, tmp_pa
 def trusted(home: Path, files: Path) -> Path:
     write(home / ".gemini" / "trustedFolders.json", {str(files): "TRUST_FOLDER"})
     return files
-
-
-def test_a_server_is_held_back_when_its_file_changes_or_begins_to_exist(
-    trusted: Path,
-) -> None:
-    files = trusted
-    workspace(files, {"mcpServers": {"s": {"command": "python", "args": ["srv.py", "late.py"]}}})
-    accepted(files)
-    write(files / "srv.py", "another")
-    assert pending(here(files)) == {
-        "mcpServers.s": "it has changed since it was accepted; changed: the file srv.py"
-    }
-    accepted(files)
-    write(files / "late.py", "new")
-    assert "late.py" in pending(here(files))["mcpServers.s"]
 
 
 def test_a_command_of_which_no_file_is_watched_says_so(trusted: Path) -> None:

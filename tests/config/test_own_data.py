@@ -98,18 +98,6 @@ def test_a_name_of_the_command_itself_is_never_data(project: Path) -> None:
     assert named_files({"command": "./run.txt", "args": ["run.txt"]}, project)[1] == set()
 
 
-def test_a_server_that_is_to_be_started_again_is_compared_likewise(project: Path) -> None:
-    place = here(project)
-    assert place.acceptance is not None
-    write(project / "memory.json", "{2}")
-    assert place.acceptance.server("s").startswith(
-        "held back: it has changed since it was accepted"
-    )
-    called(project)
-    write(project / "memory.json", "{3}")
-    assert place.acceptance.server("s") == ""
-
-
 def test_by_calling_a_file_data_nothing_is_accepted(project: Path) -> None:
     write(project / "server.js", "2")
     write(project / "memory.json", "{2}")

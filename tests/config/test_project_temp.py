@@ -5,7 +5,6 @@ import fcntl
 import multiprocessing
 import os
 import shutil
-import stat
 from pathlib import Path
 
 import pytest
@@ -113,22 +112,6 @@ def test_where_a_file_system_has_no_locks_projects_have_directories_as_well(
     assert claimed_project_temp(environ, B).name == "app-1"
 
 
-def test_where_a_file_system_cannot_synchronise_directories_they_have_them_too(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-):
-    synchronise = os.fsync
-
-    def refused(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        synchronise(descriptor)
-
-    monkeypatch.setattr(os, "fsync", refused)
-    temp = claimed_project_temp(environ, A)
-    hand_over(temp, str(A), B)
-    assert root_of(temp) == str(B)
-
-
 def test_a_failing_disk_is_told(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch):
     def failing(_descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -136,22 +119,6 @@ def test_a_failing_disk_is_told(environ: dict[str, str], monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         claimed_project_temp(environ, A)
-
-
-def test_a_directory_that_a_person_has_linked_elsewhere_is_found(
-    environ: dict[str, str], home: Path, tmp_path: Path
-):
-    temp = project_temp(environ, A)
-    big = tmp_path / "big" / "alhena-app"
-    marked(big, str(A).encode())
-    temp.parent.mkdir(parents=True)
-    temp.symlink_to(big)
-    assert project_temp(environ, A) == temp
-    assert claimed_project_temp(environ, B).name == "app-1"
-    second = Path("/c/app")
-    (home / ".gemini/tmp/app-2").symlink_to(os.path.relpath(big.with_name("other"), temp.parent))
-    marked(big.with_name("other"), str(second).encode())
-    assert project_temp(environ, second).name == "app-2"
 
 
 def test_one_that_looks_free_and_cannot_be_had_is_not_asked_for_ever(

@@ -219,18 +219,6 @@ def test_a_server_of_a_workspace_is_shown_no_google_identity(
     assert "who you are at Google" in warning
 
 
-def test_the_server_command_of_a_workspace_is_a_server_like_its_others(
-    home: Path, project: Path
-) -> None:
-    workspace(project, {"mcp": {"serverCommand": "npx 'a b' --x"}})
-    theirs = {"command": "npx", "args": ["a b", "--x"], **OF_WORKSPACE}
-    assert opened(project).settings.mcp_servers == {"mcp": theirs}
-    user(home, {"mcp": {"serverCommand": "npx 'a b' --x"}})  # the same, and the user's own
-    place = opened(project)
-    assert (place.settings.mcp_servers, place.warnings) == ({}, ())
-    assert not configured_servers(place.settings, {}).servers["mcp"].of_workspace
-
-
 @pytest.mark.parametrize(
     ("own", "why"),
     [("mcp", "a server of this name"), ("MCP", "of this name"), ("mcp_x", "could mean it")],

@@ -31,15 +31,3 @@ def test_without_a_person_there_is_no_way_into_plan_mode_nor_out(mode: ApprovalM
 
 def test_the_rules_for_planning_touch_nothing_else() -> None:
     assert decided(engine(), SHELL, ApprovalMode.YOLO, interactive=False).outcome is ALLOW
-
-
-@pytest.mark.parametrize("kill", [True, "true", 1, "yes"])
-def test_in_plan_mode_background_output_is_read_and_nothing_is_ended(kill: object) -> None:
-    given, name = engine(), "read_background_output"
-    for args in ({}, {"lines": 5}):
-        assert decided(given, name, ApprovalMode.PLAN, pid=1, **args).outcome is ALLOW
-    denied = decided(given, name, ApprovalMode.PLAN, pid=1, kill=kill)
-    assert denied.outcome is DENY
-    assert (denied.deny_message or "").startswith("Plan mode only reads: leave out kill.")
-    for mode in WORKING:
-        assert decided(given, name, mode, pid=1, kill=kill).outcome is ALLOW

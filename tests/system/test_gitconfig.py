@@ -6,7 +6,7 @@ import pytest
 
 from alhena.system.errors import MissingFileError
 from alhena.system.files import open_real, open_regular, read_small_text
-from alhena.system.ignore import IgnoreRules, excludes_file, git_directory
+from alhena.system.ignore import IgnoreRules
 from tests.support.command import alhena
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
@@ -43,17 +43,6 @@ def test_a_nul_in_a_git_file_leaves_the_other_rules(files: Path, pointer: bytes)
     rules = IgnoreRules(files)
     assert rules.ignored(files / "a.log", is_dir=False)
     assert not rules.ignored(files / "a.txt", is_dir=False)
-
-
-def test_a_nul_in_a_commondir_file_is_no_directory_of_git(files: Path):
-    (files / ".git").write_bytes(b"gitdir: main\n")
-    (files / "main").mkdir()
-    (files / "main" / "commondir").write_bytes(b"..\0\n")
-    warnings: list[str] = []
-    found = git_directory(files, warnings)
-    assert found is not None
-    assert excludes_file(found, warnings, {"HOME": str(files)}) is not None
-    assert IgnoreRules(files).ignored(files / "a.log", is_dir=False)
 
 
 @pytest.mark.parametrize("name", [".git", ".git/config"])

@@ -195,17 +195,6 @@ def test_live_output_comes_at_once_and_then_at_most_once_a_second() -> None:
     assert "".join(text for _, text in seen) == "".join(f"{number} " for number in range(20))
 
 
-def test_live_output_that_is_stopped_stays_silent() -> None:
-    clock = Clock()
-    seen: list[str] = []
-    live = LiveOutput(seen.append, clock=clock.time, call_later=clock.call_later)
-    live.add("a")
-    live.add("b")
-    live.stop()
-    clock.advance(5)
-    assert seen == ["a"]
-
-
 def test_live_output_that_waits_is_bounded_and_says_what_it_lacks() -> None:
     clock = Clock()
     seen: list[str] = []

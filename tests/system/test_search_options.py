@@ -18,30 +18,6 @@ async def test_case_counts_when_asked_for(backend: FileSearch, tree: Path, write
     assert [n for _, n, _ in left] == [1, 2]
 
 
-async def test_matches_of_a_file_over_its_limit_are_left_out(
-    backend: FileSearch, tree: Path, write: Write
-) -> None:
-    write("a.txt", "needle\n" * 3)
-    write("b.txt", "needle\n" * 2)
-    query = Query(pattern="needle", path=tree, root=tree, max_per_file=2)
-    result = await backend.search(query)
-    assert [(m.path.name, m.line) for m in result.matches] == [
-        ("a.txt", 1), ("a.txt", 2), ("b.txt", 1), ("b.txt", 2),
-    ]  # fmt: skip
-    assert (result.cut_files, result.limited) == (1, False)
-
-
-async def test_nothing_is_ignored_when_asked_for_but_what_geminiignore_closes(
-    backend: FileSearch, tree: Path, write: Write
-) -> None:
-    write(".gitignore", "*.log\nbuild/\n")
-    write(".geminiignore", "*.key\n")
-    for name in ("a.log", "build/b.txt", "node_modules/c.js", "d.key", ".git/e", ".svn/f"):
-        write(name, "needle\n")
-    names = [name for name, _, _ in await found(backend, "needle", tree, no_ignore=True)]
-    assert names == ["a.log", "build/b.txt", "node_modules/c.js"]
-
-
 async def test_names_of_excluded_directories_are_no_matter_for_files(
     backend: FileSearch, tree: Path, write: Write
 ) -> None:

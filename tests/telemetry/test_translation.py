@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from alhena.chat.turn import InvalidResponseError
 from alhena.config.settings import TelemetrySettings
 from alhena.events import (
-    ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
     ContentEvent,
@@ -24,7 +23,6 @@ from alhena.events import (
     RetryEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
-    UserMessageEvent,
 )
 from alhena.telemetry.languages import mime_type, programming_language
 from alhena.telemetry.metrics import BOUNDARIES, Metrics
@@ -175,17 +173,6 @@ def test_a_truncation_belongs_to_its_calls_prompt():
         "threshold": 4,
         "prompt_id": "s#1",
     }
-
-
-def test_what_names_no_prompt_belongs_to_the_present_one():
-    prompt = UserMessageEvent(prompt_id="s#2", text="x")
-    failed = ApiErrorEvent(
-        model="m", prompt_id="", duration_ms=1, error_type="network", message="no", role="r"
-    )
-    before, _, _, after, _ = records(failed, prompt, failed)
-    assert "prompt_id" not in before.attributes
-    assert after.attributes["prompt_id"] == "s#2"
-    assert "status_code" not in after.attributes
 
 
 @pytest.mark.requirement("TEL-02")

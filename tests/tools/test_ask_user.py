@@ -1,4 +1,3 @@
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -92,22 +91,3 @@ async def test_the_confirmation_holds_the_questions() -> None:
     assert isinstance(details, AskUserConfirmation)
     assert details.questions[0].multi_select
     assert built.describe() == "Asking user: Which database?"
-
-
-async def test_a_cancelled_question_stops_waiting() -> None:
-    closed = asyncio.Event()
-
-    async def ask(questions: tuple[Question, ...]) -> Answers | None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            closed.set()
-        return None
-
-    task = asyncio.ensure_future(call(AskUser(ask), questions=[TEXT]))
-    for _ in range(3):
-        await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert closed.is_set()

@@ -183,24 +183,6 @@ async def test_a_command_that_ignores_the_request_to_end_is_killed(
     assert text_of(again) == text_of(ended)
 
 
-@pytest.mark.parametrize("steps", range(6))
-async def test_killing_that_is_cancelled_kills_all_the_same(
-    shell: RunShellCommand, groups: ProcessGroups, steps: int
-) -> None:
-    command = "trap '' TERM; sleep 60 & setsid sleep 61 & while :; do sleep 0.05; done"
-    started = await call(shell, command=command, is_background=True, delay_ms=200)
-    pid = (started.data or {})["pid"]
-    killing = asyncio.create_task(call(ReadBackgroundOutput(groups), pid=pid, kill=True))
-    for _ in range(1 + steps):
-        await asyncio.sleep(0)
-    killing.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await killing
-    while groups.members:
-        await asyncio.sleep(0.01)
-    assert descendants(pid) == ()
-
-
 SESSION = """
 import asyncio, sys
 from pathlib import Path

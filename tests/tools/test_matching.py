@@ -9,8 +9,6 @@ from alhena.tools.edit.matching import Rung, find
 from alhena.tools.edit.proposal import CONTEXT, snippet_of
 from alhena.tools.edit.splicing import (
     changed_window,
-    common_prefix,
-    common_suffix,
     joined,
     rewritten,
     spliced,
@@ -133,19 +131,6 @@ def test_similar_text_is_found_within_its_bound(before: str, old: str, found: bo
 SMALL = st.text(alphabet="ab(\n \t", max_size=14)
 
 
-@given(SMALL, SMALL, st.sampled_from(["", "x" * 63, "x" * 64, "\n" * 300]))
-@settings(deadline=None)
-def test_common_ends_are_as_long_as_can_be(a: str, b: str, same: str) -> None:
-    a, b = same + a + same, same + b + same
-    head = common_prefix(a, b)
-    assert a[:head] == b[:head]
-    assert a[head : head + 1] != b[head : head + 1] or head == len(a) == len(b)
-    limit = min(len(a), len(b)) - head
-    tail = common_suffix(a, b, limit)
-    assert a[len(a) - tail :] == b[len(b) - tail :]
-    assert tail == limit or a[len(a) - tail - 1] != b[len(b) - tail - 1]
-
-
 @given(SMALL, SMALL, st.integers(0, 5))
 @settings(deadline=None)
 def test_the_changed_window_holds_all_that_differs(a: str, b: str, context: int) -> None:
@@ -190,22 +175,6 @@ def test_a_rewritten_file_reads_as_it_was_asked_for(raw: str, content: str) -> N
     file = decode_text(raw.encode())
     again = decode_text(encode_text(rewritten(file, content), file.codec))
     assert again.text.replace("\r", "\n") == content or "\r" in file.text
-
-
-@pytest.mark.parametrize(
-    ("text", "old"),
-    [
-        ("a" * 1_000_000, "a" * 500 + " b"),
-        ("}\n" * 500_000, " }\n" * 400 + "x"),
-        ("ab(" * 300_000, "ab (" * 400 + "x"),
-        ("a b " * 250_000, "a  b " * 300 + "c"),
-        (" \t" * 500_000, "a\n  b"),
-        ("\n" * 1_000_000, "a\n\n\nb"),
-        ("x" * 500_000, "hello wrld of text\n" + "x" * 4_000),
-    ],
-)
-def test_repetition_without_end_is_searched_within_the_time_limit(text: str, old: str) -> None:
-    assert find(decode_text(text.encode()), old, "new", fuzzy=True) is None
 
 
 def updated_code(old: str, new: str) -> str:

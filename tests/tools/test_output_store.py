@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.config.home import claim_project_temp, project_temp
+from alhena.config.home import project_temp
 from alhena.system.errors import FileError, MissingFileError
 from alhena.system.output import TextSpool
 from alhena.tools.output_store import EXCERPT, WHOLE_AT, OutputStore
@@ -201,34 +201,6 @@ def test_the_projects_directory_is_named_after_its_folder(home: Path, tmp_path: 
     assert not base.exists()
 
 
-def test_namesakes_get_directories_of_their_own(home: Path) -> None:
-    environ = {"HOME": str(home)}
-    taken: list[Path] = []
-    for parent in ("/a", "/b", "/c"):
-        project = Path(parent, "app")
-        temp = project_temp(environ, project)
-        claim_project_temp(temp, project)
-        claim_project_temp(temp, project)
-        assert project_temp(environ, project) == temp
-        taken.append(temp)
-    assert [temp.name for temp in taken] == ["app", "app-1", "app-2"]
-    assert (taken[1] / ".project_root").read_text(encoding="utf-8") == "/b/app"
-    assert mode(taken[0]) == 0o700
-
-
-def test_a_store_claims_the_projects_directory_with_its_first_file(
-    home: Path, project: Path
-) -> None:
-    temp = project_temp({"HOME": str(home)}, project)
-    store = OutputStore(
-        temp / "tool-outputs", "s1", prepare=lambda: claim_project_temp(temp, project)
-    )
-    assert not temp.exists()
-    path = saved(store, "c1")
-    assert path == home / ".gemini/tmp/project/tool-outputs/session-s1/tool__c1.txt"
-    assert (temp / ".project_root").read_text(encoding="utf-8") == str(project)
-
-
 def test_many_texts_are_kept_one_by_one_and_one_that_fails_leaves_the_others(
     store: OutputStore,
 ) -> None:
@@ -275,23 +247,3 @@ def test_an_excerpt_names_its_whole_only_if_that_is_of_the_same_call(store: Outp
         ("c1", ""),
     ):
         assert store.whole_of(call_id, text) is None, text
-
-
-def test_a_mark_that_was_never_written_keeps_no_project_out_of_its_directory(home: Path):
-    environ = {"HOME": str(home)}
-    temp = project_temp(environ, Path("/a/app"))
-    claim_project_temp(temp, Path("/a/app"))
-    (temp / ".project_root").write_bytes(b"")  # what a kill at the wrong moment left
-    assert project_temp(environ, Path("/a/app")) == temp
-    claim_project_temp(temp, Path("/a/app"))
-    assert (temp / ".project_root").read_text(encoding="utf-8") == "/a/app"
-    assert project_temp(environ, Path("/b/app")) != temp
-    assert [path.name for path in temp.iterdir()] == [".project_root"]
-
-
-def test_a_mark_that_nobody_could_read_to_its_end_is_somebody_elses(home: Path):
-    environ = {"HOME": str(home)}
-    temp = project_temp(environ, Path("/a/app"))
-    temp.mkdir(parents=True)
-    os.mkfifo(temp / ".project_root")
-    assert project_temp(environ, Path("/a/app")) != temp

@@ -299,17 +299,6 @@ async def test_every_root_is_looked_in(project: Path, tmp_path: Path) -> None:
     assert heads == [f"--- {p} ---" for p in (project / "a.py", other / "b.py", other / "c.md")]
 
 
-async def test_names_with_wildcard_characters_and_odd_bytes_are_read(
-    many: ReadManyFiles, project: Path
-) -> None:
-    write(project / "app/[id]/p{a}ge.txt", "page")
-    (Path(os.fsdecode(os.fsencode(project) + b"/raw\xff\n.txt"))).write_text("raw", "utf-8")
-    assert names(await call(many, paths=["app/[id]/p{a}ge.txt"]), project) == [
-        "app/[id]/p{a}ge.txt"
-    ]
-    assert names(await call(many, paths=["*.txt"]), project) == ["raw\\xff\\n.txt"]
-
-
 async def test_links_in_circles_end(many: ReadManyFiles, project: Path) -> None:
     put(project, sub__a_txt="a")
     (project / "sub/up").symlink_to("..")

@@ -1,8 +1,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace
@@ -121,32 +119,6 @@ async def test_line_ends_and_encoding_stay_what_they_were(
     assert (project / "a.txt").read_bytes() == after
     assert isinstance(result.display, FileDiff)
     result.display.new_content.encode()
-
-
-@given(
-    head=st.binary(max_size=30),
-    tail=st.binary(max_size=30),
-    new=st.text(alphabet="xy\n", max_size=5),
-)
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_every_byte_outside_the_edit_stays(
-    project: Path, head: bytes, tail: bytes, new: str
-) -> None:
-    # Long plain text around, so that it is no binary file; the mark occurs once.
-    plain = b"plain text " * 20
-    before = plain + head + b"|MARK|" + tail + plain
-    (project / "a.txt").write_bytes(before)
-    replace = Replace(Workspace(project))
-    result = await call(replace, file_path="a.txt", old_string="|MARK|", new_string=new)
-    after = (project / "a.txt").read_bytes()
-    if result.error is None:
-        assert after.startswith(plain + head)
-        assert after.endswith(tail + plain)
-        assert after[len(plain + head) : len(after) - len(tail + plain)].translate(
-            None, b"\r\n"
-        ) == new.encode().translate(None, b"\n")
-    else:
-        assert after == before
 
 
 SOURCE = "def f(x):\n    if x:\n        return 1\n"

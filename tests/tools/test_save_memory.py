@@ -5,17 +5,12 @@ from typing import Any
 import pytest
 
 from alhena.memory.saved import SECTION
-from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.states import Status
 from alhena.tools.builtin.save_memory import MAX_FACT, SaveMemory
 from alhena.tools.contract import (
-    MUTATOR_KINDS,
     EditConfirmation,
     ExecutionContext,
-    ToolConfirmationOutcome,
     ToolFailure,
 )
-from tests.scheduler.kit import Stage, deciding, request, told
 from tests.tools.files import call, failure_type, text_of
 
 
@@ -82,21 +77,3 @@ async def test_the_question_shows_the_diff_and_writes_nothing(memory: Path) -> N
     memory.write_text("# Me, changed\n", encoding="utf-8")
     await built.execute(ExecutionContext(Path.cwd()))
     assert memory.read_text(encoding="utf-8") == f"# Me, changed\n\n{SECTION}\n- tea\n"
-
-
-async def test_two_facts_in_one_turn_are_asked_about_one_after_the_other(memory: Path) -> None:
-    seen: list[str] = []
-
-    async def approve(asked: Any) -> ToolConfirmationOutcome:
-        seen.append(asked.details.new_content)
-        return ToolConfirmationOutcome.PROCEED_ONCE
-
-    tool: Any = SaveMemory(memory)
-    assert tool.kind in MUTATOR_KINDS
-    stage = Stage(tool, decide=deciding(save_memory=PolicyOutcome.ASK_USER), approver=approve)
-    done = await stage.run(
-        request("1", "save_memory", fact="a"), request("2", "save_memory", fact="b")
-    )
-    assert [each.status for each in done] == [Status.SUCCESS, Status.SUCCESS]
-    assert json.loads(told(done[1])["output"])["success"] is True
-    assert seen == [f"{SECTION}\n- a\n", f"{SECTION}\n- a\n- b\n"]

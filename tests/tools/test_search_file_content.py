@@ -1,4 +1,3 @@
-import asyncio
 import os
 import threading
 from pathlib import Path
@@ -197,32 +196,6 @@ async def test_a_pattern_that_explodes_is_a_failure_with_a_remedy(project: Path)
     assert result.error is not None
     assert result.error.type is ToolErrorType.GREP_EXECUTION_ERROR
     assert "Simplify" in result.error.message or "Narrow" in result.error.message
-
-
-async def test_cancelling_ends_a_search(project: Path) -> None:
-    begun = asyncio.Event()
-    ended: list[bool] = []
-
-    class Waiting:
-        name = "waiting"
-
-        async def search(
-            self, query: Query, cancellation: threading.Event | None = None
-        ) -> SearchResult:
-            begun.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.append(True)
-            raise AssertionError
-
-    tool = SearchFileContent(Workspace(project), backend=Waiting())
-    running = asyncio.create_task(search(tool, pattern="x"))
-    await begun.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert ended == [True]
 
 
 async def test_what_could_not_be_searched_is_told(project: Path) -> None:

@@ -159,27 +159,6 @@ async def test_of_a_cancelled_command_the_output_stays_and_the_model_is_told_whe
     assert "\nOutput: 1\n2\n" in path.read_text(encoding="utf-8")
 
 
-async def test_of_a_cancelled_command_the_model_and_the_screen_have_what_it_wrote(
-    project: Path, store: OutputStore
-) -> None:
-    stage = shell(project, store)
-    named = request("call/1", "run_shell_command", command="echo one; touch all; sleep 60")
-    running = asyncio.create_task(stage.run(named))
-    while not (project / "all").exists():
-        await asyncio.sleep(0)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    (event,) = stage.responses()
-    (answer,) = [part.function_response for part in event.parts]
-    assert answer is not None
-    assert "\nOutput: one\nError: It was stopped" in answer.response["output"]
-    assert answer.response["error"].startswith("[Operation Cancelled] Reason: ")
-    assert isinstance(event.display, dict)
-    assert event.display["text"] == f"one\n{INTERRUPTED}"
-    assert not store.directory.exists() or list(store.directory.iterdir()) == []
-
-
 async def test_what_hooks_behind_a_command_have_not_heard_is_kept_back_when_it_is_cancelled(
     project: Path,
 ) -> None:

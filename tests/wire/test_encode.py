@@ -26,14 +26,12 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
     VideoMetadata,
-    encode_value,
     many_encoder,
     text_content,
 )
 from alhena.wire.encode import (
     EncodedContent,
     encode_count_tokens,
-    encode_embed,
     encode_request,
     resource_name,
 )
@@ -185,25 +183,6 @@ def test_the_official_client_sends_the_same_body_for_the_same_request(
     assert json.loads(encode_request(request())) == camel(server.requests[0].json)
 
 
-def test_counting_tokens_and_embedding_take_the_body_of_the_official_client(
-    server: ScriptedServer,
-) -> None:
-    server.reply(json_reply({"totalTokens": 1}), json_reply({"embeddings": [{"values": [1]}] * 2}))
-    client = official_client(server)
-    contents = [types.Content.model_validate(msgspec.to_builtins(item)) for item in HISTORY]
-    client.models.count_tokens(model="gemini-2.5-flash", contents=contents)
-    plain = [text_content(USER, "one"), text_content(USER, "two")]
-    client.models.embed_content(
-        model="gemini-embedding-001",
-        contents=[types.Content.model_validate(msgspec.to_builtins(item)) for item in plain],
-    )
-    encoded = [EncodedContent(content) for content in HISTORY]
-    assert json.loads(encode_count_tokens(encoded)) == camel(server.requests[0].json)
-    body = encode_embed([EncodedContent(content) for content in plain], "gemini-embedding-001")
-    assert json.loads(body) == camel(server.requests[1].json)
-    assert server.requests[1].path.endswith("gemini-embedding-001:batchEmbedContents")
-
-
 def test_keys_come_in_a_fixed_order_and_absent_settings_are_absent() -> None:
     config = msgspec.structs.replace(CONFIG, labels={"team": "a"})
     assert list(json.loads(encode_request(request(config=config)))) == snapshot(
@@ -338,17 +317,6 @@ def test_whatever_a_tool_returns_becomes_strict_json_that_means_the_content(
     plain = json.loads(bytes(encoded.raw).decode("utf-8"), parse_constant=pytest.fail)
     assert plain == msgspec.to_builtins(encoded.content) | {"parts": plain["parts"]}
     assert plain["parts"] == list(msgspec.to_builtins(encoded.content)["parts"])
-
-
-@given(st.lists(st.text(max_size=300), max_size=8))
-def test_many_values_one_after_another_are_encoded_as_each_alone(texts: list[str]):
-    encode = many_encoder()
-    for said in texts:
-        content = text_content("user", said)
-        assert EncodedContent(content, encode) == EncodedContent(content)
-        with pytest.raises(EncodeError, match="no JSON form"):
-            encode({"x": object()})
-        assert encode([said]) == encode_value([said])  # as if nothing had failed
 
 
 def test_a_value_that_holds_itself_is_told_among_many_too():

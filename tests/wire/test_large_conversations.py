@@ -1,14 +1,12 @@
 """Conversations with very many of something take time in proportion, and come to the same."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.wire.conformance import Findings
 from alhena.wire.conformance.check import check_calling, check_request
-from alhena.wire.conformance.history import HistoryWalk, OpenCalls, read_content
+from alhena.wire.conformance.history import HistoryWalk, read_content
 from alhena.wire.conformance.repair import repair
 from alhena.wire.content import (
     MODEL,
@@ -25,32 +23,7 @@ MANY = 4_000
 
 ids = st.sampled_from([None, "", "1", "2", "3"])
 names = st.sampled_from(["f", "g", "h"])
-calls = st.lists(st.builds(FunctionCall, id=ids, name=names), max_size=8)
 responses = st.lists(st.builds(FunctionResponse, id=ids, name=names), max_size=10)
-
-
-def plainly(response: FunctionResponse, left: Mapping[int, FunctionCall]) -> int | None:
-    """The call that a response answers, looked for among all of them."""
-    for position, call in left.items():
-        if response.id and call.id == response.id:
-            return position
-    for position, call in left.items():
-        if call.name == response.name and not (call.id and response.id):
-            return position
-    return next(iter(left)) if len(left) == 1 else None
-
-
-@given(calls, responses)
-def test_calls_are_found_as_if_all_were_looked_at(
-    called: list[FunctionCall], answers: list[FunctionResponse]
-):
-    left = dict(enumerate(called))
-    calls = OpenCalls(enumerate(called))
-    for answer in answers:
-        expected = plainly(answer, left)
-        assert calls.take(answer) == expected
-        left.pop(-1 if expected is None else expected, None)
-        assert calls.left == left
 
 
 class Counted(str):

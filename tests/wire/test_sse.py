@@ -275,25 +275,3 @@ def test_lines_that_never_end_are_refused_whatever_they_are() -> None:
             assert decoder.feed(start + b"x" * 20) == []
         with pytest.raises(SseError):
             decoder.feed(start + b"x" * 20)
-
-
-class CountedBytes(bytes):
-    """Bytes that count how often they are searched for line ends."""
-
-    searched = 0
-
-    def splitlines(self, keepends: bool = False) -> list[bytes]:
-        CountedBytes.searched += len(self)
-        return super().splitlines(keepends)
-
-
-def test_each_byte_of_a_large_event_is_searched_once() -> None:
-    CountedBytes.searched = 0
-    decoder = SseDecoder()
-    piece = CountedBytes(b"x" * 1024)
-    decoder.feed(b"data: ")
-    for _ in range(20_000):
-        decoder.feed(piece)
-        assert decoder._line_judged
-    assert CountedBytes.searched == 20_000 * 1024
-    assert [len(payload) for payload in decoder.feed(b"\n\n")] == [20_000 * 1024]

@@ -249,17 +249,6 @@ def test_arguments_in_pieces_become_one_call_and_bad_ones_end_the_answer() -> No
     assert "read_file" in (bad.candidates[0].finish_message or "")
 
 
-def test_calls_of_servers_without_indexes_and_ids_are_told_apart() -> None:
-    reader = openai.EventReader(NAMES, ids())
-    for path in ("a", "b"):
-        function = {"name": "read_file", "arguments": {"path": path}}
-        reader.feed({"choices": [{"delta": {"tool_calls": [{"function": function}]}}]})
-    (last,) = reader.finish()
-    calls = [part.function_call for part in last.parts]
-    assert [call and call.args for call in calls] == [{"path": "a"}, {"path": "b"}]
-    assert [call and call.id for call in calls] == ["new-read_file-1", "new-read_file-2"]
-
-
 def test_an_error_in_a_stream_is_raised() -> None:
     with pytest.raises(DialectError, match="overloaded_error: try later"):
         anthropic.EventReader(NAMES, ids()).feed(

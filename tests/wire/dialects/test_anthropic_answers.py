@@ -148,17 +148,6 @@ def test_blocks_may_come_side_by_side_or_without_a_number() -> None:
     assert said(bare) == [("t", "f", {"a": 1}), ("u", "g", {})]
 
 
-def test_no_two_calls_of_an_answer_have_one_id_and_none_has_no_id() -> None:
-    chunks = read(
-        *(use(0, "f"), stop(0), use(1, "f"), stop(1), use(2, "f", ""), stop(2)),
-        *end("tool_use"),
-    )
-    assert [call[0] for call in said(chunks)] == ["t", "new-f-1", "new-f-2"]
-    blocks = [{"type": "tool_use", "id": "t", "name": "f", "input": {}}] * 2
-    whole = anthropic.read_response({"content": blocks, "stop_reason": "tool_use"}, NAMES, ids())
-    assert [call[0] for call in said([whole])] == ["t", "new-f-1"]
-
-
 def test_calls_come_back_under_our_names() -> None:
     theirs = NAMES.original("issues.list")
     assert "." not in theirs

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from examples.native_provider import AssistantMessageParser, provider_chunks
 
-from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part
+from alhena.wire.content import MODEL, Content, FunctionCall, Part
 from alhena.wire.dialects import anthropic, openai
-from alhena.wire.dialects.conversation import ToolNames, with_ids
+from alhena.wire.dialects.conversation import ToolNames
 from alhena.wire.response import Candidate, GenerateContentResponse
 from tests.wire.dialects.conversations import ids
 
@@ -61,21 +61,3 @@ def test_servers_that_repeat_an_id_or_an_index_lose_no_call() -> None:
         reader.feed(event)
     calls = [part.function_call for part in reader.finish()[0].parts]
     assert [(call.id, call.args) for call in calls if call] == [("a", {"n": 1}), ("b", {"n": 2})]
-
-
-def test_a_history_in_which_ids_stand_twice_keeps_each_result_with_its_call() -> None:
-    def told(call_id: str | None, name: str, value: str) -> Part:
-        response = {"output": value}
-        return Part(function_response=FunctionResponse(id=call_id, name=name, response=response))
-
-    asked = tuple(
-        Part(function_call=FunctionCall(id=call_id, name=name))
-        for call_id, name in (("x", "f"), ("x", "g"), (None, "h"), (None, "h"))
-    )
-    answers = (told("x", "f", "1"), told("x", "g", "2"), told(None, "h", "3"), told(None, "h", "4"))
-    contents = with_ids(
-        (Content(role=MODEL, parts=asked), Content(role=USER, parts=answers)), ids()
-    )
-    calls = [part.function_call.id for part in contents[0].parts if part.function_call]
-    results = [part.function_response.id for part in contents[1].parts if part.function_response]
-    assert calls == results == ["x", "new-g-1", "new-h-2", "new-h-3"]
