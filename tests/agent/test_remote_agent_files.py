@@ -93,7 +93,7 @@ HEAD = "---\nkind: remote\n"
     [
         (HEAD + "---\n", "has no name"),
         (HEAD + "name: x\n---\n", "needs agent_card_url or agent_card_json"),
-        (HEAD + "name: x\nagent_card_url: 5\n---\n", "agent_card_url"),
+        (HEAD + "name: x\nagent_card_url: 5\n---\n", "no usable URL: '5'"),
         (HEAD + "name: [x]\nagent_card_url: https://x.example\n---\n", "'name'"),
         (HEAD + "name: a b\nagent_card_url: https://x.example\n---\n", "use a-z"),
         (HEAD + "name: x\nagent_card_url: http://x.example\n---\n", "is not encrypted"),

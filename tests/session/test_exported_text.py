@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -191,6 +191,7 @@ def letters(markdown: str, parser: MarkdownIt) -> str:
 
 
 @given(st.lists(PIECES, max_size=60).map("".join))
+@example("- >- - - ")
 def test_any_prose_keeps_to_itself_and_loses_nothing(said: str):
     document = "\n".join(["# title", "", *prose(said), "", "## User", "", "what", ""])
     for parser in PARSERS:

@@ -104,7 +104,7 @@ def _line(line: str) -> str:
     rule = _RULE.fullmatch(line)
     if rule is not None:
         return f"{rule[1]}\\{rule[2]}"
-    containers = _CONTAINERS.match(line)
+    containers = _CONTAINERS.match(line.rstrip(" \t"))
     start = containers.end() if containers else 0
     rest = line[start:]
     mark = "\\" if rest.startswith(("#", "~~~")) or _RULE.fullmatch(rest) else ""

@@ -1,6 +1,6 @@
 """Modules loaded before the prompt is painted: the screen's, none of the agent's."""
 
-from tests.test_fast_paths import MSGSPEC, loaded, rooms, third_party
+from tests.test_fast_paths import loaded, rooms, third_party
 
 PAINT = """
 import asyncio, io
@@ -42,7 +42,7 @@ for name in set(sys.modules) - painted - before:
 
 def test_the_prompt_is_painted_before_anything_of_the_agent_is_loaded():
     modules = loaded("-m", "demo", body=PAINT)
-    assert third_party(modules) == MSGSPEC | {"prompt_toolkit", "wcwidth"}
+    assert third_party(modules) == {"msgspec", "prompt_toolkit", "typing_extensions", "wcwidth"}
     found = {name.split(".")[1] for name in rooms(modules) if "." in name}
     heavy = {"agent", "bus", "chat", "hooks", "mcp", "models", "scheduler", "telemetry", "tools"}
     assert not found & heavy
