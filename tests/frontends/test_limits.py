@@ -11,7 +11,7 @@ import pytest
 from alhena.errors import UsageError
 from alhena.events import LoopDetectedEvent
 from alhena.frontends.arguments import RunArguments, parse_run
-from alhena.frontends.descriptions import is_news, loop_words
+from alhena.frontends.headless.output import is_news, loop_words
 from alhena.frontends.terminal.drawing.view import View
 from alhena.wire.conformance.check import check_json
 from alhena.wire.errors import Level

@@ -309,20 +309,14 @@ async def test_a_question_shows_all_that_is_sent_elsewhere(project: Path):
     assert "\nhttp://127.0.0.1:9/b" in message
 
 
-@pytest.mark.parametrize(("lines", "whole"), [(10, True), (3_000, False)])
-async def test_a_long_difference_is_cut_in_the_middle_and_says_so(
-    project: Path, lines: int, whole: bool
-):
+async def test_a_long_difference_is_shown_whole(project: Path):
     asked: list[str] = []
-    content = "# first\n" + "# line\n" * lines + "# last\n"
+    content = "# first\n" + "# line\n" * 3_000 + "# last\n"
     call = {"file_path": "a.py", "content": content}
     async with connected(elicitation_callback=answering("Allow from now on", asked)) as client:
-        result = await client.call_tool("write_file", call)
+        assert not (await client.call_tool("write_file", call)).is_error
     (message,) = asked
-    assert "+# first\n" in message
+    assert message.count("+# line\n") == 3_000
     assert "+# last" in message
-    assert ("more characters, which are not shown …]" in message) is not whole
-    assert ("From now on: " in message) is whole
-    # what is not shown whole is approved for the call alone, or not at all
-    assert result.is_error is not whole
-    assert (project / "a.py").exists() is whole
+    assert "From now on: " in message
+    assert (project / "a.py").read_text(encoding="utf-8") == content

@@ -57,18 +57,16 @@ def served(redirected: str, said: str = "") -> Ran:
 @pytest.mark.parametrize(
     ("redirected", "told"),
     [
-        ("</dev/null", "is /dev/null"),
+        ("</dev/null", "is no pipe"),
         ("<&-", "is closed"),
-        ("<requests", "is a file"),
-        ("0>made", "is a file"),
-        ("</dev/zero", "is a device"),
+        ("<requests", "is no pipe"),
+        ("0>made", "is no pipe"),
+        ("</dev/zero", "is no pipe"),
         ("<&- >&-", "is closed"),
     ],
 )
 def test_without_a_client_on_standard_input_it_says_so(project: Path, redirected: str, told: str):
     (project / "requests").write_text(HELLO, encoding="utf-8")
-    if "zero" in redirected and sys.platform != "linux":
-        pytest.skip("another kernel has such a device waited for")
     ran = served(redirected)
     assert (ran.code, ran.out) == (42, "")
     start = f"alhena: there is no MCP client: standard input {told}"

@@ -79,8 +79,6 @@ def similar_key(path: tuple[str, ...]) -> str | None:
     section."""
     from difflib import get_close_matches
 
-    if len(".".join(path)) > MAX_MESSAGE:
-        return None
     every = known_keys() | REFERENCE_KEYS | _sections()
     last = path[-1].casefold()
     same = sorted(key for key in every if key.rpartition(".")[2].casefold() == last)

@@ -30,7 +30,6 @@ ENABLEMENT = "extension-enablement.json"
 SECRETS = "extension-secrets.json"
 REPLACED = ".replaced-"
 """Prefix of the old folder while an update is put in its place."""
-MAX_EXTENSIONS, MAX_FILES = 200, 20_000
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 _RESERVED = frozenset({"user", "workspace", "none"})
 _SKIPPED = frozenset({"node_modules", "__pycache__", ".git"})
@@ -432,18 +431,13 @@ def _folders(base: Path) -> Iterator[Path]:
             with suppress(OSError):  # such as in a home directory that is read only
                 os.rename(base / name, base / old)
                 names.append(old)
-    count = 0
     for name in sorted(names):
         if not name.startswith(".") and os.path.isdir(base / name):
-            count += 1
-            if count > MAX_EXTENSIONS:
-                return
             yield base / name
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
     """The files of an extension, but not its values, its metadata and what programs leave."""
-    count = 0
     folders = [str(folder)]
     while folders:
         try:
@@ -455,11 +449,8 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-                continue
-            count += 1
-            if count > MAX_FILES:
-                return
-            yield entry
+            else:
+                yield entry
 
 
 def _files_digest(folder: Path) -> str:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from alhena.errors import ConfigError
 if TYPE_CHECKING:
     from alhena.config.extensions import Extension
 
-MAX_NAMESAKES = 1_000
 _ROOT_MARK = ".project_root"
 _FORMER_ROOTS = ".project_former_roots"
 PROMPT_HISTORY = "prompt_history.jsonl"
@@ -177,13 +177,8 @@ def project_temp(environ: Mapping[str, str], project: Path) -> Path:
     for number, temp in there.items():  # its own directory may follow one that was removed
         if roots[number] == str(project):
             return temp
-    for number in range(MAX_NAMESAKES):
-        if roots.get(number) is None:
-            return there.get(number) or _namesake(base, slug, number)
-    raise ConfigError(
-        f"{base} holds the folders of {MAX_NAMESAKES} other projects named {slug}.",
-        remedy="Remove those that are of no use any more.",
-    )
+    number = next(number for number in count() if roots.get(number) is None)
+    return there.get(number) or _namesake(base, slug, number)
 
 
 def temps(environ: Mapping[str, str]) -> Path:
@@ -376,7 +371,7 @@ def _numbers(base: Path, slug: str) -> list[int]:
         number = name.removeprefix(f"{slug}-")
         if number != name and number.isascii() and number.isdecimal() and number[0] != "0":
             found.append(int(number))
-    return [each for each in found if each < MAX_NAMESAKES]
+    return found
 
 
 def _namesake(base: Path, slug: str, number: int) -> Path:

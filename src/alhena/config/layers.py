@@ -30,8 +30,6 @@ from alhena.errors import ConfigError
 
 MAX_NAMED = 10
 """Maximum keys named in one warning."""
-MAX_KEY = 100
-"""Maximum characters of a key in a warning."""
 _UNSUPPORTED = ("security.toolSandboxing", "security.enableConseca")
 """Restricting keys that are not supported."""
 
@@ -97,10 +95,9 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layered(msgspec.Struct, frozen=True, kw_only=True):
-    """The merged layers; `document` has their values without the defaults."""
+    """The merged layers."""
 
     settings: Settings
-    document: dict[str, Any]
     layers: tuple[Layer, ...]
 
 
@@ -124,13 +121,11 @@ def layered(
             without = _settings(_together(layers))
             given = environ if workspace_environ is None else workspace_environ
             layers[file.kind] = _without_held(_workspace(file, given, without), held)
-    document = _together(layers)
-    settings = _settings(document)
+    settings = _settings(_together(layers))
     if LayerKind.WORKSPACE in layers and without.mcp.server_command is None:
         settings = _with_command(settings)
     return Layered(
         settings=settings,
-        document=document,
         layers=tuple(layers[kind] for kind in ORDER if kind in layers),
     )
 
@@ -298,8 +293,6 @@ def _lines(path: Path, data: bytes) -> dict[tuple[str, ...], int]:
 
 def _named(layer: Layer, path: tuple[str, ...], more: str = "") -> str:
     key = layer.moved.get(".".join(path), ".".join(path))
-    if len(key) > MAX_KEY:
-        key = f"{key[:MAX_KEY]}…"
     line = layer.line(path)
     details = "; ".join(filter(None, (f"line {line}" if line else "", more)))
     return f"{key} ({details})" if details else key

@@ -1,11 +1,10 @@
 """Words for people, in the terminal and headless: checkpoints, loops, room, MCP servers."""
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from alhena.agent.restoring import Restored
 from alhena.display_text import first_of, one_line
-from alhena.events import CompressedEvent, LoopDetectedEvent, OutputsMaskedEvent
+from alhena.events import OutputsMaskedEvent
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import ServerReport
 from alhena.session.checkpoints.records import Checkpoint, shown
@@ -80,56 +79,6 @@ def _told(what: str, paths: Sequence[str]) -> list[str]:
     if len(paths) > MAX_PATHS:
         lines.append(f"{what}: {len(paths) - MAX_PATHS:,} more of {len(paths):,}")
     return lines
-
-
-def loop_words(event: LoopDetectedEvent) -> str:
-    """The loop that was detected, and the reaction to it."""
-    whose = "The model seems" if event.role == "main" else "A subagent seems"
-    ends = "the run ends" if event.role == "main" else "it ends"
-    match event.action:
-        case "corrected":
-            then = "it was told so."
-        case "ended":
-            then = f"told so before, {ends}."
-        case "ignored":
-            then = "it continues, as you chose."
-        case _:
-            assert_never(event.action)
-    return f"{whose} to go in circles: {event.detail}; {then}"
-
-
-def is_news(event: LoopDetectedEvent) -> bool:
-    """True when nothing else reports it: the error of an ended run does."""
-    return event.action != "ended" or event.role != "main"
-
-
-FAILED = {
-    "failed_inflated": "compression was not beneficial, the summary is no shorter.",
-    "failed_empty_summary": "the model returned no summary.",
-    "failed_request": "the request for a summary failed:",
-}
-"""Statuses of attempts that changed nothing, and why."""
-
-
-def compressed_words(event: CompressedEvent) -> str:
-    """The result of a compression, in a sentence or two."""
-    whose = "Chat history" if event.role == "main" else "A subagent's chat history"
-    sizes = f"from {event.original_tokens:,} to {event.new_tokens:,} tokens"
-    match event.status:
-        case "compressed":
-            return f"{whose} compressed {sizes}."
-        case "content_truncated":
-            return f"{whose} no longer fitted; the oldest parts were left out, {sizes}."
-        case "noop":
-            return "Nothing to compress."
-        case _:
-            why = f"{FAILED.get(event.status, event.status)} {event.reason}".strip()
-            return f"{whose} compression failed: {why}"
-
-
-def is_loss(event: CompressedEvent) -> bool:
-    """True when a person should be told of it wherever there is a place for that."""
-    return event.status != "compressed"
 
 
 def masked_words(event: OutputsMaskedEvent) -> str:

@@ -2,8 +2,6 @@
 one error, and a closed stream is no crash."""
 
 import errno
-import os
-import stat
 import sys
 from typing import Any, BinaryIO, cast
 
@@ -96,26 +94,15 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 def open_input(name: str) -> BinaryIO:
-    """A file for reading; "-" is standard input.
-
-    Raises InputError when it cannot be opened, and for devices and named pipes, which could keep a
-    command waiting or reading for ever. A pipe that a shell passes (`<(...)`) is taken.
-    """
+    """A file for reading; "-" is standard input. Raises InputError when it cannot be opened."""
     if name == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed.", remedy="Name a file.")
         return sys.stdin.buffer
-    passed = name.startswith(("/dev/fd/", "/proc/self/fd/")) or name == "/dev/stdin"
     try:
-        waiting = 0 if passed else os.O_NONBLOCK
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | waiting)
+        return open(name, "rb")
     except OSError as error:
         raise _unreadable(name, error.strerror or str(error)) from error
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode) and not (passed and stat.S_ISFIFO(mode)):
-        os.close(descriptor)
-        raise _unreadable(name, "it is not a regular file")
-    return os.fdopen(descriptor, "rb")
 
 
 def read_input(name: str, limit: int = MAX_BYTES) -> bytes:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from alhena.batch.queue import Queue
     from alhena.batch.store import Place
     from alhena.batch.tasks import Task
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 _INTRODUCTION = """\
 usage: alhena batch TASKS --out RESULTS.jsonl [options]
@@ -79,7 +81,7 @@ def _options() -> Parser:
     add("--out", metavar="FILE", help="the results file")
     add("--run-dir", metavar="DIR", help="the run directory (default: the results file and .run)")
     add("--worktree", action="store_true", default=None, help="each task in its own git worktree")
-    add("--format", choices=["full", "swebench"], help="the form of the results")
+    add("--format", dest="form", choices=["full", "swebench"], help="the form of the results")
     add(
         "--engine",
         choices=["local", "ray"],
@@ -154,42 +156,30 @@ def _tasks(found: argparse.Namespace, cwd: Path) -> "list[Task]":
 
 def _configured(config: "RunConfig", found: argparse.Namespace) -> "RunConfig":
     """The configuration with the options that are given."""
-    from msgspec.structs import replace
-
-    names = ("concurrency", "rpm", "tpm", "total_cost", "total_seconds")
-    limits = {
-        name: getattr(found, f"max_{name}") for name in ("turns", "tokens", "seconds", "cost")
-    }
-    plain = (
-        "engine",
-        "address",
-        "worktree",
-        "workers",
-        "lease",
-        "model",
-        "approval_mode",
-        "skip_trust",
-        "sandbox",
-    )
-    changed: dict[str, Any] = {name: getattr(found, name) for name in plain}
-    changed |= {
-        "form": found.format,
-        "shared": replace(config.shared, **_given({name: getattr(found, name) for name in names})),
-        "limits": replace(config.limits, **_given(limits)),
-        "policy": found.policy and split_list(found.policy),
-        "allowed_tools": found.allowed_tools and split_tools(found.allowed_tools),
-        "include_directories": found.include_directories and split_list(found.include_directories),
-        "fake_responses": found.fake_responses and str(Path(found.fake_responses).absolute()),
-        "out": found.out and str(Path(found.out).absolute()),
-    }
-    made = replace(config, **_given(changed))
+    given = {name: value for name, value in vars(found).items() if value is not None}
+    for name, split in (
+        ("policy", split_list),
+        ("include_directories", split_list),
+        ("allowed_tools", split_tools),
+    ):
+        if name in given:
+            given[name] = split(given[name])
+    for name in ("out", "fake_responses"):
+        if name in given:
+            given[name] = str(Path(given[name]).absolute())
+    limits = {name.removeprefix("max_"): value for name, value in given.items()}
+    given["shared"] = _replaced(config.shared, given)
+    given["limits"] = _replaced(config.limits, limits)
+    made = _replaced(config, given)
     if made.address is not None and made.engine != "ray":
         raise UsageError("--address is for --engine ray.", remedy="Add --engine ray.")
     return made
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+def _replaced(value: T, given: dict[str, Any]) -> T:
+    """A struct with those of the values that are fields of it."""
+    names = value.__struct_fields__
+    return msgspec.structs.replace(value, **{name: given[name] for name in names if name in given})
 
 
 def _again(argv: list[str], *, failed: bool) -> int:

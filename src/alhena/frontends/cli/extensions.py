@@ -25,7 +25,7 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import agrees, is_terminal, write_json, write_stdout
+from alhena.frontends.streams import agrees, is_terminal, json_document, write_json, write_stdout
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -388,20 +388,15 @@ def _validate(folder: Path) -> int:
 
 def _new(folder: Path) -> int:
     """Writes a new extension into a folder that is not there yet."""
-    from alhena.config.extensions import manifest_document, manifest_of
+    from alhena.config.extensions import manifest_of
 
     if os.path.lexists(folder):
         raise InputError(f"{one_line(str(folder))} exists already.", remedy="Name a new folder.")
     name = Path(os.path.abspath(folder)).name
-    text = f'{{\n  "name": "{name}",\n  "version": "0.1.0",\n  "description": ""\n}}\n'
+    manifest = {"name": name, "version": "0.1.0", "description": ""}
+    manifest_of(folder, manifest)
     folder.mkdir(parents=True)
-    (folder / FILE).write_text(text, encoding="utf-8")
-    try:
-        manifest_of(folder, manifest_document(folder))
-    except AlhenaError:
-        (folder / FILE).unlink()
-        folder.rmdir()
-        raise
+    (folder / FILE).write_text(json_document(manifest), encoding="utf-8")
     (folder / "GEMINI.md").write_text(f"# {name}\n", encoding="utf-8")
     write_stdout(
         f"{one_line(str(folder))} has a manifest and a context file. To try it: "

@@ -21,7 +21,6 @@ from alhena.frontends.streams import (
 )
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.gather import (
-    GatheredPolicy,
     PolicyRequest,
     gather_policy,
     load_path,
@@ -182,7 +181,9 @@ def explain(options: "Namespace") -> int:
             extensions=tuple((each.name, each.folder / "policies") for each in place.extensions),
         )
     )
-    _require_named(gathered)
+    if gathered.named_errors:
+        told = told_together(gathered.named_errors)
+        raise ConfigError(f"policy {told}.", remedy="Or leave the file out.")
     for problem in gathered.problems:
         write_stderr(f"alhena: policy {problem.level}: {escaped(str(problem))}\n")
     for note in gathered.notes if options.debug else ():
@@ -205,17 +206,6 @@ def explain(options: "Namespace") -> int:
     words = decision_json if options.json else decision_sentences
     write_stdout(words(decision, checkers))
     return 0
-
-
-def _require_named(gathered: GatheredPolicy) -> None:
-    """Raises for errors in policies named on the command line; prints those in the user's own
-    files."""
-    errors = gathered.named_errors
-    if errors:
-        raise ConfigError(
-            f"policy {told_together(errors)}.",
-            remedy="Or leave the file out.",
-        )
 
 
 def _mode(name: str) -> ApprovalMode:

@@ -130,7 +130,7 @@ def run(argv: list[str]) -> int:
         session_id=new_session_id(),
         answering=answering_for(options, getattr(found, "model", None)),
         delegate=open_agents,
-        emit=_warn,
+        emit=warn,
     )
     if found.command == "call":
         done = _call(options, links, *_named(calling, found.words))
@@ -186,7 +186,7 @@ async def _look(bench: Toolset) -> None:
         await bench.sources.close()
 
 
-def _warn(event: Event) -> None:
+def warn(event: Event) -> None:
     """Tells a person what a hook has to say, or what went wrong with one."""
     if isinstance(event, WarningEvent):
         tell((event.message,))

@@ -1,23 +1,16 @@
 """alhena trace: what happened in a session, as a timeline or as a page."""
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from alhena.errors import AlhenaError
-from alhena.frontends.streams import write_json, write_stderr, write_stdout
-from alhena.session.records import NoSessionError, SessionError
-from alhena.system.workspace import current_directory
-
-if TYPE_CHECKING:
-    from alhena.config.effective_settings import Place
-    from alhena.tracing.timeline import Timeline
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from alhena.display_text import one_line
-from alhena.session.records import title_of
+from alhena.errors import AlhenaError
+from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.session.records import SessionError, title_of
+from alhena.system.workspace import current_directory
 from alhena.telemetry.records import Redaction
-from alhena.tracing.timeline import Kind, Step, Timeline
+from alhena.tracing.timeline import Kind, Step, Timeline, read_timeline
 
 USAGE = """\
 usage: alhena trace [SESSION] [--html FILE] [--json]
@@ -41,50 +34,31 @@ def run(argv: list[str]) -> int:
     """Carries out `alhena trace ARGV`; returns the exit code."""
     from alhena.config.effective_settings import open_place
     from alhena.frontends.arguments import parsed
+    from alhena.frontends.files import write_document
+    from alhena.models.catalogue import Prices
+    from alhena.session.store import project_store
+    from alhena.tracing.page import MARK, as_json, as_page
 
     options = parsed("alhena trace", argv, "[SESSION] --html=FILE --json")
     place = open_place(current_directory(), os.environ)
+    path = Path(project_store(place.environ, place.cwd).find(options.session or "latest").path)
     try:
-        path, timeline = _read(options.session or "latest", place)
-    except NoSessionError:
-        raise
+        timeline = read_timeline(path, Prices(place.settings.model.prices))
     except SessionError as error:
         raise UnreadableError(error.message, remedy=error.remedy) from error
     for problem in timeline.problems:
         write_stderr(f"alhena: warning: {problem}\n")
-    _show(timeline, path, place, html=options.html, json=options.json)
-    return 0
-
-
-def _read(session: str, place: "Place") -> "tuple[Path, Timeline]":
-    from alhena.models.catalogue import Prices
-    from alhena.session.store import project_store
-    from alhena.tracing.timeline import read_timeline
-
-    path = Path(project_store(place.environ, place.cwd).find(session).path)
-    return path, read_timeline(path, Prices(place.settings.model.prices))
-
-
-def _show(
-    timeline: "Timeline", path: Path, place: "Place", *, html: str | None, json: bool
-) -> None:
-    from alhena.telemetry.records import Redaction
-
     redaction = Redaction(place.environ)
-    if html is not None:
-        from alhena.frontends.files import write_document
-        from alhena.tracing.page import MARK, as_page
-
+    if options.html is not None:
         page = as_page(timeline, redaction, journal_size=path.stat().st_size)
-        write_document(html, page, replaces=MARK)
-    if json:
-        from alhena.tracing.page import as_json
-
+        write_document(options.html, page, replaces=MARK)
+    if options.json:
         write_json(as_json(timeline, redaction) | {"path": str(path)})
-    elif html is not None:
-        write_stdout(f"Written to {html}.\n")
+    elif options.html is not None:
+        write_stdout(f"Written to {options.html}.\n")
     else:
         write_stdout(as_text(timeline, redaction))
+    return 0
 
 
 _LONGEST = 120

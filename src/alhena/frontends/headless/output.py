@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 import msgspec
 
@@ -249,10 +249,10 @@ class JsonOutput:
                 self._warnings.append(event.message)
             case ModelFallbackEvent():
                 self._warnings.append(fallback_words(event))
-            case CompressedEvent():
-                self._compressed(event)
-            case LoopDetectedEvent():
-                self._loop(event)
+            case CompressedEvent() if is_loss(event):
+                self._warnings.append(compressed_words(event))
+            case LoopDetectedEvent() if is_news(event):
+                self._warnings.append(loop_words(event))
             case ToolCallRequestEvent():
                 self._args[event.call_id] = event.args
             case ToolCallResponseEvent() if event.denied:
@@ -268,18 +268,6 @@ class JsonOutput:
                 self._end = event
             case _:
                 pass
-
-    def _loop(self, event: LoopDetectedEvent) -> None:
-        from alhena.frontends.descriptions import is_news, loop_words
-
-        if is_news(event):
-            self._warnings.append(loop_words(event))
-
-    def _compressed(self, event: CompressedEvent) -> None:
-        from alhena.frontends.descriptions import compressed_words, is_loss
-
-        if is_loss(event):
-            self._warnings.append(compressed_words(event))
 
     def finish(self, error: AlhenaError | None, cost: Cost = unknown) -> None:
         """Writes the document."""
@@ -394,6 +382,56 @@ def fallback_words(event: ModelFallbackEvent) -> str:
     """The fallback model, and the model it replaces."""
     whom = "" if event.role == "main" else f" the {event.role.replace('_', ' ')}"
     return f"{event.model} answers{whom} from here on instead of {event.instead_of}: {event.reason}"
+
+
+def loop_words(event: LoopDetectedEvent) -> str:
+    """The loop that was detected, and the reaction to it."""
+    whose = "The model seems" if event.role == "main" else "A subagent seems"
+    ends = "the run ends" if event.role == "main" else "it ends"
+    match event.action:
+        case "corrected":
+            then = "it was told so."
+        case "ended":
+            then = f"told so before, {ends}."
+        case "ignored":
+            then = "it continues, as you chose."
+        case _:
+            assert_never(event.action)
+    return f"{whose} to go in circles: {event.detail}; {then}"
+
+
+def is_news(event: LoopDetectedEvent) -> bool:
+    """True when nothing else reports it: the error of an ended run does."""
+    return event.action != "ended" or event.role != "main"
+
+
+FAILED = {
+    "failed_inflated": "compression was not beneficial, the summary is no shorter.",
+    "failed_empty_summary": "the model returned no summary.",
+    "failed_request": "the request for a summary failed:",
+}
+"""Statuses of attempts that changed nothing, and why."""
+
+
+def compressed_words(event: CompressedEvent) -> str:
+    """The result of a compression, in a sentence or two."""
+    whose = "Chat history" if event.role == "main" else "A subagent's chat history"
+    sizes = f"from {event.original_tokens:,} to {event.new_tokens:,} tokens"
+    match event.status:
+        case "compressed":
+            return f"{whose} compressed {sizes}."
+        case "content_truncated":
+            return f"{whose} no longer fitted; the oldest parts were left out, {sizes}."
+        case "noop":
+            return "Nothing to compress."
+        case _:
+            why = f"{FAILED.get(event.status, event.status)} {event.reason}".strip()
+            return f"{whose} compression failed: {why}"
+
+
+def is_loss(event: CompressedEvent) -> bool:
+    """True when a person should be told of it wherever there is a place for that."""
+    return event.status != "compressed"
 
 
 def denial_reason(event: ToolCallResponseEvent) -> str:

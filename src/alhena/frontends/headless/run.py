@@ -33,9 +33,13 @@ from alhena.frontends.current_settings import place_here, session_options
 from alhena.frontends.headless.output import (
     Cost,
     OutputFormat,
+    compressed_words,
     denial_reason,
     error_json,
     fallback_words,
+    is_loss,
+    is_news,
+    loop_words,
     output_for,
     unknown,
 )
@@ -81,10 +85,10 @@ class Progress:
                 self._line(f"alhena: {reason}; {again} ({attempt}).")
             case ModelFallbackEvent():
                 self._line(f"alhena: {fallback_words(event)}")
-            case CompressedEvent():
-                self._compressed(event)
-            case LoopDetectedEvent():
-                self._loop(event)
+            case CompressedEvent() if self._verbose or is_loss(event):
+                self._line(f"alhena: {compressed_words(event)}")
+            case LoopDetectedEvent() if is_news(event):
+                self._line(f"alhena: warning: {loop_words(event)}")
             case ThoughtEvent() if self._verbose and event.subject:
                 self._line(f"· {event.subject}")
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
@@ -96,18 +100,6 @@ class Progress:
                 self._ended(event)
             case _:
                 pass
-
-    def _compressed(self, event: CompressedEvent) -> None:
-        from alhena.frontends.descriptions import compressed_words, is_loss
-
-        if self._verbose or is_loss(event):
-            self._line(f"alhena: {compressed_words(event)}")
-
-    def _loop(self, event: LoopDetectedEvent) -> None:
-        from alhena.frontends.descriptions import is_news, loop_words
-
-        if is_news(event):
-            self._line(f"alhena: warning: {loop_words(event)}")
 
     def _ended(self, event: ToolCallResponseEvent) -> None:
         described = self._described.pop(event.call_id, event.name)

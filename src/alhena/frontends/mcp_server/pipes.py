@@ -3,7 +3,6 @@ a client would outlive any signal."""
 
 import asyncio
 import os
-import selectors
 import stat
 import sys
 from collections.abc import Callable
@@ -31,24 +30,13 @@ def check_streams(protocol: str = "MCP") -> None:
         raise _no_client(protocol, "is closed")
     if sys.stdout is None:
         raise OutputError("standard output is closed.")
-    _check_input(0, protocol)
+    mode = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
+        raise _no_client(protocol, "is no pipe")
     try:
         os.fstat(2)
     except OSError:
         _lead_nowhere(2, os.O_WRONLY)
-
-
-def _check_input(descriptor: int, protocol: str) -> None:
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode):
-        raise _no_client(protocol, "is a file, which waits for no answer")
-    if os.path.samestat(found, os.stat(os.devnull)):
-        raise _no_client(protocol, f"is {os.devnull}")
-    with selectors.DefaultSelector() as selector:
-        try:
-            selector.register(descriptor, selectors.EVENT_READ)
-        except OSError as error:
-            raise _no_client(protocol, "is a device, which waits for no answer") from error
 
 
 def _no_client(protocol: str, what: str) -> InputError:

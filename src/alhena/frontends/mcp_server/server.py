@@ -96,10 +96,6 @@ WORDS = {
     ToolConfirmationOutcome.CANCEL: "Do not allow",
 }
 FIELD = "answer"
-MOST_SHOWN = 20_000
-"""Characters of a difference that a question shows, of its beginning and its end."""
-
-_FOR_THE_CALL = (ToolConfirmationOutcome.PROCEED_ONCE, ToolConfirmationOutcome.CANCEL)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,10 +132,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _outcomes(request: ConfirmationRequest) -> list[ToolConfirmationOutcome]:
-    """The possible answers. A call not shown in full can be approved only once."""
-    given = [ToolConfirmationOutcome(each) for each in request.outcomes]
-    cut = isinstance(request.details, EditConfirmation) and _cut(request.details.file_diff)
-    return [each for each in given if each in WORDS and (not cut or each in _FOR_THE_CALL)]
+    given = (ToolConfirmationOutcome(each) for each in request.outcomes)
+    return [each for each in given if each in WORDS]
 
 
 def _message(request: ConfirmationRequest) -> str:
@@ -154,12 +148,12 @@ def _message(request: ConfirmationRequest) -> str:
 
 
 def _shown(request: ConfirmationRequest) -> list[str]:
-    """The call, with nothing in it hidden. All of it, but for a long difference."""
+    """The call, with nothing in it hidden."""
     match request.details:
         case ExecConfirmation() as details:
             return [*_where(request), escaped(details.command_shown, block=True)]
         case EditConfirmation() as details:
-            return [_inline(details.file_path), _difference(details.file_diff)]
+            return [_inline(details.file_path), exact(details.file_diff)]
         case InfoConfirmation() as details:
             return [exact(details.prompt), *map(_inline, details.urls)]
         case McpConfirmation() as details:
@@ -179,18 +173,6 @@ def _where(request: ConfirmationRequest) -> Iterator[str]:
         yield f"In the directory {_inline(directory)}"
     if request.args.get("is_background"):
         yield "In the background"
-
-
-def _cut(diff: str) -> bool:
-    return len(diff) > MOST_SHOWN
-
-
-def _difference(diff: str) -> str:
-    if not _cut(diff):
-        return exact(diff)
-    half = MOST_SHOWN // 2
-    left = f"[… {len(diff) - 2 * half:,} more characters, which are not shown …]"
-    return f"{exact(diff[:half])}\n{left}\n{exact(diff[-half:])}"
 
 
 def _inline(text: str) -> str:

@@ -204,7 +204,7 @@ async def _clear(context: "Conversation", _rest: str) -> list[Line]:
 
 
 async def _compress(context: "Conversation", _rest: str) -> list[Line]:
-    from alhena.frontends.descriptions import compressed_words
+    from alhena.frontends.headless.output import compressed_words
 
     event = await context.compress()
     style = "dim" if event.status in ("compressed", "noop") else "warning"

@@ -10,17 +10,16 @@ from msgspec.structs import replace
 
 from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
-from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.events import Event, WarningEvent
 from alhena.frontends.arguments import Parser
 from alhena.frontends.cli.tools import (
     add_toolset_arguments,
     answering_for,
     open_agents,
     toolset_options,
+    warn,
 )
-from alhena.frontends.streams import write_stderr
+from alhena.frontends.current_settings import tell
 from alhena.session.records import new_session_id
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Serving:
             session_id=new_session_id(),
             answering=answering_for(self._options, found.model),
             delegate=open_agents,
-            emit=_warn,
+            emit=warn,
         )
         self._bench: Toolset | None = None
         self._answering: asyncio.Task[None] | None = None
@@ -114,11 +113,10 @@ class Serving:
         def opened(able: bool) -> Toolset:
             options = replace(self._options, interactive=able)
             self._bench = open_toolset(options, self._links, groups)
-            for warning in self._bench.warnings:
-                _tell(warning)
+            tell(self._bench.warnings)
             return self._bench
 
-        server = ToolServer(opened, _warn).make()
+        server = ToolServer(opened, warn).make()
         with (
             closing(incoming(self._hear_no_more)) as reading_from,
             closing(outgoing(self._say_no_more)) as writing_to,
@@ -131,12 +129,3 @@ class Serving:
                 # What the SDK's tasks have still to say to each other when they are ended.
                 if not self._ending:
                     raise
-
-
-def _warn(event: Event) -> None:
-    if isinstance(event, WarningEvent):
-        _tell(event.message)
-
-
-def _tell(warning: str) -> None:
-    write_stderr(f"alhena: warning: {one_line(warning)}\n")

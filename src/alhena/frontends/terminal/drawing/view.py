@@ -316,7 +316,8 @@ def _compressed(view: View, event: CompressedEvent | OutputsMaskedEvent) -> int:
 
 
 def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
-    from alhena.frontends.descriptions import compressed_words, is_loss, masked_words
+    from alhena.frontends.descriptions import masked_words
+    from alhena.frontends.headless.output import compressed_words, is_loss
 
     if isinstance(event, OutputsMaskedEvent):
         return [line(masked_words(event), "dim")]
@@ -327,7 +328,7 @@ def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
 def _notice(view: View, event: WarningEvent | LoopDetectedEvent) -> Step:
     if isinstance(event, WarningEvent):
         return _after_text(view, "notice", [_warning(event.message)])
-    from alhena.frontends.descriptions import is_news, loop_words
+    from alhena.frontends.headless.output import is_news, loop_words
 
     if not is_news(event):
         return view, ()
