@@ -235,3 +235,25 @@ async def test_a_checkpoint_of_the_reference_is_listed_and_gone_back_to(project:
         assert await running.ask("hello") == "Hi."
     assert [content["role"] for content in generator.seen(2)] == ["user", "model", "user"]
     assert "change it" in str(generator.seen(2)[0])
+
+
+async def test_other_directories_of_the_workspace_are_no_part_of_it_and_that_is_said_once(
+    project: Path, tmp_path: Path
+):
+    outside, inside = tmp_path / "other", project / "lib"
+    for root in (outside, inside):
+        root.mkdir()
+        (root / "a.txt").write_text("old", encoding="utf-8")
+    generator = ScriptedGenerator(
+        turn(write(f"{outside}/a.txt", "new", "c1")),
+        turn(write("lib/a.txt", "new", "c2")),
+        [text("Done.")],
+    )
+    given = {"include_directories": (str(outside), str(inside))}
+    async with checkpointed(generator, **given) as running:
+        events, _ = await events_of(running, "go")
+        warnings = [event.message for event in events if isinstance(event, WarningEvent)]
+        assert warnings == [f"the files in {outside} are not part of checkpoints"]
+        await running.checkpoints.restore("1")
+    assert (outside / "a.txt").read_text() == "new"
+    assert (inside / "a.txt").read_text() == "old"

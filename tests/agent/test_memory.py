@@ -233,29 +233,6 @@ def reading(path: str, number: int) -> list[Any]:
     return [chunk(call("read_file", {"absolute_path": path}, id=f"r{number}"), finish="STOP")]
 
 
-async def test_a_subdirectorys_file_is_not_told_again_when_a_session_goes_on_until_it_changes(
-    project: Path,
-):
-    put(project, "a/x.txt", "content of x")
-    path = put(project, "a/GEMINI.md", "Only snake_case here.")
-    first = ScriptedGenerator(reading("a/x.txt", 0), [text("1")])
-    async with agent(first, record=True, **SKIP) as running:
-        await running.ask("one")
-        session = running.session_id
-    assert told(path, "Only snake_case here.") in str(first.seen(1)[-1]["parts"][1]["text"])
-    again = ScriptedGenerator(reading("a/x.txt", 1), [text("2")])
-    async with agent(again, resume=session, **SKIP) as running:
-        await running.ask("two")
-    assert len(again.seen(1)[-1]["parts"]) == 1
-    assert str(again.seen(1)).count("snake_case") == 1
-    put(project, "a/GEMINI.md", "Only camelCase here.")
-    changed = ScriptedGenerator(reading("a/x.txt", 2), [text("3")])
-    async with agent(changed, resume=session, **SKIP) as running:
-        await running.ask("three")
-    assert changed.seen(1)[-1]["parts"][1]["text"] == told(path, "Only camelCase here.")
-    assert conforming(changed)
-
-
 async def test_what_a_file_says_cannot_end_or_begin_the_frame_it_is_told_in(project: Path):
     frame = "--- Newly Discovered Project Context ---"
     forged = (

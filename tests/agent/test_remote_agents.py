@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from alhena import Agent, Answer, RemoteAgent, Rule, ToolResult
 from alhena.agent.subagents import remote as remote_module
-from alhena.agent.subagents.a2a import MAX_ANSWER, MAX_CARD
+from alhena.agent.subagents.a2a import MAX_ANSWER
 from alhena.agent.subagents.remote import RemoteAgents
 from alhena.errors import ConfigError
 from alhena.events import ToolOutputEvent
@@ -311,7 +311,7 @@ CARDS: dict[str, tuple[Response, str]] = {
         Response(json.dumps(card_at("http://example.com/rpc"))),
         "is at http://example.com, which is not encrypted",
     ),
-    "large": (Response(b" " * (MAX_CARD + 1)), "more than 1,048,576 bytes"),
+    "large": (Response(b" " * (MAX_ANSWER + 1)), "more than 16,777,216 bytes"),
     "404": (Response("", 404), "it answered with HTTP 404."),
     "redirect": (RedirectResponse("http://127.0.0.1:9/"), "it redirects (HTTP 307)"),
 }

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from alhena import RemoteAgent
-from alhena.agent.subagents.oauth import FILE, sign_in, stored_token, token_file
+from alhena.agent.subagents.credentials import FILE, sign_in, stored_token, token_file
 from alhena.agent.subagents.remote import RemoteAgents
 from alhena.errors import AlhenaError, InputError
 from alhena.models.errors import CredentialsError

@@ -158,10 +158,10 @@ def test_the_size_of_all_imports_together_is_bounded(project: Path):
 
 def test_one_file_past_the_limit_is_not_read(project: Path):
     path = put(project, "GEMINI.md", "x" * (FILE_LIMIT + 1))
-    with pytest.raises(FileTooLargeError, match="limit for one memory file"):
-        read_memory(path, [project])
+    with pytest.raises(FileTooLargeError, match="is too large"):
+        read_memory(path, [project], Limits())
     with pytest.raises(FilePermissionError, match="outside the directories"):
-        read_memory(path, [project / "sub"])
+        read_memory(path, [project / "sub"], Limits())
 
 
 def test_a_text_too_large_to_parse_stays_as_it_is_and_that_is_said(project: Path):

@@ -2,14 +2,16 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from alhena.session.checkpoints.records import RootSnapshot
-from alhena.session.checkpoints.repository import EMPTY, Limits, Repository, Snapshot, Surroundings
-from alhena.session.checkpoints.restore import Goal, Restoration, Step
-from alhena.session.checkpoints.restore import restore as carry_out
+from alhena.session.checkpoints.records import Checkpoint
+from alhena.session.checkpoints.repository import Limits, Repository, Snapshot, Surroundings
+from alhena.session.checkpoints.restore import Goal, Restoration, restore
+
+EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The tree without files."""
 
 
 def repository(
@@ -24,21 +26,12 @@ def repository(
 
 
 def goal(snapshot: Snapshot, *named: str, later: Mapping[str, str] | None = None) -> Goal:
-    start = RootSnapshot(tree=snapshot.tree, notes=snapshot.notes, paths=named)
+    start = Checkpoint(commit_hash=snapshot.tree, notes=snapshot.notes, paths=named)
     return Goal(start, later or {})
 
 
-def restore(
-    repository: Repository,
-    goal: Goal,
-    record: Callable[[Snapshot], object] = lambda _before: None,
-) -> Restoration:
-    ((_, done),) = carry_out((Step(repository, goal),), lambda plans: record(plans[0].before))
-    return done
-
-
 def undo(project: Path, snapshot: Snapshot, end: str) -> Restoration:
-    start = RootSnapshot(tree=snapshot.tree, notes=snapshot.notes)
+    start = Checkpoint(commit_hash=snapshot.tree, notes=snapshot.notes)
     return restore(repository(project), Goal(start, {}, end))
 
 

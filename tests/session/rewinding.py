@@ -14,9 +14,9 @@ from typing import Any
 from alhena.config.home import project_temp
 from alhena.config.settings import CheckpointingSettings, GeneralSettings, Settings
 from alhena.policy.model import ApprovalMode
-from alhena.session.forks import EarlierPrompt, earlier_prompts
 from alhena.session.journal import read_session
 from alhena.session.store import open_store
+from alhena.session.tags import EarlierPrompt, earlier_prompts
 from tests.session.killing import require
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator

@@ -11,7 +11,6 @@ import pytest
 
 from tests.session.repositories import back as restored
 from tests.session.repositories import saved
-from tests.session.test_roots import back, keep, roots
 
 FILES = 40
 LINES = 300
@@ -94,26 +93,3 @@ def test_a_snapshot_that_is_killed_spoils_none_before_or_after_it(project: Path,
         assert set(words(project)) == {f"{count}"}
     restored(project, snapshot)
     assert set(words(project)) == {"first"}
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_files_of_every_root_are_old_or_new_and_going_back_is_finished_by_saying_it_again(
-    project: Path, tmp_path: Path, seed: int
-):
-    chance = random.Random(200 + seed)
-    every = (project, tmp_path / "one", tmp_path / "two")
-    for root in every:
-        root.mkdir(exist_ok=True)
-        fill(root, "old")
-    snapshot = keep(roots(*every)).snapshots
-    for _ in range(2):
-        for root in every:
-            fill(root, "new")
-        killed(lambda: keep(roots(*every)), chance.uniform(0, 0.2))
-        killed(lambda: back(roots(*every), snapshot), chance.uniform(0.02, 0.4))
-        for root in every:
-            assert set(words(root)) <= {"old", "new"}
-        back(roots(*every), snapshot)
-        for root in every:
-            assert set(words(root)) == {"old"}
-            assert not list(root.rglob("*.old"))

@@ -40,7 +40,7 @@ def test_one_of_the_reference_is_ordered_by_its_time_and_a_name_without_time_com
 
 def test_noting_an_end_leaves_it_where_it_is(tmp_path: Path):
     found, names = files(tmp_path, "b", "a")
-    found.note_end(names[0], {"": "t"})
+    found.note_end(names[0], "t")
     assert found.names() == tuple(names)
     assert found.read(names[0]).after == "t"
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from alhena.session.checkpoints.records import CheckpointError, LostSnapshotError, NoGitError
-from alhena.session.checkpoints.repository import EMPTY, Limits, Repository, Snapshot
+from alhena.session.checkpoints.repository import Limits, Repository, Snapshot
 from tests.session.repositories import (
+    EMPTY,
     back,
     git,
     goal,

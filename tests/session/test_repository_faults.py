@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from alhena.session.checkpoints.records import CheckpointError
-from alhena.session.checkpoints.repository import EMPTY, Repository
+from alhena.session.checkpoints.repository import Repository, Surroundings
 from tests.session.repositories import (
+    EMPTY,
     back,
+    git,
     goal,
     paths,
     put,
@@ -94,6 +96,19 @@ def test_no_program_of_the_project_is_taken_for_git(project: Path, tmp_path: Pat
     put(project / "a.txt")
     private = on(project, found)
     assert "a.txt" in private.changes(EMPTY, taken(private).tree)
+    assert not mark.exists()
+
+
+def test_nor_is_one_of_another_directory_of_the_workspace(project: Path, tmp_path: Path):
+    mark = tmp_path / "ran"
+    git(tmp_path, "init", "-q", "mono")
+    part = put(tmp_path / "mono/part/a.txt").parent
+    others = (put(tmp_path / "root/a.txt").parent, part)
+    for inside in (tmp_path / "root/bin", tmp_path / "mono/bin"):
+        fake(inside, f"touch {mark}")
+    path = f"{tmp_path}/root/bin:{tmp_path}/mono/bin:{os.environ['PATH']}"
+    around = Surroundings(others=others)
+    taken(Repository(tmp_path / "history", project, {**os.environ, "PATH": path}, around))
     assert not mark.exists()
 
 

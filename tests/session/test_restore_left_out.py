@@ -84,9 +84,9 @@ def test_a_moment_that_is_no_name_is_never_gits_to_interpret(project: Path, tmp_
 LOCKED = """
 import os, sys
 from pathlib import Path
-from alhena.session.checkpoints.records import RootSnapshot
+from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.repository import Repository
-from alhena.session.checkpoints.restore import Goal, Step, restore
+from alhena.session.checkpoints.restore import Goal, restore
 
 project = Path(sys.argv[1])
 repository = Repository(Path(sys.argv[2]), project, os.environ)
@@ -96,7 +96,7 @@ with repository.locked():
     snapshot = repository.snapshot()
 locked.chmod(0o755)
 (project / "made.txt").write_text("new", encoding="utf-8")
-((_, done),) = restore((Step(repository, Goal(RootSnapshot(tree=snapshot.tree, notes=snapshot.notes))),))
+done = restore(repository, Goal(Checkpoint(commit_hash=snapshot.tree, notes=snapshot.notes)))
 print(snapshot.left_out, done.removed, [path for path, _ in done.left])
 """
 

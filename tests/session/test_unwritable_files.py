@@ -9,9 +9,9 @@ from tests.session.repositories import put
 NO_ROOM = """
 import os, resource, sys
 from pathlib import Path
-from alhena.session.checkpoints.records import RootSnapshot
+from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.repository import Repository
-from alhena.session.checkpoints.restore import Goal, Step, restore
+from alhena.session.checkpoints.restore import Goal, restore
 
 project, large = Path(sys.argv[1]), os.urandom(20_000)
 
@@ -38,7 +38,7 @@ put("extra", b"new")
 def no_room(_plans):
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-((_, done),) = restore((Step(repository, Goal(RootSnapshot(tree=snapshot.tree, notes=snapshot.notes))),), no_room)
+done = restore(repository, Goal(Checkpoint(commit_hash=snapshot.tree, notes=snapshot.notes)), no_room)
 print(done.written, done.removed, sorted((path, "EFBIG" in why) for path, why in done.left))
 """
 

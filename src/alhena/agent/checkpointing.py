@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -29,21 +29,27 @@ from alhena.session.checkpoints.records import (
     CheckpointFiles,
     NoCheckpointError,
     NoGitError,
-    RootSnapshot,
     ToolCall,
     TooMuchError,
     checkpoint_label,
+    objects_of,
+    shown,
     trouble,
 )
-from alhena.session.checkpoints.repository import PATIENCE_S
+from alhena.session.checkpoints.repository import (
+    PATIENCE_S,
+    Repository,
+    Snapshot,
+    Surroundings,
+)
 from alhena.session.checkpoints.restore import (
     EditingTurn,
     Goal,
     Restoration,
     last_turn,
     named_later,
+    restore,
 )
-from alhena.session.checkpoints.roots import Roots, Saved
 from alhena.session.replay import Replay, conversation_at
 from alhena.system.errors import printable
 from alhena.tools.contract import ToolLocation
@@ -51,6 +57,8 @@ from alhena.tools.threads import in_daemon_thread
 from alhena.wire.content import Content, EncodedContent, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
+_MANY = 20
+"""So many objects that no checkpoint needs are deleted at once."""
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
@@ -73,15 +81,14 @@ class Checkpoints:
         self._environ = environ
         self._be_in(project_temp(environ, cwd))
         self._emit = emit
-        self._get_roots: Callable[[], Sequence[Path]] = tuple
-        self._known: Sequence[Path] = ()
+        self._roots: Callable[[], Sequence[Path]] = tuple
         self._patience_s = patience_s
         self._chat: Chat | None = None
         self._recording: Recording | None = None
         self._told: set[str] = set()
         self._tidied = self._off = False
         self._turn = self._first = ""
-        self._named: set[Path] = set()
+        self._named: set[str] = set()
         self._at_work = asyncio.Lock()
         self._closing = threading.Event()
 
@@ -95,10 +102,10 @@ class Checkpoints:
         self, chat: Chat, recording: Recording | None, roots: Callable[[], Sequence[Path]]
     ) -> None:
         """Sets the conversation that checkpoints belong to, and what gives the session's
-        directories besides the project."""
+        directories besides the project, of which nothing is saved."""
         self._chat = chat
         self._recording = recording
-        self._get_roots = roots
+        self._roots = roots
 
     def close(self) -> None:
         """Cancels work in the background."""
@@ -125,23 +132,26 @@ class Checkpoints:
         try:
             async with self._at_work:
                 made = partial(self._saved, checkpoint, named, stop)
-                name, saved = await in_daemon_thread(made)
+                name, snapshot, warning = await in_daemon_thread(made)
         except asyncio.CancelledError:
             stop.set()
             raise
         except AlhenaError as error:
             self._warn(error)
             return None
-        for root, error in saved.problems:
-            self._tell(f"the files in {printable(root)} are not part of checkpoints: {error}")
-        for warning in saved.warnings:
+        if warning:
             self._tell(warning)
+        for path in snapshot.left_out.intersection(map(shown, named)):
+            self._tell(f"{path} cannot be saved, so it cannot be restored")
+        for root in self._roots():
+            if not root.is_relative_to(self.project):
+                self._tell(f"the files in {printable(root)} are not part of checkpoints")
         self._first = self._first or name
         self._named.update(named)
         self._emit(
             CheckpointEvent(
                 name=name,
-                tree=next((each.tree for each in saved.snapshots if not each.root), ""),
+                tree=snapshot.tree,
                 call_id=request.call_id,
                 parent_call_id=request.parent_call_id,
             )
@@ -151,7 +161,7 @@ class Checkpoints:
 
     async def turn_over(self) -> None:
         """Adds the files at the end of a turn to its first checkpoint, if it has one."""
-        first, named = self._first, tuple(sorted(self._named, key=os.fsencode))
+        first, named = self._first, tuple(self._named)
         self._turn = self._first = ""
         self._named.clear()
         if not first:
@@ -192,7 +202,7 @@ class Checkpoints:
     async def undo(self, turn: EditingTurn, stop: threading.Event) -> tuple[str, Restoration]:
         """Like `restore`, for the files that a turn changed."""
         before = Checkpoint(kind="restore", session_id=self.session_id, undoes=turn.first.prompt_id)
-        return await self._carried(partial(self._back, turn.goals, before, stop), stop)
+        return await self._carried(partial(self._back, turn.goal, before, stop), stop)
 
     async def remembered(self, name: str, checkpoint: Checkpoint) -> Replay | None:
         """The conversation at a checkpoint; None if it is no longer saved. Raises SessionError,
@@ -203,13 +213,12 @@ class Checkpoints:
         self, name: str, checkpoint: Checkpoint, before: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
         """Like `restore`, in this thread; `before` is the checkpoint made first."""
-        if not checkpoint.snapshots:
+        if not checkpoint.commit_hash:
             raise CheckpointError("this checkpoint has no files.")
         found = self.all()
         names = [each for each, _ in found]
         after = found[names.index(name) + 1 :] if name in names else ()
-        goals = [Goal(each, named_later(after, each)) for each in checkpoint.snapshots]
-        return self._back(goals, before, stop)
+        return self._back(Goal(checkpoint, named_later(after, checkpoint)), before, stop)
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Replay | None:
         """Like `remembered`, in this thread."""
@@ -241,17 +250,17 @@ class Checkpoints:
         return last_turn(self.files.all(), self.session_id, inherited)
 
     def _back(
-        self, goals: Sequence[Goal], before: Checkpoint, stop: threading.Event
+        self, goal: Goal, before: Checkpoint, stop: threading.Event
     ) -> tuple[str, Restoration]:
-        """Carries out the goals; returns the checkpoint made first and the result."""
+        """Carries out the goal; returns the checkpoint made first and the result."""
         self._settle()
         names: list[str] = []
         begun = msgspec.structs.replace(before, under_way=True)
 
-        def keep(present: tuple[RootSnapshot, ...]) -> None:
+        def keep(present: Snapshot) -> None:
             names.append(self._write(begun, present, checkpoint_label("restore", ())))
 
-        done = self._roots.restore(goals, stop, keep)
+        done = restore(self._repository(stop), goal, keep)
         # Where that cannot be noted it is said again to no effect, as if it had been broken off.
         with suppress(CheckpointError, NoCheckpointError):
             self.files.note_done(names[0])
@@ -282,40 +291,41 @@ class Checkpoints:
             raise trouble(error, self._temp) from error
         if temp != self._temp:
             self._be_in(temp)
-            self.__dict__.pop("_roots", None)
-        if self._known != self._get_roots():
-            self.__dict__.pop("_roots", None)
 
-    @cached_property
-    def _roots(self) -> Roots:
-        self._known = self._get_roots()
-        return Roots(
-            self.project,
-            self._history,
-            self._environ,
-            self._known,
-            patience_s=self._patience_s,
-        )
+    def _repository(self, stop: threading.Event) -> Repository:
+        """The repository of the project. `stop` cancels its work. Raises CheckpointError."""
+        around = Surroundings(others=tuple(self._roots()), patience_s=self._patience_s)
+        try:
+            return Repository(self._history, self.project, self._environ, around, stop)
+        except OSError as error:
+            raise trouble(error, self.project) from error
 
-    def _ended(self, first: str, named: tuple[Path, ...], stop: threading.Event) -> None:
-        with self._roots.saved(named, stop) as saved:
-            self.files.note_end(first, {each.root: each.tree for each in saved.snapshots})
+    def _ended(self, first: str, named: tuple[str, ...], stop: threading.Event) -> None:
+        repository = self._repository(stop)
+        with repository.locked():
+            self.files.note_end(first, repository.snapshot(named).tree)
 
     def _saved(
-        self, checkpoint: Checkpoint, named: tuple[Path, ...], stop: threading.Event
-    ) -> tuple[str, Saved]:
+        self, checkpoint: Checkpoint, named: tuple[str, ...], stop: threading.Event
+    ) -> tuple[str, Snapshot, str]:
         self._settle()
         tool = "" if checkpoint.tool_call is None else checkpoint.tool_call.name
-        with self._roots.saved(named, stop) as saved:
-            paths = [path for each in saved.snapshots for path in each.paths]
-            name = self._write(checkpoint, saved.snapshots, checkpoint_label(tool, paths))
-        return name, saved
+        checkpoint = msgspec.structs.replace(checkpoint, paths=named)
+        repository = self._repository(stop)
+        with repository.locked():
+            snapshot = repository.snapshot(named)
+            name = self._write(checkpoint, snapshot, checkpoint_label(tool, named))
+        return name, snapshot, repository.warning
 
-    def _write(self, checkpoint: Checkpoint, snapshots: Sequence[RootSnapshot], name: str) -> str:
+    def _write(self, checkpoint: Checkpoint, snapshot: Snapshot, name: str) -> str:
         whole = msgspec.structs.replace(
-            checkpoint, client_history=self._conversation(), project=scrub(str(self._cwd))
+            checkpoint,
+            client_history=self._conversation(),
+            project=scrub(str(self._cwd)),
+            commit_hash=snapshot.tree,
+            notes=snapshot.notes,
         )
-        return self.files.write(name, whole.having(snapshots))
+        return self.files.write(name, whole)
 
     def _conversation(self) -> tuple[msgspec.Raw, ...] | None:
         """The conversation for a checkpoint file, None if a journal has it."""
@@ -324,14 +334,16 @@ class Checkpoints:
             return None
         return tuple(entry.raw for entry in self._chat.history.contents)
 
-    def _paths(self, places: Sequence[ToolLocation]) -> tuple[Path, ...]:
-        """The paths of locations, with the real paths of their directories."""
-        found: list[Path] = []
+    def _paths(self, places: Sequence[ToolLocation]) -> tuple[str, ...]:
+        """The locations in the project, with the real paths of their directories, relative to
+        it."""
+        found: list[str] = []
         for place in places:
-            with suppress(OSError, ValueError):  # it is no path, so nothing is there to be kept
+            with suppress(OSError, ValueError):  # it is no path, or outside
                 parent, name = os.path.split(os.path.join(self.project, place.path))
                 if name:
-                    found.append(Path(os.path.realpath(parent), name))
+                    real = Path(os.path.realpath(parent), name)
+                    found.append(str(real.relative_to(self.project)))
         return tuple(dict.fromkeys(found))
 
     def _warn(self, error: AlhenaError) -> None:
@@ -356,4 +368,7 @@ class Checkpoints:
         # Whatever keeps it from being done now is tried again by the next session.
         with suppress(AlhenaError):
             self.files.prune(time.time())
-            self._roots.tidy(self.files.all, self._closing)
+            self._settle()
+            repository = self._repository(self._closing)
+            gone = repository.keep_only(lambda: objects_of(self.files.all()))
+            repository.collect(*(() if gone >= _MANY else ("--auto",)))

@@ -25,7 +25,6 @@ from alhena.scheduler.confirmation import says_why
 from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import EditingTurn, Restoration
-from alhena.session.forks import EarlierPrompt, earlier_prompts, fork
 from alhena.session.records import (
     Answered,
     Contents,
@@ -38,7 +37,16 @@ from alhena.session.records import (
 )
 from alhena.session.replay import Replay
 from alhena.session.store import Resumed, project_store
-from alhena.session.tags import NewHeader, Tag, Tags, project_tags, tag_name
+from alhena.session.tags import (
+    EarlierPrompt,
+    NewHeader,
+    Tag,
+    Tags,
+    earlier_prompts,
+    fork,
+    project_tags,
+    tag_name,
+)
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
@@ -145,7 +153,7 @@ async def restore_session(session: Session, name: str) -> Restored:
     found, checkpoint = checkpoints.chosen(name)
     remembered = await checkpoints.remembered(found, checkpoint)
     kept, files = "", None
-    if checkpoint.snapshots:
+    if checkpoint.commit_hash:
         with _stoppable(session) as stop:
             kept, files = await checkpoints.restore(found, checkpoint, stop)
     session.proposal = None
@@ -156,7 +164,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         name=found,
         kept=kept,
         files=files,
-        problem="" if checkpoint.snapshots else "the checkpoint has no files",
+        problem="" if checkpoint.commit_hash else "the checkpoint has no files",
         conversation=remembered is not None,
         forgotten=remembered is None,
         proposed=_names(session.proposal),

@@ -225,7 +225,7 @@ def _open(
         turn_over=checkpoints.turn_over,
         close_bus=close_bus,
         prompt_hooks=hooks,
-        telemetry=_session_telemetry(options, watch, channel, bench, chosen),
+        telemetry=_session_telemetry(watch, channel, bench, chosen),
         recording=begun.recording,
         room=room,
         switch_model=partial(switch, chat, models, chosen),
@@ -243,7 +243,6 @@ def _open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | No
 
 
 def _session_telemetry(
-    options: SessionOptions,
     watch: "TelemetryOptions | None",
     channel: EventChannel,
     bench: Toolset,
@@ -254,14 +253,7 @@ def _session_telemetry(
         return ()
     from alhena.agent.telemetry import Told, open_instrumented, open_session_telemetry
 
-    told = Told(
-        session_id=bench.links.session_id,
-        environ=bench.options.environ,
-        settings=bench.settings,
-        chosen=chosen,
-        bench=bench,
-        facts=options.facts,
-    )
+    told = Told(bench, chosen)
     by_settings = None if watch is None else open_session_telemetry(watch, told, channel)
     by_program = instrumented and open_instrumented(instrumented, told, channel)
     return tuple(filter(None, (by_settings, by_program)))

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,6 @@ import msgspec
 from alhena.agent.run import EventChannel, settled
 from alhena.agent.toolset.toolset import SessionMode, Toolset
 from alhena.config.home import installation_id_path
-from alhena.config.settings import Settings
 from alhena.models.providers.select import ChosenGenerator
 from alhena.telemetry.options import TelemetryOptions, installation_id, is_installed
 from alhena.telemetry.records import Record, Redaction, Translation
@@ -26,15 +25,11 @@ OTLP_CLOSE_S = 1.0
 """Seconds that a session waits at its end for a collector."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """Session data for telemetry. `facts`: a front end's own, for the config record."""
+class Told(msgspec.Struct, frozen=True):
+    """The session that telemetry is about."""
 
-    session_id: str
-    environ: Mapping[str, str]
-    settings: Settings
-    chosen: ChosenGenerator
     bench: Toolset
-    facts: Mapping[str, str | bool] = {}
+    chosen: ChosenGenerator
 
 
 class Providers(msgspec.Struct, frozen=True):
@@ -61,7 +56,7 @@ def open_session_telemetry(
         told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")
         return None
     sink = FileSink(outfile, Form(_origin(told)), time.time_ns())
-    redaction = Redaction(told.environ)
+    redaction = Redaction(told.bench.options.environ)
     telemetry = Telemetry(
         sink, Translation(redaction, texts=options.texts), name=str(options.outfile)
     )
@@ -80,7 +75,7 @@ def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -
         _origin(told).attributes,
     )
     _trace(providers.tracer or trace.get_tracer_provider(), told, channel)
-    translation = Translation(Redaction(told.environ), texts=providers.texts)
+    translation = Translation(Redaction(told.bench.options.environ), texts=providers.texts)
     telemetry = Telemetry(sink, translation, name="OpenTelemetry")
     return _begun(telemetry, told, channel, texts=providers.texts)
 
@@ -97,7 +92,7 @@ def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telem
     sink = OtlpSink(endpoint, _origin(told).attributes)
     if sink.tracers is not None:
         _trace(sink.tracers, told, channel)
-    translation = Translation(Redaction(told.environ), texts=options.texts)
+    translation = Translation(Redaction(told.bench.options.environ), texts=options.texts)
     telemetry = Telemetry(sink, translation, name=endpoint.url, close_s=OTLP_CLOSE_S)
     return _begun(telemetry, told, channel, texts=options.texts)
 
@@ -107,7 +102,7 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
     from alhena.telemetry.spans import SCOPE, Spans
 
     tracer = provider.get_tracer(SCOPE, __version__)
-    spans = Spans(tracer, told.session_id, told.environ)
+    spans = Spans(tracer, told.bench.links.session_id, told.bench.options.environ)
     channel.subscribe(spans.feed)
     told.bench.tracers.append(spans.traceparent)
     told.bench.when_closed.append(spans.finish)
@@ -146,12 +141,12 @@ class _ModeRecords:
 
 
 def _origin(told: Told) -> Origin:
-    number, problem = installation_id(installation_id_path(told.environ))
+    number, problem = installation_id(installation_id_path(told.bench.options.environ))
     if problem:
         reason = f"the installation's id cannot be kept: {problem}"
         told.bench.warnings.append(f"telemetry: {reason}.")
     return Origin(
-        session_id=told.session_id,
+        session_id=told.bench.links.session_id,
         installation_id=number,
         interactive=told.bench.context.interactive,
         auth_type=told.chosen.auth_type,
@@ -160,7 +155,7 @@ def _origin(told: Told) -> Origin:
 
 def config_record(told: Told, *, texts: bool) -> Record:
     """The record of the session's configuration."""
-    settings = told.settings
+    settings = told.bench.settings
     attributes: dict[str, Any] = {
         "model": told.chosen.model,
         "embedding_model": "",
@@ -180,7 +175,9 @@ def config_record(told: Told, *, texts: bool) -> Record:
         "extension_ids": "",
         "worktree_active": False,
     }
-    return Record("config", "CLI configuration loaded.", attributes | dict(told.facts))
+    return Record(
+        "config", "CLI configuration loaded.", attributes | dict(told.bench.options.facts)
+    )
 
 
 async def flushed(opened: Sequence[Telemetry]) -> str | None:

@@ -194,9 +194,7 @@ def _extension_documents(request: HooksRequest, problems: list[HookProblem]) -> 
         try:
             value = each.hooks(request.cwd)
         except ConfigError as error:
-            problems.append(
-                HookProblem(file=file, path="", message=error.message, remedy=error.remedy or "")
-            )
+            problems.append(_unreadable(file, error))
             continue
         if value is not None:
             found.append(
@@ -227,11 +225,13 @@ def _project_document(
     try:
         value = settings_document(path)
     except ConfigError as error:
-        problems.append(
-            HookProblem(file=str(path), path="", message=error.message, remedy=error.remedy or "")
-        )
+        problems.append(_unreadable(str(path), error))
         return None
     return HookDocument(value=value or {}, file=str(path), source=HookSource.PROJECT)
+
+
+def _unreadable(file: str, error: ConfigError) -> HookProblem:
+    return HookProblem(file=file, path="", message=error.message, remedy=error.remedy or "")
 
 
 def _fingerprinted(

@@ -121,18 +121,16 @@ _ORDER = tuple(HookSource)
 
 
 class HookPlan(Value, frozen=True):
-    """The hooks to run, in order; concurrently or sequentially. `names` are, for each of them, the
-    names of the tool its matchers select; () if they all use the same."""
+    """The hooks to run, in order, each with the tool names that its matchers select; concurrently
+    or sequentially."""
 
-    hooks: tuple[HookDefinition, ...]
+    heard: tuple[tuple[HookDefinition, tuple[str, ...]], ...]
     sequential: bool
-    names: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def heard(self) -> tuple[tuple[HookDefinition, tuple[str, ...]], ...]:
-        """Each hook with the tool names it uses."""
-        names = self.names or ((),) * len(self.hooks)
-        return tuple(zip(self.hooks, names, strict=True))
+    def hooks(self) -> tuple[HookDefinition, ...]:
+        """The hooks alone."""
+        return tuple(hook for hook, _ in self.heard)
 
 
 def plan(
@@ -152,18 +150,17 @@ def plan(
         for group in sorted(groups, key=_rank)
         if group.event is event and matches(event, group.matcher, names, is_tool)
     ]
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], HookDefinition] = {}
-    known: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, None]] = {}
+    found: dict[object, tuple[HookDefinition, dict[str, None]]] = {}
     for group in matching:
         meant = dict.fromkeys(_meant(event, group.matcher, names, is_tool))
         for hook in group.hooks:
             key = (hook.key, tuple(sorted(hook.env.items())))
-            found[key] = hook if key not in found else _joined(found[key], hook)
-            known[key] = known.get(key, {}) | meant
+            first, known = found.get(key, (hook, {}))
+            found[key] = (_joined(first, hook), known | meant)
+    of_tools = event in _TOOL_EVENTS
     return HookPlan(
-        tuple(found.values()),
+        tuple((hook, tuple(known) if of_tools else ()) for hook, known in found.values()),
         any(group.sequential for group in matching),
-        tuple(map(tuple, known.values())) if event in _TOOL_EVENTS else (),
     )
 
 

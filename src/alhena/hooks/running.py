@@ -3,6 +3,7 @@ verdict."""
 
 import asyncio
 import os
+import re
 import shlex
 import signal
 import time
@@ -190,6 +191,10 @@ def _command(hook: HookDefinition, document: bytes, around: HookSurroundings) ->
     )
 
 
+_WORD = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|\$\{(\w+)\}|\$(\w+)", re.DOTALL)
+"""An escaped character, a quoted text, or a variable."""
+
+
 def substituted(command: str, variables: Mapping[str, str]) -> str:
     """`command` with each unquoted `$NAME` and `${NAME}` of `variables` replaced by one quoted
     word.
@@ -197,37 +202,12 @@ def substituted(command: str, variables: Mapping[str, str]) -> str:
     Bash would split an unquoted value at its spaces. Inside double quotes bash inserts the same
     value itself, and added quotes would become part of it.
     """
-    out: list[str] = []
-    position = 0
-    quote = ""
-    while position < len(command):
-        char = command[position]
-        if char == "\\" and quote != "'":
-            out.append(command[position : position + 2])
-            position += 2
-            continue
-        if char in "'\"" and quote in ("", char):
-            quote = "" if quote else char
-        name = _variable_at(command, position) if char == "$" and not quote else ""
-        if name.strip("${}") in variables and name:
-            out.append(shlex.quote(variables[name.strip("${}")]))
-            position += len(name)
-        else:
-            out.append(char)
-            position += 1
-    return "".join(out)
 
+    def replaced(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return shlex.quote(variables[name]) if name in variables else found[0]
 
-def _variable_at(command: str, position: int) -> str:
-    """The `$NAME` or `${NAME}` that starts here; "" without one."""
-    braced = command.startswith("${", position)
-    start = position + 2 if braced else position + 1
-    end = start
-    while end < len(command) and (command[end] == "_" or command[end].isalnum()):
-        end += 1
-    if braced:
-        return command[position : end + 1] if command.startswith("}", end) else ""
-    return command[position:end]
+    return _WORD.sub(replaced, command)
 
 
 def _signal_name(number: int | None) -> str:

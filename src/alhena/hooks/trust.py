@@ -171,12 +171,7 @@ def read_trusted(path: Path) -> dict[str, list[str]]:
         return msgspec.json.decode(data, type=dict[str, list[str]]) if data.strip() else {}
     except FileNotFoundError:
         return {}
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read the trusted hooks in {path}: {error.strerror or error}.",
-            remedy="Put a readable file there, or move it away.",
-        ) from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
             f"{path}: the trusted hooks cannot be used: {str(error).replace('`', '')}.",
             remedy="It is a JSON object of directories, each with an array of texts; move it away "

@@ -108,7 +108,7 @@ def find_project_root(start: Path, markers: Iterable[str] = MARKERS) -> Path:
     return start
 
 
-def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = None) -> MemoryText:
+def read_memory(path: Path, allowed: Iterable[Path], limits: Limits) -> MemoryText:
     """Reads the regular text file at `path`, which must be in one of the `allowed` real
     directories. Raises FileError; for a file outside FilePermissionError."""
     real = Path(os.path.realpath(path))
@@ -118,26 +118,19 @@ def read_memory(path: Path, allowed: Iterable[Path], limits: Limits | None = Non
             "from.",
             remedy="Put the file itself there, or trust the folder it is in as a workspace.",
         )
-    most = FILE_LIMIT if limits is None else min(FILE_LIMIT, limits.total)
-    status, data = read_within(real, most)
+    status, data = read_within(real, min(FILE_LIMIT, limits.total))
     if data is None:
-        what = "one memory file" if most == FILE_LIMIT else "all memory files together"
         raise FileTooLargeError(
-            f"{printable(path)} goes past the limit for {what} ({_limit(most)}).",
+            f"{printable(path)} is too large: a memory file has at most {FILE_LIMIT:,} bytes, all "
+            f"together {TOTAL_LIMIT:,}.",
             remedy="Keep in it what every session needs to know.",
         )
     from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
 
-    if is_binary(data[:SAMPLE_SIZE]):
-        raise ReadFailureError(f"{printable(path)} is no text file.")
-    if limits is not None:
-        limits.total -= len(data)
     file = decode_text(data)
-    if file.damage is not None:
-        encoding = file.codec.encoding.upper()
-        raise ReadFailureError(
-            f"{printable(path)} is not valid {encoding} at byte offset {file.damage.offset}."
-        )
+    if is_binary(data[:SAMPLE_SIZE]) or file.damage is not None:
+        raise ReadFailureError(f"{printable(path)} is no text file.")
+    limits.total -= len(data)
     return MemoryText(path, file.shown, (status.st_dev, status.st_ino))
 
 
@@ -145,10 +138,6 @@ def for_people(error: FileError) -> str:
     """The error message for a memory file, without advice meant for a model with tools."""
     own = isinstance(error, FileTooLargeError | FilePermissionError)
     return str(error) if own else error.message
-
-
-def _limit(most: int) -> str:
-    return f"{(FILE_LIMIT if most == FILE_LIMIT else TOTAL_LIMIT):,} bytes"
 
 
 class MemoryKind(StrEnum):
@@ -389,14 +378,11 @@ Identity = tuple[int, int]
 
 class TouchedMemory:
     """Finds the memory files between a path and its workspace root that are not loaded yet. `told`
-    are the loaded ones; `said` are texts in the history that include earlier ones."""
+    are the loaded ones."""
 
-    def __init__(
-        self, request: MemoryRequest, told: Iterable[Identity] = (), said: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, request: MemoryRequest, told: Iterable[Identity] = ()) -> None:
         self._request = request
         self._told = set(told)
-        self._said = tuple(said)
         self._failed: set[str] = set()
 
     def look(self, paths: Iterable[Path]) -> tuple[list[LoadedMemory], list[str]]:
@@ -420,11 +406,7 @@ class TouchedMemory:
         """The text of files, which are then marked as loaded; each file is included once."""
         new = [item for item in found if item.identity not in self._told]
         self._told.update(item.identity for item in new)
-        return joined(item for item in new if not self._was_said(item.block))
-
-    def _was_said(self, block: str) -> bool:
-        """True when a text contains a file's block verbatim: another version of it is new."""
-        return any(block in text for text in self._said)
+        return joined(new)
 
     def _root_of(self, real: Path) -> Path | None:
         around = (root for root in self._request.roots if is_within(str(real), str(root)))

@@ -19,7 +19,6 @@ from alhena.system.encoding import (
     unencodable,
 )
 from alhena.system.errors import (
-    ChangedFileError,
     MissingFileError,
     UnencodableTextError,
     WriteFailureError,
@@ -32,7 +31,6 @@ SECTION = "## Gemini Added Memories"
 MEMORY_LIMIT = 16_000_000
 """Maximum bytes of a memory file that is changed."""
 
-_ATTEMPTS = 20
 _SECTION_LINE = re.compile(r"^ {0,3}##[ \t]+Gemini Added Memories[ \t#]*$", re.MULTILINE)
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]", re.MULTILINE)
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
@@ -105,16 +103,10 @@ def proposed(path: Path, fact: str) -> MemoryChange | None:
         data, before = read_whole(real, MEMORY_LIMIT)
     except MissingFileError:
         data, before = b"", None
-    if is_binary(data[:SAMPLE_SIZE]):
+    file = decode_text(data)
+    if is_binary(data[:SAMPLE_SIZE]) or file.damage is not None:
         raise WriteFailureError(
             f"{printable(real)} is no text file; nothing was written.",
-            remedy="Move it away to begin a new one.",
-        )
-    file = decode_text(data)
-    if file.damage is not None:
-        raise WriteFailureError(
-            f"{printable(real)} is not valid {file.codec.encoding.upper()} at byte offset "
-            f"{file.damage.offset} ({file.damage.reason}); nothing was written.",
             remedy="Repair it, or move it away to begin a new one.",
         )
     put = insertion(file.text, bullet(fact))
@@ -136,8 +128,8 @@ def proposed(path: Path, fact: str) -> MemoryChange | None:
 def save(path: Path, fact: str, cancellation: threading.Event | None = None) -> MemoryChange | None:
     """Adds `fact` to the memory file at `path` atomically; None if it was there already.
 
-    No concurrent change is lost: processes that lock wait for each other, and a file changed under
-    the lock is read again. Blocks its thread. Raises FileError.
+    No concurrent change is lost: processes that lock wait for each other. Blocks its thread. Raises
+    FileError, also for a file that another program changes meanwhile.
     """
     from alhena.system.replacement import replace_file
 
@@ -147,24 +139,16 @@ def save(path: Path, fact: str, cancellation: threading.Event | None = None) -> 
     except OSError as error:
         raise from_os_error(error, real.parent, writing=True) from error
     with exclusive(real.with_name(f".{real.name}.lock"), cancellation=cancellation):
-        for attempt in range(_ATTEMPTS):
-            change = proposed(real, fact)
-            if change is None:
-                return None
-            try:
-                replace_file(
-                    change.real,
-                    change.data,
-                    expected=change.before,
-                    limit=MEMORY_LIMIT,
-                    cancellation=cancellation,
-                )
-            except ChangedFileError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return change
-    raise AssertionError("the last attempt returns or raises")
+        change = proposed(real, fact)
+        if change is not None:
+            replace_file(
+                change.real,
+                change.data,
+                expected=change.before,
+                limit=MEMORY_LIMIT,
+                cancellation=cancellation,
+            )
+        return change
 
 
 def _shown(file: TextFile, put: Insertion) -> str:

@@ -445,16 +445,11 @@ def prune(
     counts as a session where it begins as one, or has an id that sessions are given, whatever has
     become of what was in it."""
     try:
-        files = ((path, session_of(path.name), status) for path, status in store.files())
-        found = [
-            (session_id, status)
-            for path, session_id, status in files
-            if session_id is not None and (is_made_id(session_id) or is_begun(path))
-        ]
+        found = [each for each in store.files() if is_made_id(each[0].stem) or is_begun(each[0])]
     except SessionError:
         return ()
-    used = [(session_id, status.st_mtime) for session_id, status in found]
-    seen = {session_id: status.st_mtime_ns for session_id, status in found}
+    used = [(path.stem, status.st_mtime) for path, status in found]
+    seen = {path.stem: status.st_mtime_ns for path, status in found}
     gone = outdated(used, limits, clock())
     return store.delete_all({each: seen[each] for each in gone if each != keep}, MAX_AT_ONCE)
 

@@ -1,4 +1,5 @@
-"""Conversations that a person has put a name to: each a copy of its session's record as it was."""
+"""Copies of a session's record: conversations that a person has put a name to, and sessions that
+fork off before an earlier prompt."""
 
 import errno
 import hashlib
@@ -6,7 +7,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
@@ -21,6 +22,7 @@ from alhena.session.records import (
     SessionError,
     Tagged,
     TakenTagError,
+    Undone,
     line_of,
     now,
     record_of,
@@ -112,10 +114,6 @@ class Tags:
                 copy(file)
         except FileExistsError as error:
             raise _taken(name) from error
-        except OSError as error:
-            raise SessionError(str(from_os_error(error, path, writing=True))) from error
-        except FileError as error:
-            raise SessionError(str(error)) from error
         return self.find(name)
 
     def begin(self, name: str, session_id: str, project: str, writer: str) -> Path:
@@ -123,15 +121,10 @@ class Tags:
         as it is. Raises NoTagError, SessionError."""
         tag = self.find(name)
         path = self._sessions / f"{session_id}{SUFFIX}"
-        try:
-            with made(path, replace=False) as file:
-                new = NewHeader(session_id, project, writer)
-                extent = read_session(Path(tag.path), rewriting(file, new, Path(tag.path)))
-                _require_whole(extent, Path(tag.path))
-        except OSError as error:
-            raise SessionError(str(from_os_error(error, path, writing=True))) from error
-        except FileError as error:
-            raise SessionError(str(error)) from error
+        with made(path, replace=False) as file:
+            new = NewHeader(session_id, project, writer)
+            extent = read_session(Path(tag.path), rewriting(file, new, Path(tag.path)))
+            _require_whole(extent, Path(tag.path))
         return path
 
     def abandon(self, session_id: str) -> None:
@@ -242,9 +235,21 @@ def _read(path: Path) -> Tag:
 
 @contextmanager
 def made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
-    """A file that is there whole, and on the disk, or not at all. Raises OSError: FileExistsError
-    where one is there that is not to be replaced; FileError where another process holds the
-    directory for too long."""
+    """A file that is there whole, and on the disk, or not at all. Raises FileExistsError where one
+    is there that is not to be replaced, SessionError."""
+    try:
+        with _made(path, replace=replace) as file:
+            yield file
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise SessionError(str(from_os_error(error, path, writing=True))) from error
+    except FileError as error:
+        raise SessionError(str(error)) from error
+
+
+@contextmanager
+def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory = os.open(path.parent, _DIRECTORY)
     temporary = temporary_name()
@@ -282,3 +287,93 @@ def _taken(name: str) -> TakenTagError:
         f"a conversation is saved as {name!r} already.",
         remedy="Take another name, or replace it: /chat save NAME --replace.",
     )
+
+
+_UNDONE, _EVENT = b'{"type":"undone",', b'{"type":"event",'
+_STARTED, _CHECKPOINT = b'"event":{"type":"run_started"', b'"event":{"type":"checkpoint"'
+_RESPONSE, _DIFF = b'"event":{"type":"tool_call_response"', b'"type":"file_diff"'
+_KIND_WITHIN = 120
+
+
+class EarlierPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of the conversation, sent `at` (UTC, ISO form). `lines`: those of the journal before
+    its run. `files`: paths that edits of the run changed; `checkpoints`: names of those made."""
+
+    text: str
+    at: str
+    lines: int
+    files: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+
+
+class _Event(msgspec.Struct):
+    name: str = ""
+    status: str = ""
+    display: Any = None
+
+
+class _Happened(msgspec.Struct):
+    event: _Event
+
+
+def earlier_prompts(journal: Path) -> tuple[EarlierPrompt, ...]:
+    """The prompts of a recorded conversation, oldest first, without those before which it was
+    restored to a checkpoint. Takes its time. Raises SessionError."""
+    found: list[EarlierPrompt] = []
+    prompts_at: dict[str, int] = {}
+    number, begun = 0, None
+
+    def take(line: bytes) -> None:
+        nonlocal number, begun
+        if line.startswith(_EVENT):
+            if line.find(_STARTED, 0, _KIND_WITHIN) > 0:
+                begun = number
+            elif found:
+                found[-1] = _after(found[-1], line, prompts_at, len(found))
+        elif line.startswith(_PROMPT) and isinstance(said := record_of(line), Prompted):
+            lines = number if begun is None else begun
+            found.append(EarlierPrompt(text=said.text, at=said.at, lines=lines))
+            begun = None
+        elif line.startswith(_UNDONE) and isinstance(undone := record_of(line), Undone):
+            del found[prompts_at.get(undone.checkpoint, 0) :]
+        number += 1
+
+    read_session(journal, take)
+    return tuple(found)
+
+
+def _after(
+    prompt: EarlierPrompt, line: bytes, prompts_at: dict[str, int], count: int
+) -> EarlierPrompt:
+    """The last of `count` prompts after an event of its run."""
+    if line.find(_CHECKPOINT, 0, _KIND_WITHIN) > 0:
+        name = msgspec.json.decode(line, type=_Happened).event.name
+        prompts_at[name] = count
+        return msgspec.structs.replace(prompt, checkpoints=(*prompt.checkpoints, name))
+    if line.find(_RESPONSE, 0, _KIND_WITHIN) > 0 and _DIFF in line:
+        event = msgspec.json.decode(line, type=_Happened).event
+        display: Any = event.display
+        if event.status == "success" and isinstance(display, dict):
+            path = str(cast("dict[str, Any]", display).get("filePath"))
+            files = tuple(dict.fromkeys((*prompt.files, path)))
+            return msgspec.structs.replace(prompt, files=files)
+    return prompt
+
+
+def fork(journal: Path, lines: int, new: NewHeader) -> Path:
+    """Makes the record of a new session, which begins with the first `lines` of a journal; its
+    path. It is there whole, and on the disk, or not at all. Raises SessionError."""
+    path = journal.with_name(f"{new.session_id}{SUFFIX}")
+    with made(path, replace=False) as file:
+        write, left = rewriting(file, new, journal), lines
+
+        def take(line: bytes) -> bool:
+            nonlocal left
+            left -= 1
+            write(line)
+            return not left
+
+        read_session(journal, take)
+        if left:
+            raise SessionError("the session's record is shorter than it was.")
+    return path

@@ -5,7 +5,6 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
-from itertools import chain, repeat
 from typing import cast
 
 import httpx
@@ -46,12 +45,11 @@ OPERATION_S = 30.0
 CANCEL_S = 2.0
 """Seconds that a cancelled call takes at most to cancel the remote task."""
 
-MAX_CARD = 1024 * 1024
 MAX_ANSWER = 16 * 1024 * 1024
 """Maximum bytes of one HTTP answer, a stream included."""
 
-POLL_S = (0.5, 1.0, 2.0, 5.0)
-"""Seconds between polls of a task without a stream; the last value repeats."""
+POLL_S = 1.0
+"""Seconds between polls of a task without a stream."""
 
 MAX_SAID = 500
 _BINDINGS = (TransportProtocol.JSONRPC.value, TransportProtocol.HTTP_JSON.value)
@@ -159,20 +157,11 @@ class RemoteConversation:
         )
 
     async def _read_card(self, http: httpx.AsyncClient) -> AgentCard:
-        text = bytearray(self._agent.card, "utf-8") if self._agent.is_inline else bytearray()
-        if not text:
-            try:
-                async with (
-                    asyncio.timeout(OPERATION_S),
-                    http.stream("GET", self._agent.card_url) as response,
-                ):
-                    response.raise_for_status()
-                    async for chunk in response.aiter_bytes():
-                        text += chunk
-                        if len(text) > MAX_CARD:
-                            raise RemoteError(f"its agent card has more than {MAX_CARD:,} bytes.")
-            except TimeoutError as error:
-                raise RemoteError(f"its agent card did not arrive in {OPERATION_S:g} s.") from error
+        text = self._agent.card.encode()
+        if not self._agent.is_inline:
+            response = await http.get(self._agent.card_url, timeout=OPERATION_S)
+            response.raise_for_status()
+            text = response.content
         try:
             return parse_agent_card(msgspec.json.decode(text))
         except _BAD_ANSWER as error:
@@ -319,12 +308,10 @@ async def _listen(client: Client, message: Message, reply: _Reply) -> None:
     except A2AError as error:
         if not reply.task_id or not isinstance(error.__cause__, httpx.TransportError):
             raise
-    for pause in chain(POLL_S, repeat(POLL_S[-1])):
-        if reply.state not in _GOING_ON:
-            return
+    while reply.state in _GOING_ON:
         if not reply.task_id:
             raise RemoteError("it answered nothing.")
-        await asyncio.sleep(pause)
+        await asyncio.sleep(POLL_S)
         reply.take_task(await client.get_task(GetTaskRequest(id=reply.task_id)))
 
 

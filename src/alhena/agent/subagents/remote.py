@@ -139,23 +139,15 @@ def _missing(auth: Auth) -> str:
     """The first key without which the credentials cannot be sent."""
     match auth:
         case ApiKeyAuth():
-            wanted = {"key": auth.key, "name": auth.name}
+            wanted = ("key", "name")
         case HttpAuth():
-            wanted = {"scheme": auth.scheme}
-            match auth.scheme.lower():
-                case "bearer":
-                    wanted["token"] = auth.token
-                case "basic":
-                    wanted |= {"username": auth.username, "password": auth.password}
-                case _:
-                    wanted["value"] = auth.value
+            of_scheme = {"bearer": ("token",), "basic": ("username", "password")}
+            wanted = ("scheme", *of_scheme.get(auth.scheme.lower(), ("value",)))
         case OAuth():
-            wanted = {"client_id": auth.client_id}
-            if auth.client_secret:
-                wanted["token_url"] = auth.token_url
+            wanted = ("client_id", "token_url") if auth.client_secret else ("client_id",)
         case GoogleAuth():
-            wanted = {}
-    return next((key for key, value in wanted.items() if not value), "")
+            wanted = ()
+    return next((key for key in wanted if not getattr(auth, key)), "")
 
 
 def checked_url(url: str, what: str) -> Endpoint:

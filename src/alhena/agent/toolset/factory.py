@@ -38,7 +38,6 @@ from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import ExecutionContext, Tool, ToolResult
 from alhena.tools.registry import ALIASES, BUILT_IN, DELEGATE, ToolRegistry, declared_name
-from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.agent.subagents.remote import RemoteAgent, RemoteAgents
@@ -351,11 +350,11 @@ def open_toolset(
             lambda name: name in BUILT_IN or name in ALIASES or registry.get(name) is not None,
         )
     warnings = list(warned)
-    found = _AgentsFound()
+    agent_problems: tuple[str, ...] = ()
+    agent_servers: AgentServers | None = None
     if DELEGATE in wanted:
-        found = _agent_files(options, groups, trusted=trusted)
-        warnings += found.problems
-        options = found.options or options
+        options, agent_problems, agent_servers = _agent_files(options, groups, trusted=trusted)
+        warnings += agent_problems
     skills = _skills(options, trusted=trusted)
     warnings += () if skills is None else skills.problems
     sources = ToolSources()
@@ -399,8 +398,8 @@ def open_toolset(
         checks=_checks(policy, options, groups),
         hooks=hooks,
         agents=(*(_builtin_agents(options) if DELEGATE in wanted else ()), *options.agents),
-        agent_problems=found.problems,
-        agent_servers=found.servers,
+        agent_problems=agent_problems,
+        agent_servers=agent_servers,
         servers=servers,
         server_control=control,
         skills=skills,
@@ -466,24 +465,16 @@ def _skills(options: SessionOptions, *, trusted: bool) -> "Skills | None":
     return Skills(folders, options.settings.skills.disabled)
 
 
-class _AgentsFound(Value, frozen=True, kw_only=True):
-    """Agents of definition files: the options with them, what is wrong with others, and what opens
-    the MCP servers of those that have some."""
-
-    options: SessionOptions | None = None
-    problems: tuple[str, ...] = ()
-    servers: "AgentServers | None" = None
-
-
 def _agent_files(
     options: SessionOptions, groups: "ProcessGroups | None", *, trusted: bool
-) -> _AgentsFound:
-    """Reads the definition files of agents; nothing is imported where there are none."""
+) -> "tuple[SessionOptions, tuple[str, ...], AgentServers | None]":
+    """The options with the agents of definition files, what is wrong with others, and what opens
+    the MCP servers of those that have some. Nothing is imported where there are none."""
     folders = agent_folders(
         options.environ, options.cwd, trusted=trusted, extensions=options.extensions
     )
     if not folders:
-        return _AgentsFound()
+        return options, (), None
     from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 
     taken = [agent.name for agent in (*builtin_agents(), *options.agents, *options.remote_agents)]
@@ -500,15 +491,12 @@ def _agent_files(
         from alhena.agent.toolset.mcp import AgentServers
 
         servers = AgentServers(options, groups, trusted=trusted)
-    return _AgentsFound(
-        options=msgspec.structs.replace(
-            options,
-            agents=(*options.agents, *local),
-            remote_agents=(*options.remote_agents, *remote),
-        ),
-        problems=tuple(files.problems),
-        servers=servers,
+    options = msgspec.structs.replace(
+        options,
+        agents=(*options.agents, *local),
+        remote_agents=(*options.remote_agents, *remote),
     )
+    return options, tuple(files.problems), servers
 
 
 def _names_servers(options: SessionOptions) -> bool:

@@ -144,8 +144,7 @@ class ServerControl:
         self._held = held or {}
         self._configured = configured
         self._environ = environ
-        self._on: frozenset[str] = frozenset()
-        self._off: frozenset[str] = frozenset()
+        self._turned: dict[str, bool] = {}
         self._doing: set[asyncio.Task[None]] = set()
 
     @property
@@ -173,19 +172,15 @@ class ServerControl:
     async def turn(self, name: str, *, enabled: bool, lasting: bool) -> None:
         """Turns a server on or off: for this session, or for all later ones, too. Raises InputError
         for one that is not there or is held back, ConfigError when it cannot be written down."""
-        self._require(name)
-        if enabled and name in self._held:
-            raise InputError(f"the MCP server {name!r} is held back: {self._held[name]}.")
-        key = frozenset((server_key(name),))
+        self._require(name, usable=enabled)
         if lasting:
             turn(self._environ, name, enabled=enabled)
-            self._on, self._off = self._on - key, self._off - key
-        elif enabled:
-            self._on, self._off = self._on | key, self._off - key
+            self._turned.pop(server_key(name), None)
         else:
-            self._on, self._off = self._on - key, self._off | key
+            self._turned[server_key(name)] = enabled
         found = enablement(self._environ)
-        off = (found.off | self._off) - self._on
+        on = {key for key, is_on in self._turned.items() if is_on}
+        off = (found.off | self._turned.keys()) - on
         wanted = self._configured(replace(found, off=off))
         await self._patiently(self._servers.reconfigure(wanted))
 
@@ -193,9 +188,7 @@ class ServerControl:
         """Has the person sign in to a server, and connects to it. Raises AlhenaError."""
         from alhena.agent.toolset.mcp_sign_in import signed_in
 
-        self._require(name)
-        if name in self._held:
-            raise InputError(f"the MCP server {name!r} is held back: {self._held[name]}.")
+        self._require(name, usable=True)
         server = self._servers.servers.get(name)
         if server is None:
             raise InputError(
@@ -221,13 +214,15 @@ class ServerControl:
             raise InterruptedRunError("it was given up.")
         task.result()
 
-    def _require(self, name: str) -> None:
+    def _require(self, name: str, *, usable: bool) -> None:
         names = [report.name for report in self.reports]
         if name not in names:
             raise InputError(
                 f"there is no MCP server {name!r}.",
                 remedy=f"There are: {', '.join(names)}." if names else "",
             )
+        if usable and name in self._held:
+            raise InputError(f"the MCP server {name!r} is held back: {self._held[name]}.")
 
 
 class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):

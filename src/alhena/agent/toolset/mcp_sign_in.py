@@ -234,17 +234,16 @@ def _landing(redirect_uri: str | None, port: int) -> tuple[str, int]:
     OAUTH_CALLBACK_PORT, 0 for none. Raises ConfigError."""
     if not redirect_uri:
         return PATH, port
-    remedy = "Correct mcpServers.NAME.oauth.redirectUri, or remove it."
     try:
         parts = urlsplit(redirect_uri)
         named = parts.port
-    except ValueError as error:
-        raise ConfigError("the redirectUri of the server is no URL.", remedy=remedy) from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError("the redirectUri of the server is no http(s) URL.", remedy=remedy)
-    if port == 0 and parts.hostname not in _LOCAL:
+    except ValueError:
+        parts, named = urlsplit(""), None
+    ours = port != 0 or parts.hostname in _LOCAL
+    if parts.scheme not in ("http", "https") or not parts.hostname or not ours:
         raise ConfigError(
-            "the redirectUri of the server leads to another machine.",
-            remedy="Set OAUTH_CALLBACK_PORT to the port of this machine that it comes out at.",
+            "the redirectUri of the server is no URL that leads to this machine.",
+            remedy="Correct mcpServers.NAME.oauth.redirectUri, or set OAUTH_CALLBACK_PORT to the "
+            "port of this machine that it comes out at.",
         )
     return parts.path or "/", port or named or 80

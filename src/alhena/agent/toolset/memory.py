@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ from alhena.config.effective_settings import FolderTrust, folder_trust
 from alhena.config.settings import Settings
 from alhena.events import Event, WarningEvent
 from alhena.memory.files import (
-    DISCOVERED,
     Memory,
     MemoryKind,
     MemoryRequest,
@@ -23,7 +22,7 @@ from alhena.memory.files import (
 )
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolLocation
-from alhena.wire.content import USER, Content
+from alhena.wire.content import Content
 
 if TYPE_CHECKING:
     from alhena.config.extensions import Extension
@@ -36,7 +35,6 @@ TOUCHING = frozenset(
 _OF_PLACES = frozenset({"read_many_files", "list_directory"})
 """Those of them whose paths may be directories."""
 FRESH_S = 1.0
-_MAX_LOOKED = 1000
 NOTHING = "There are no context files any more."
 
 
@@ -91,7 +89,6 @@ class SessionMemory:
         self.memory: Memory = load_memory(request)
         self._project_told: str | None = None
         self.forgotten = 0
-        self.said: tuple[str, ...] = ()
 
     @property
     def user_text(self) -> str:
@@ -121,13 +118,11 @@ class SessionMemory:
         return self.memory
 
     def began_with(self, contents: Iterable[Content]) -> None:
-        """Takes note of what the session's conversation, all that is left of it, has been told: of
-        the project when it began or since, and of files around the places that tools touched."""
-        contents = tuple(contents)
-        now, told = without_tags(self.project_text), told_of_project(contents)
+        """Takes note of what the session's conversation, all that is left of it, has been told of
+        the project when it began or since."""
+        now, told = without_tags(self.project_text), told_of_project(tuple(contents))
         same = not now if told is None else told == (now or NOTHING)
         self._project_told = self.project_text if same else None
-        self.said = tuple(_discoveries(contents))
 
     def take_changes(self) -> str:
         """The project's memory if it changed since the model last got it; returned once per
@@ -144,10 +139,10 @@ class SessionMemory:
         are gone."""
         self.forgotten += 1
 
-    def conversation(self, *, own: bool = False) -> "Discover":
+    def conversation(self) -> "Discover":
         """Returns the function that loads memory around the locations of a conversation's calls:
-        the session's, or a subagent's `own`."""
-        return _ConversationMemory(self, own=own).touched
+        the session's, or a subagent's."""
+        return _ConversationMemory(self).touched
 
 
 class _ConversationMemory:
@@ -157,12 +152,9 @@ class _ConversationMemory:
     def __init__(
         self,
         session: SessionMemory,
-        *,
-        own: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = session
-        self._own = own
         self._clock = clock
         self._looked: dict[str, float] = {}
         self._memory: Memory | None = None
@@ -197,8 +189,6 @@ class _ConversationMemory:
         last = self._looked.get(around)
         if last is not None and now - last < FRESH_S:
             return False
-        if len(self._looked) >= _MAX_LOOKED:
-            self._looked.clear()
         self._looked[around] = now
         return True
 
@@ -209,15 +199,5 @@ class _ConversationMemory:
             self._memory, self._forgotten = memory, forgotten
             self._looked.clear()
             told = (item.identity for item in memory.files)
-            said = () if self._own else self._session.said
-            self._place = TouchedMemory(self._session.request, told, said)
+            self._place = TouchedMemory(self._session.request, told)
         return self._place
-
-
-def _discoveries(contents: Iterable[Content]) -> Iterator[str]:
-    """The texts in which a conversation was told of files around places."""
-    for content in contents:
-        if content.role == USER:
-            for part in content.parts:
-                if part.text is not None and part.text.startswith(DISCOVERED):
-                    yield part.text

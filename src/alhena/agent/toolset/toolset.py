@@ -365,7 +365,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         known_as: Callable[[str], str] = str if caller is None else caller.session_id
         executor.traceparent = lambda call_id: self.trace_of(known_as(call_id))
         if self.memory is not None:
-            executor.discover = self.memory.conversation(own=registry is not None)
+            executor.discover = self.memory.conversation()
         return Scheduler(
             self.registry if registry is None else registry,
             Authority(

@@ -99,7 +99,7 @@ def files_of(place: Place) -> AgentFiles:
 def _sign_in(name: str, files: AgentFiles) -> int:
     import asyncio
 
-    from alhena.agent.subagents.oauth import sign_in
+    from alhena.agent.subagents.credentials import sign_in
     from alhena.frontends.cli.auth import TerminalPerson
 
     remote = {each.name: each.definition for each in files.usable}
@@ -115,7 +115,7 @@ def _sign_in(name: str, files: AgentFiles) -> int:
 def _sign_out(name: str) -> int:
     import asyncio
 
-    from alhena.agent.subagents.oauth import token_file
+    from alhena.agent.subagents.credentials import token_file
 
     there = asyncio.run(token_file(os.environ).forget(name))
     name = one_line(name)

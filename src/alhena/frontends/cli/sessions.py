@@ -233,7 +233,7 @@ def _checkpoint_json(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "sessionId": checkpoint.session_id,
         "callId": checkpoint.call_id,
         "toolCall": None if call is None else {"name": call.name, "args": call.args},
-        "paths": [shown(path) for path in checkpoint.named],
+        "paths": [shown(path) for path in checkpoint.paths],
     }
 
 

@@ -12,7 +12,7 @@ from alhena.frontends.terminal.drawing.call_result import counted
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.session_commands import go_on
-from alhena.session.forks import EarlierPrompt
+from alhena.session.tags import EarlierPrompt
 
 if TYPE_CHECKING:
     from alhena.agent.restoring import SavedConversations

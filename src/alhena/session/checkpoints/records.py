@@ -9,11 +9,10 @@ import os
 import re
 import time
 from calendar import timegm
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -67,12 +66,7 @@ _NAME = 60
 _UNWELCOME = re.compile(r"[^\w.+@-]+", re.ASCII)
 _TIME = "%Y-%m-%dT%H-%M-%S"
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)_(\d{3})Z", re.ASCII)
-_URI = "file://"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-class _OfSession(msgspec.Struct, rename="camel"):
-    session_id: str = ""
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -82,25 +76,13 @@ class ToolCall(msgspec.Struct, frozen=True):
     args: dict[str, Any] = {}
 
 
-class RootSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Snapshot of one root in a checkpoint: of a workspace root beside the project (`root`, a URI)
-    or of the project itself (""). `tree` and `notes` as in `Snapshot`, "" without a snapshot;
-    `paths`, relative to the root, are those that the call names; `after` is the tree at the end of
-    the turn, on its first checkpoint."""
-
-    root: str = ""
-    tree: str = ""
-    notes: str = ""
-    paths: tuple[str, ...] = ()
-    after: str = ""
-
-
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A checkpoint as its file has it, of the project in the folder `project`. `client_history` is
-    the conversation, where the journal of `session_id` does not have it. `commit_hash` (the tree),
-    `notes`, `paths` and `after` are the project's, as in `RootSnapshot`; `roots` the other
-    workspace roots. The kind `restore` is made before restoring the checkpoint `back_to` or undoing
-    the turn `undoes`, and is `under_way` until that is complete."""
+    the conversation, where the journal of `session_id` does not have it. `commit_hash` (the tree)
+    and `notes` are as in `Snapshot`, `paths` those that the call names, relative to the project;
+    `after` is the tree at the end of the turn, on its first checkpoint. The kind `restore` is made
+    before restoring the checkpoint `back_to` or undoing the turn `undoes`, and is `under_way` until
+    that is complete."""
 
     commit_hash: str = ""
     tool_call: ToolCall | None = None
@@ -118,44 +100,6 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     undoes: str = ""
     back_to: str = ""
     under_way: bool = False
-    roots: tuple[RootSnapshot, ...] = ()
-
-    @property
-    def all_roots(self) -> tuple[RootSnapshot, ...]:
-        """The project and the other roots, also those without a snapshot."""
-        project = RootSnapshot(
-            tree=self.commit_hash, notes=self.notes, paths=self.paths, after=self.after
-        )
-        return (project, *self.roots)
-
-    @property
-    def snapshots(self) -> tuple[RootSnapshot, ...]:
-        """The roots with a snapshot."""
-        return tuple(each for each in self.all_roots if each.tree)
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The paths that the call names; absolute ones in other roots than the project."""
-        return tuple(
-            str(directory_of(each.root) / path) if each.root else path
-            for each in self.all_roots
-            for path in each.paths
-        )
-
-    def having(self, snapshots: Sequence[RootSnapshot]) -> "Checkpoint":
-        """The same with these snapshots."""
-        project = next((each for each in snapshots if not each.root), RootSnapshot())
-        return msgspec.structs.replace(
-            self,
-            commit_hash=project.tree,
-            notes=project.notes,
-            paths=project.paths,
-            roots=tuple(each for each in snapshots if each.root),
-        )
-
-    def ended(self, root: str) -> str:
-        """The tree of a root at the end of the turn, "" if unknown."""
-        return next((each.after for each in self.all_roots if each.root == root), "")
 
 
 class CheckpointFiles:
@@ -199,16 +143,13 @@ class CheckpointFiles:
         """Reads a checkpoint by its full name. Raises CheckpointError, NoCheckpointError."""
         path = self._path(name)
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=Checkpoint)
+            return msgspec.json.decode(path.read_bytes(), type=Checkpoint)
         except FileNotFoundError as error:
             raise NoCheckpointError(f"there is no checkpoint {printable(name)!r}.") from error
         except OSError as error:
             raise trouble(error, path) from error
         except _UNREADABLE as error:
             raise CheckpointError(f"{printable(path)} is no checkpoint: {error}.") from error
-        for each in found.roots:
-            directory_of(each.root)
-        return found
 
     def all(self) -> tuple[tuple[str, Checkpoint], ...]:
         """The readable checkpoints with their names, oldest first. Raises CheckpointError."""
@@ -228,22 +169,10 @@ class CheckpointFiles:
         self._put(name, checkpoint)
         return name
 
-    def note_end(self, name: str, trees: Mapping[str, str]) -> None:
-        """Adds the trees at the end of the turn to a checkpoint, by root. Raises CheckpointError,
+    def note_end(self, name: str, tree: str) -> None:
+        """Adds the tree at the end of the turn to a checkpoint. Raises CheckpointError,
         NoCheckpointError."""
-        checkpoint = self.read(name)
-        known = {each.root: each for each in checkpoint.roots}
-        for root in trees:
-            if root:
-                known[root] = msgspec.structs.replace(
-                    known.get(root, RootSnapshot(root=root)), after=trees[root]
-                )
-        self._put(
-            name,
-            msgspec.structs.replace(
-                checkpoint, after=trees.get("", checkpoint.after), roots=tuple(known.values())
-            ),
-        )
+        self._put(name, msgspec.structs.replace(self.read(name), after=tree))
 
     def note_done(self, name: str) -> None:
         """Marks a restore as complete. Raises CheckpointError, NoCheckpointError."""
@@ -289,11 +218,9 @@ class CheckpointFiles:
 
     def remove_sessions(self, session_ids: Collection[str]) -> None:
         """Removes the checkpoints of sessions. Raises CheckpointError."""
-        for name in self.names():
-            with suppress(OSError, *_UNREADABLE):
-                data = self._path(name).read_bytes()
-                if msgspec.json.decode(data, type=_OfSession).session_id in session_ids:
-                    self.remove(name)
+        for name, checkpoint in self.all():
+            if checkpoint.session_id in session_ids:
+                self.remove(name)
 
     def _path(self, name: str) -> Path:
         return self.directory / f"{name}{SUFFIX}"
@@ -319,32 +246,18 @@ def _made_ms(name: str) -> int:
 def _json(checkpoint: Checkpoint) -> bytes:
     """Encodes a checkpoint; repairs invalid Unicode in its call. Raises CheckpointError."""
     try:
-        try:
-            return encode_value(checkpoint)
-        except UnicodeEncodeError:
-            call = None if checkpoint.tool_call is None else mend(checkpoint.tool_call)
-            return encode_value(msgspec.structs.replace(checkpoint, tool_call=call))
+        call = None if checkpoint.tool_call is None else mend(checkpoint.tool_call)
+        return encode_value(msgspec.structs.replace(checkpoint, tool_call=call))
     except EncodeError as error:
         raise CheckpointError(f"the call has no form as JSON: {error.message}") from error
 
 
-def directory_of(root: str) -> Path:
-    """The directory of a root's URI. Raises CheckpointError."""
-    path = Path(os.fsdecode(unquote_to_bytes(root.removeprefix(_URI))))
-    plain = path.is_absolute() and os.path.normpath(path) == str(path)
-    if not root.startswith(_URI) or not plain or path.as_uri() != root:
-        raise CheckpointError(f"{root!r} is no root that a checkpoint can have.")
-    return path
-
-
-def objects_of(checkpoints: Iterable[tuple[str, Checkpoint]], root: str = "") -> frozenset[str]:
-    """Names of all objects that the checkpoints need in the repository of a root."""
+def objects_of(checkpoints: Iterable[tuple[str, Checkpoint]]) -> frozenset[str]:
+    """Names of all objects that the checkpoints need."""
     return frozenset(
         name
         for _, checkpoint in checkpoints
-        for snapshot in checkpoint.all_roots
-        if snapshot.root == root
-        for name in (snapshot.tree, snapshot.notes, snapshot.after)
+        for name in (checkpoint.commit_hash, checkpoint.notes, checkpoint.after)
         if name
     )
 

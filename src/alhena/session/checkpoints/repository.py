@@ -37,9 +37,6 @@ from alhena.system.errors import FileError, printable
 from alhena.system.files import alone_on, read_small_text
 from alhena.system.ignore import IgnoreRules, excludes_file, git_directory
 
-EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""The tree without files."""
-
 SYMLINK = "120000"
 EXECUTABLE = "100755"
 _NOTHING = "000000"
@@ -71,12 +68,11 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a repository. Programs in `others` never run as git; `apart`, a directory in the
-    project, has its own repository. `patience_s`: seconds to wait for another process."""
+    """Settings of a repository. Programs in `others`, directories beside the project, never run as
+    git. `patience_s`: seconds to wait for another process."""
 
     limits: Limits = Limits()
     others: tuple[Path, ...] = ()
-    apart: Path | None = None
     patience_s: float = PATIENCE_S
 
 
@@ -292,9 +288,6 @@ class Repository:
         own = "" if self._exclude is None else read_small_text(self._exclude, warnings)
         gemini = read_small_text(self.project / ".geminiignore", warnings).splitlines()
         lines = [*own.splitlines(), *(_rule_below(self._prefix, line) for line in gemini)]
-        if self._around.apart is not None:
-            apart = f"{self._prefix}{self._around.apart.relative_to(self.project)}/"
-            lines.append(f"/{apart.translate(_SPECIAL)}")
         return "".join(f"{line}\n" for line in lines)
 
     def _list(

@@ -17,9 +17,7 @@ from alhena.session.checkpoints.records import (
     Checkpoint,
     CheckpointError,
     LostSnapshotError,
-    RootSnapshot,
     shown,
-    trouble,
 )
 from alhena.session.checkpoints.repository import (
     EXECUTABLE,
@@ -39,27 +37,18 @@ DAMAGED = "its content in the checkpoint is damaged"
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """Goal for one root: restore the snapshot `start`. With the tree `end` ("": unknown), only what
-    changed between the two is reverted; files changed since are left. `later`: for paths that only
-    later calls named, the tree of the first checkpoint that names them."""
+    """The snapshot of the checkpoint `start` is to be restored. With the tree `end` ("": unknown),
+    only what changed between the two is reverted; files changed since are left. `later`: for paths
+    that only later calls named, the tree of the first checkpoint that names them."""
 
-    start: RootSnapshot
+    start: Checkpoint
     later: Mapping[str, str] = {}
     end: str = ""
 
 
-class Step(msgspec.Struct, frozen=True):
-    """A goal for the files of a repository. A `further` root is left if it is not available, and
-    created if it is missing."""
-
-    repository: Repository
-    goal: Goal
-    further: bool = False
-
-
 class Restoration(msgspec.Struct, frozen=True):
     """Restored files. `before`: the tree of the project before; `left`: paths left unchanged, with
-    reasons. Paths outside the project are absolute."""
+    reasons."""
 
     before: str
     written: tuple[str, ...] = ()
@@ -68,58 +57,34 @@ class Restoration(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Changes of a step, the snapshot `before` them, its target's notes and `contents`, and the
-    files left, with reasons."""
+    """Changes of the files of `project`, the snapshot `before` them, its target's notes and
+    `contents`, and the files left, with reasons."""
 
-    step: Step
+    project: Path
     before: Snapshot
     changes: Sequence[Change]
     left: list[tuple[str, str]]
     notes: Notes
     contents: Contents
 
-    @property
-    def project(self) -> Path:
-        """The root's directory."""
-        return self.step.repository.project
-
 
 def restore(
-    steps: Sequence[Step], record: Callable[[Sequence[Plan]], object] = lambda _plans: None
-) -> tuple[tuple[Path, Restoration], ...]:
-    """Carries out the steps; returns the result of each root. `record` is called before the first
-    change. A root is left if its snapshot is lost, or it is a further one and not available. Files
-    of nested roots belong to the inner one. Raises CheckpointError before the first change, also
-    when all roots would be left."""
-    left: list[tuple[Path, Restoration]] = []
-    failures: list[CheckpointError] = []
-    plans: list[Plan] = []
-    with ExitStack() as stack:
-        for step in steps:
-            repository = step.repository
-            try:
-                if step.further:
-                    _require_directory(repository.project)
-                stack.enter_context(repository.locked())
-                plans.append(_plan(step, _inner(repository.project, steps), stack))
-            except CheckpointError as error:
-                spared = step.further or isinstance(error, LostSnapshotError)
-                if not spared or repository.cancellation.is_set():
-                    raise
-                failures.append(error)
-                reason = error.message.removesuffix(".")
-                left.append((repository.project, Restoration("", left=(("", reason),))))
-        if any(step.repository.cancellation.is_set() for step in steps):
+    repository: Repository,
+    goal: Goal,
+    record: Callable[[Snapshot], object] = lambda _before: None,
+) -> Restoration:
+    """Restores files. `record` gets the snapshot of the present ones before the first change.
+    Raises CheckpointError before it."""
+    with repository.locked(), ExitStack() as stack:
+        plan = _plan(repository, goal, stack)
+        if repository.cancellation.is_set():
             raise CheckpointError("interrupted; no file has changed.")
-        if failures and not plans:
-            raise failures[0]
-        record(plans)
-        return (*((plan.project, _carry_out(plan)) for plan in plans), *left)
+        record(plan.before)
+        return _carry_out(plan)
 
 
-def _plan(step: Step, inner: Collection[str], stack: ExitStack) -> Plan:
-    repository, goal = step.repository, step.goal
-    start, end = goal.start.tree, goal.end
+def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
+    start, end = goal.start.commit_hash, goal.end
     notes = repository.notes(goal.start.notes)
     named = {*goal.start.paths, *goal.later}
     before = repository.snapshot(named)
@@ -136,8 +101,6 @@ def _plan(step: Step, inner: Collection[str], stack: ExitStack) -> Plan:
     changes: list[Change] = []
     left: list[tuple[str, str]] = []
     for path, change in sorted(reverted.items()):
-        if any(map(path.startswith, inner)):
-            continue
         if path in since:
             if since[path].new != change.new:
                 left.append((path, "it has changed since that turn"))
@@ -152,7 +115,7 @@ def _plan(step: Step, inner: Collection[str], stack: ExitStack) -> Plan:
         raise LostSnapshotError(f"{repository.warning}.")
     names = {each.name for change in changes for each in (change.old, change.new) if each}
     contents = stack.enter_context(repository.contents(names))
-    return Plan(step, before, changes, left, notes, contents)
+    return Plan(repository.project, before, changes, left, notes, contents)
 
 
 def _to_first_named(
@@ -313,41 +276,15 @@ def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _inner(project: Path, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The roots of other steps inside `project`, relative to it, with a slash at the end."""
-    others = (step.repository.project for step in steps)
-    return tuple(
-        f"{other.relative_to(project)}{os.sep}"
-        for other in others
-        if other != project and other.is_relative_to(project)
-    )
-
-
-def _require_directory(root: Path) -> None:
-    """Creates a missing root. Raises CheckpointError unless it is a directory."""
-    try:
-        if not os.path.lexists(root):
-            root.mkdir()
-    except OSError as error:
-        raise trouble(error, root) from error
-    if not is_real_directory(root):
-        raise CheckpointError("it is no directory any more.")
-
-
-def is_real_directory(path: Path) -> bool:
-    """True for a directory at a real path."""
-    return path.is_dir() and os.path.realpath(path) == str(path)
-
-
 Named = tuple[str, Checkpoint]
 
 
 class EditingTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a turn since its `first` checkpoint, called `name`: `goals` revert them."""
+    """Changes of a turn since its `first` checkpoint, called `name`: `goal` reverts them."""
 
     name: str
     first: Checkpoint
-    goals: tuple[Goal, ...]
+    goal: Goal
 
 
 def last_turn(
@@ -375,21 +312,19 @@ def last_turn(
             stands = dict(before[checkpoint.back_to])
     for prompt, cut in reversed(stands.items()):
         turn = _turn(found, prompt, cut)
-        if turn is not None and any(each.end != each.start.tree for each in turn.goals):
+        if turn is not None and turn.goal.end != turn.first.commit_hash:
             return turn
     return None
 
 
-def named_later(found: Iterable[Named], start: RootSnapshot) -> dict[str, str]:
-    """For paths of a root that `start` does not name: the tree of the first of these checkpoints
-    that names them."""
+def named_later(found: Iterable[Named], start: Checkpoint) -> dict[str, str]:
+    """For paths that `start` does not name: the tree of the first of these checkpoints that names
+    them."""
     later: dict[str, str] = {}
     for _, checkpoint in found:
-        for snapshot in checkpoint.snapshots:
-            if snapshot.root == start.root:
-                for path in snapshot.paths:
-                    if path not in start.paths:
-                        later.setdefault(path, snapshot.tree)
+        for path in checkpoint.paths:
+            if path not in start.paths:
+                later.setdefault(path, checkpoint.commit_hash)
     return later
 
 
@@ -400,28 +335,16 @@ def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
         for number, (_, each) in enumerate(found)
         if each.kind == "call" and each.prompt_id == prompt
     ]
-    if not own:
+    if not own or not found[own[0]][1].commit_hash:
         return None
     name, first = found[own[0]]
-    starts: dict[str, tuple[int, RootSnapshot]] = {}
-    for count, number in enumerate(own, start=1):
-        for snapshot in found[number][1].snapshots:
-            starts.setdefault(snapshot.root, (count, snapshot))
-    after = found[own[-1] + 1 :]
-    ends = {each.root: each.tree for at, one in found if at == cut for each in one.snapshots}
-    goals = tuple(
-        Goal(
-            start,
-            named_later((found[number] for number in own[count:]), start),
-            ends.get(root) or first.ended(root) or _next_tree(after, root),
-        )
-        for root, (count, start) in starts.items()
+    cut_at = next((one.commit_hash for at, one in found if at == cut), "")
+    # The turn of a killed process ended before the next checkpoint.
+    after = (one.commit_hash for _, one in found[own[-1] + 1 :])
+    following = next(filter(None, after), "")
+    goal = Goal(
+        first,
+        named_later((found[number] for number in own[1:]), first),
+        cut_at or first.after or following,
     )
-    return EditingTurn(name=name, first=first, goals=goals)
-
-
-def _next_tree(found: Iterable[Named], root: str) -> str:
-    """The root's tree at the next checkpoint, "" if there is none: the turn of a killed process
-    ended before that."""
-    trees = (each.tree for _, one in found for each in one.snapshots if each.root == root)
-    return next(trees, "")
+    return EditingTurn(name=name, first=first, goal=goal)
