@@ -8,7 +8,7 @@ import pytest
 from alhena.policy.bash.analysis import analyse
 from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from tests.policy.corpus import TREE, Line, adversarial, everyday, profiles
 from tests.policy.jail import Jail, needs_bash
 from tests.policy.support import SHELL
@@ -57,7 +57,7 @@ def theatre() -> Iterator[Jail]:
 
 
 def judged(jail: Jail, line: Line, command: str) -> Decision:
-    context = PolicyContext(surroundings=DirectorySurroundings(jail.work, trusted=True))
+    context = PolicyContext(surroundings=Surroundings(jail.work, trusted=True))
     call = PolicyCall(names=(SHELL,), args={"command": command})
     return decide(call, profiles()[line.profile], context)
 

@@ -8,7 +8,7 @@ import pytest
 from alhena.policy.engine import decide
 from alhena.policy.gather import default_policies
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from tests.policy.support import ALLOW, ASK, DENY, ask, rule, rules
 
 DEFAULTS = default_policies()
@@ -16,7 +16,7 @@ DEFAULTS = default_policies()
 
 def edit(path: str, cwd: Path, mode: ApprovalMode = ApprovalMode.AUTO_EDIT) -> Decision:
     call = PolicyCall(names=("write_file",), args={"file_path": path, "content": ""})
-    surroundings = DirectorySurroundings(cwd)
+    surroundings = Surroundings(cwd)
     return decide(call, DEFAULTS.rules, PolicyContext(mode=mode, surroundings=surroundings))
 
 
@@ -103,7 +103,7 @@ def test_a_link_counts_as_the_file_it_leads_to(tmp_path: Path) -> None:
 def test_patterns_for_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     given = rules(rule("deny", 100, toolName="*", paths=["~/bin/"]))
-    context = PolicyContext(surroundings=DirectorySurroundings(tmp_path / "work"))
+    context = PolicyContext(surroundings=Surroundings(tmp_path / "work"))
 
     def said(path: str) -> Any:
         call = PolicyCall(names=("x",), args={"file_path": path})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from tests.policy.jail import Jail, Ran, needs_bash
 from tests.policy.support import ALLOW, SHELL, YOLO, rules, shell_rule
 
@@ -352,7 +352,7 @@ def jail() -> Iterator[Jail]:
 
 
 def judged(jail: Jail, given_rules: tuple[PolicyRule, ...], command: str) -> Decision:
-    context = PolicyContext(surroundings=DirectorySurroundings(jail.work, trusted=True))
+    context = PolicyContext(surroundings=Surroundings(jail.work, trusted=True))
     return decide(PolicyCall(names=(SHELL,), args={"command": command}), given_rules, context)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from tests.policy.support import ALLOW, ASK, SHELL, rules, run, shell_rule
 
 PREFIXES = rules(
@@ -29,7 +29,7 @@ def said(
     given: tuple[PolicyRule, ...], cwd: Path, command: str, *, trusted: bool = False, **args: str
 ) -> Decision:
     call = PolicyCall(names=(SHELL,), args={"command": command, **args})
-    surroundings = DirectorySurroundings(cwd, trusted=trusted)
+    surroundings = Surroundings(cwd, trusted=trusted)
     return decide(call, given, PolicyContext(surroundings=surroundings))
 
 
@@ -221,7 +221,7 @@ def test_a_directory_that_git_takes_for_a_repository_itself_is_one(tmp_path: Pat
     (bare / "commondir").write_text("../store\n", encoding="utf-8")
     git("rev-parse", "--git-dir", cwd=bare)
     git("config", "core.fsmonitor", "./evil", cwd=store)
-    assert DirectorySurroundings(bare).repository(str(bare)) == str(bare)
+    assert Surroundings(bare).repository(str(bare)) == str(bare)
     assert said(READING, bare, "git status").outcome is ASK
     assert said(READING, tmp_path, "git -C bare status", trusted=True).outcome is ASK
 

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from alhena.config.documents import read_limited
 from alhena.values import Value
@@ -250,73 +249,21 @@ def _paths(index: bytes, start: int) -> Iterator[str]:
                 break
 
 
-class Surroundings(Protocol):
-    """Facts about directories. Paths are absolute."""
-
-    @property
-    def cwd(self) -> str:
-        """The directory commands run in unless they say otherwise."""
-        ...
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """The directories of the workspace, symbolic links resolved."""
-        ...
-
-    @property
-    def trusted(self) -> bool:
-        """Did the user vouch for the folder?"""
-        ...
-
-    def contains(self, path: str) -> bool:
-        """Is the real place of `path` inside the workspace?"""
-        ...
-
-    def real(self, path: str) -> str:
-        """`path` with symbolic links resolved, as far as it exists."""
-        ...
-
-    def is_directory(self, path: str) -> bool:
-        """Is there a directory at `path`?"""
-        ...
-
-    def repository(self, directory: str) -> str | None:
-        """The git directory that git would use in `directory`."""
-        ...
-
-    def named_program(self, directory: str, use: "GitUse") -> str | None:
-        """A program that a repository makes git run in `directory`, by where it is named."""
-        ...
-
-
-class DirectorySurroundings:
-    """The facts of the file system as it is now."""
+class Surroundings:
+    """Facts about directories, as the file system is now. `cwd` is where commands run unless they
+    say otherwise, `roots` are the directories of the workspace: absolute paths, symbolic links
+    resolved. `trusted`: the user vouches for the folder."""
 
     def __init__(self, cwd: Path, roots: Sequence[Path] = (), *, trusted: bool = False) -> None:
-        self._cwd = os.path.realpath(cwd)
-        self._roots = tuple(os.path.realpath(root) for root in (cwd, *roots))
-        self._trusted = trusted
-
-    @property
-    def cwd(self) -> str:
-        """The directory commands run in unless they say otherwise."""
-        return self._cwd
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """The directories of the workspace, symbolic links resolved."""
-        return self._roots
-
-    @property
-    def trusted(self) -> bool:
-        """Did the user vouch for the folder?"""
-        return self._trusted
+        self.cwd = os.path.realpath(cwd)
+        self.roots = tuple(os.path.realpath(root) for root in (cwd, *roots))
+        self.trusted = trusted
 
     def contains(self, path: str) -> bool:
         """Is the real place of `path` inside the workspace?"""
         real = self.real(path)
         return any(
-            real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots
+            real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self.roots
         )
 
     def real(self, path: str) -> str:

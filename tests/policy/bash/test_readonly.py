@@ -8,7 +8,7 @@ from alhena.policy.bash.model import Effect, Part, Redirection, Word, WordKind
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.engine import decide
 from alhena.policy.model import PolicyCall, PolicyContext
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from tests.policy.bash.readonly_support import (
     LINES,
     Stage,
@@ -84,7 +84,7 @@ def test_devices_and_processes_lie_outside_of_every_workspace(
 ) -> None:
     monkeypatch.setenv("HOME", "/home")
     assert len(OUTSIDE) >= 40
-    facts = workspace and DirectorySurroundings(tmp_path / workspace, trusted=True)
+    facts = workspace and Surroundings(tmp_path / workspace, trusted=True)
     context = PolicyContext(surroundings=facts or None)
     reading = rules(shell_rule("allow", commandClass="read-only"))
     for line in OUTSIDE:

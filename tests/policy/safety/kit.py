@@ -16,7 +16,7 @@ from alhena.policy.model import (
     Tier,
 )
 from alhena.policy.safety_checks import CheckerRegistry, ExternalRunner, SafetyChecks
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from tests.support.patience import PATIENCE_S
 
 ALLOW, ASK, DENY = PolicyOutcome.ALLOW, PolicyOutcome.ASK_USER, PolicyOutcome.DENY
@@ -84,5 +84,5 @@ def context(cwd: Path, *roots: Path, mode: str = "default", person: bool = True)
     return PolicyContext(
         mode=ApprovalMode(mode),
         interactive=person,
-        surroundings=DirectorySurroundings(cwd, roots),
+        surroundings=Surroundings(cwd, roots),
     )

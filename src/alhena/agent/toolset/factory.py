@@ -31,7 +31,7 @@ from alhena.policy.engine import PolicyEngine
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
 from alhena.policy.settings_rules import ToolNames
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
@@ -388,7 +388,7 @@ def open_toolset(
         modes=SessionMode(
             options.approval_mode, allows_yolo=not settings.security.disable_yolo_mode
         ),
-        surroundings=DirectorySurroundings(workspace.cwd, workspace.roots, trusted=trusted),
+        surroundings=Surroundings(workspace.cwd, workspace.roots, trusted=trusted),
         outputs=outputs,
         spending=Spending(settings.model.prices),
         saved=saved,

@@ -15,7 +15,7 @@ from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.engine import PolicyEngine, PolicyFilter, tighten
 from alhena.policy.model import ApprovalMode, Decision, PolicyCall, PolicyContext
-from alhena.policy.surroundings import DirectorySurroundings, Surroundings
+from alhena.policy.surroundings import Surroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.subagents import RunAgent
 from alhena.tools.contract import Tool
@@ -424,7 +424,7 @@ def add_root(bench: Toolset, root: Path) -> None:
     """Adds a directory, a real path, to the workspace of a session. A sandbox keeps its own."""
     workspace = bench.workspace
     workspace.roots = (*workspace.roots, root)
-    bench.surroundings = DirectorySurroundings(
+    bench.surroundings = Surroundings(
         workspace.cwd, workspace.roots, trusted=bench.surroundings.trusted
     )
     bench.policy_changed()

@@ -45,7 +45,7 @@ from alhena.policy.model import (
 )
 from alhena.policy.parse import rule_fields
 from alhena.policy.settings_rules import ToolNames, with_slips
-from alhena.policy.surroundings import DirectorySurroundings
+from alhena.policy.surroundings import Surroundings
 from alhena.tools.registry import ALIASES, BUILT_IN, all_names, called_names, declared_name
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def explain(options: "Namespace") -> int:
     context = PolicyContext(
         mode=_mode(options.mode or "default"),
         interactive=not options.non_interactive,
-        surroundings=DirectorySurroundings(cwd, trusted=gathered.trusted),
+        surroundings=Surroundings(cwd, trusted=gathered.trusted),
     )
     policy = _Policy(PolicyEngine(gathered.rules), gathered.filters)
     if options.batch is not None:
