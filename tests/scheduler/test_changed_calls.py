@@ -233,14 +233,16 @@ async def test_without_an_editor_none_is_offered(project, target):
     assert seen[0].outcomes == ("proceed_once", "cancel")
 
 
-async def test_a_refused_call_is_not_changed(project, target):
+async def test_a_call_whose_content_nobody_can_change_takes_none(project, target):
     stage, _ = editing(project, approver=None)
     running = asyncio.create_task(replaced(stage))
     while not stage.questions():
         await asyncio.sleep(0)
-    stage.scheduler.confirm("c0", Outcome.CANCEL, {"newContent": "x"})
-    assert (await running).status is Status.CANCELLED
-    assert target.read_bytes() == b"a\nb\nc\n"
+    with pytest.raises(ConfirmationError, match='"newContent" does not go with the answer "canc'):
+        stage.scheduler.confirm("c0", Outcome.CANCEL, {"newContent": "x"})
+    stage.scheduler.confirm("c0", ONCE, {"newContent": "x\n"})
+    await running
+    assert target.read_bytes() == b"x\n"
 
 
 async def test_a_program_that_never_tires_of_the_editor_is_stopped(project, target):

@@ -196,10 +196,34 @@ def require_answer(answer: Answer, request: ConfirmationRequest) -> None:
             f'the answer "{answer.outcome}" is not offered for the call {request.call_id!r}',
             remedy=f"Answer with one of {offered}.",
         )
+    payload, details = answer.payload, request.details
+    proceeds, cancels = answer.outcome in PROCEEDING, answer.outcome is Outcome.CANCEL
+    plan = isinstance(details, ExitPlanModeConfirmation)
+    fitting = {
+        "args": proceeds and not plan and not isinstance(details, AskUserConfirmation),
+        "newContent": proceeds and request.modifiable,
+        "answers": proceeds and isinstance(details, AskUserConfirmation),
+        "approved": plan,
+        "approvalMode": proceeds and plan,
+        "feedback": cancels or plan,
+        "reason": cancels or plan,
+        "scope": cancels or payload.approved is False,
+    }
+    given: dict[str, Any] = {
+        key: value
+        for key, value in msgspec.to_builtins(payload).items()
+        if value is not None and not (key == "scope" and value == "call")
+    }
+    for key in given:
+        if not fitting[key]:
+            raise ConfirmationError(
+                f'"{key}" does not go with the answer "{answer.outcome}" '
+                f"to the call {request.call_id!r}"
+            )
     indexes: frozenset[str] = frozenset()
-    if isinstance(request.details, AskUserConfirmation):
-        indexes = frozenset(map(str, range(len(request.details.questions))))
-    for key in answer.payload.answers or {}:
+    if isinstance(details, AskUserConfirmation):
+        indexes = frozenset(map(str, range(len(details.questions))))
+    for key in payload.answers or {}:
         if key not in indexes:
             raise ConfirmationError(f"{key!r} is no index of a question")
 
