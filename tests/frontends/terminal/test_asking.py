@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from alhena.agent.toolset.approval import rule_words
 from alhena.display_text import exact
 from alhena.frontends.terminal.access_dialog import MENU as ACCESS
 from alhena.frontends.terminal.dialogs.approval import (
@@ -17,7 +18,6 @@ from alhena.frontends.terminal.dialogs.approval import (
     details_blocks,
     question_menu,
     request_blocks,
-    rule_words,
 )
 from alhena.frontends.terminal.drawing.lines import Block, Lines, plain, width
 from alhena.frontends.terminal.drawing.menu import Menu, Option, Picked, menu_lines, press

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -98,13 +97,8 @@ OPTION_ROWS = 3
 Text = Callable[[], Fragments]
 
 
-class Placed(msgspec.Struct, frozen=True):
-    """The layout and the parts of it that can have the focus."""
-
-    layout: Layout
-    input: Window
-    menu: Window
-    answer: Window
+Placed = tuple[Layout, Window, Window, Window]
+"""The layout, and the parts of it that can have the focus: input line, menu, answer."""
 
 
 def placed(
@@ -174,7 +168,7 @@ def placed(
         ],
         align=VerticalAlign.TOP,
     )
-    return Placed(Layout(body, focused_element=entry), entry, menu, answer)
+    return Layout(body, focused_element=entry), entry, menu, answer
 
 
 MAX_DEFECTS = 3
@@ -239,7 +233,7 @@ class TerminalScreen:
             self._panel, (input, output), lambda: self._printer.style, self.warn
         )
         self._written = Buffer(multiline=False)
-        self._places = placed(
+        layout, self._input, self._menu_window, self._answer = placed(
             (self._live, self._menu, self._foot),
             self._panel,
             (self._entry.buffer, self._written),
@@ -254,7 +248,7 @@ class TerminalScreen:
             ]
         )
         self._app = ReflowingApplication(
-            layout=self._places.layout,
+            layout=layout,
             style=DynamicStyle(lambda: self._printer.style),
             include_default_pygments_style=False,
             key_bindings=merge_key_bindings(
@@ -375,11 +369,11 @@ class TerminalScreen:
 
     def _panel_changed(self) -> None:
         self._looks.attention.asking(self._panel.open)
-        place: Window = self._places.input
+        place = self._input
         if self._panel.menu is not None:
-            place = self._places.menu
+            place = self._menu_window
         elif self._panel.label is not None:
-            place = self._places.answer
+            place = self._answer
         if self._app.layout.is_searching:
             with set_app(self._app):
                 stop_search()

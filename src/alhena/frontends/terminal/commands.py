@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.agent.toolset.approval import rule_words
 from alhena.commands import sources_of
 from alhena.display_text import escaped, one_line
 from alhena.frontends.terminal import setting_commands
-from alhena.frontends.terminal.dialogs.approval import rule_words
 from alhena.frontends.terminal.drawing.call_result import counted, duration
 from alhena.frontends.terminal.drawing.lines import Line, line, row
 from alhena.frontends.terminal.rewind import rewind
@@ -58,17 +58,13 @@ Carry = Callable[["Conversation", str], Awaitable[list[Line]]]
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A command. `at_once`: it need not wait until what runs has ended; `idle`: it is refused
-    meanwhile. `listing`: its lines are cut where the terminal ends, unless more was asked for than
-    the list."""
+    """A command. `idle`: it is refused while something runs."""
 
     name: str
     summary: str
     carry: Carry
     aliases: tuple[str, ...] = ()
-    at_once: bool = True
     idle: bool = False
-    listing: bool = False
 
 
 async def _help(context: "Conversation", _rest: str) -> list[Line]:
@@ -251,9 +247,9 @@ async def _quit(context: "Conversation", _rest: str) -> list[Line]:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("help", "these commands and the keys", _help, aliases=("?",)),
+    Command("help", "these commands and the keys", _help, ("?",)),
     Command("commands", "your own commands (`reload`: find them again)", _commands),
-    Command("tools", "the tools (`/tools desc`: all about them)", _tools, listing=True),
+    Command("tools", "the tools (`/tools desc`: all about them)", _tools),
     Command("policies", "the rules in effect", _policies),
     Command("hooks", "the hooks of this session", _hooks),
     Command(
@@ -269,91 +265,75 @@ COMMANDS: tuple[Command, ...] = (
         "memory",
         "what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
         _memory,
-        at_once=False,
     ),
-    Command("stats", "tokens, cost, calls and times", _stats, aliases=("usage", "cost", "status")),
-    Command(
-        "context",
-        "the parts of the context window, by size",
-        setting_commands.context,
-        at_once=False,
-        listing=True,
-    ),
-    Command("clear", "begin a new session", _clear, aliases=("new",), at_once=False),
+    Command("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),
+    Command("context", "the parts of the context window, by size", setting_commands.context),
+    Command("clear", "begin a new session", _clear, ("new",)),
     Command(
         "compress",
         "replace the conversation so far with a summary",
         _compress,
-        aliases=("summarize", "compact"),
-        at_once=False,
+        ("summarize", "compact"),
     ),
     Command(
         "chat",
         "`save NAME` keeps the conversation; `list`, `resume`, `delete NAME`; `share FILE`",
         chat,
-        at_once=False,
     ),
     Command(
         "restore",
         "restore a checkpoint: files, conversation, call (without NAME: list them)",
         restore,
-        at_once=False,
     ),
     Command(
         "rewind",
         "go back to an earlier prompt, with or without its file changes",
         rewind,
-        at_once=False,
         idle=True,
     ),
-    Command("undo", "undo the last turn's file changes", undo, at_once=False),
-    Command("model", "choose the model (`set NAME [--persist]`)", model, at_once=False),
-    Command("resume", "resume an earlier session (`ID`, or pick one)", resume, at_once=False),
-    Command("trust", "trust this folder, or not", _trust, aliases=("permissions",), at_once=False),
+    Command("undo", "undo the last turn's file changes", undo),
+    Command("model", "choose the model (`set NAME [--persist]`)", model),
+    Command("resume", "resume an earlier session (`ID`, or pick one)", resume),
+    Command("trust", "trust this folder, or not", _trust, ("permissions",)),
     Command(
-        "auth",
-        "another API key, account or local model",
-        setting_commands.authenticate,
-        aliases=("login",),
-        at_once=False,
+        "auth", "another API key, account or local model", setting_commands.authenticate, ("login",)
     ),
     Command(
         "settings",
         "change a setting (`WORD`: those with it in their names; `reset KEY`)",
         setting_commands.settings,
-        aliases=("config",),
-        at_once=False,
+        ("config",),
     ),
     Command(
         "directory",
         "directories of the workspace (`add DIR`)",
         setting_commands.directory,
-        aliases=("dir",),
-        at_once=False,
+        ("dir",),
     ),
     Command("plan", "plan mode (`/plan PROMPT`: with this prompt)", setting_commands.plan),
     Command("copy", "copy the last answer", setting_commands.copy_answer),
-    Command(
-        "export",
-        "write the conversation to a file (`FILE.md`, `.json`, `.html`)",
-        export,
-        at_once=False,
-    ),
+    Command("export", "write the conversation to a file (`FILE.md`, `.json`, `.html`)", export),
     Command("todos", "the model's list of tasks", setting_commands.todos),
     Command(
         "show",
         "whole outputs, diffs, thoughts and long prompts (`NUMBER` prints one)",
         setting_commands.show,
-        listing=True,
     ),
-    Command("init", "have the model write a GEMINI.md", setting_commands.init, at_once=False),
-    Command(
-        "about", "version, system, model, session", setting_commands.about, aliases=("version",)
-    ),
+    Command("init", "have the model write a GEMINI.md", setting_commands.init),
+    Command("about", "version, system, model, session", setting_commands.about, ("version",)),
     Command("bug", "what a report of a defect needs", setting_commands.bug),
     Command("docs", "where the documentation is", setting_commands.docs),
-    Command("quit", "leave", _quit, aliases=("exit",)),
+    Command("quit", "leave", _quit, ("exit",)),
 )
+AT_ONCE = frozenset(
+    (
+        *("help", "commands", "tools", "policies", "hooks", "mcp", "ide", "agents", "extensions"),
+        *("skills", "stats", "plan", "copy", "todos", "show", "about", "bug", "docs", "quit"),
+    )
+)
+"""Commands that need not wait until what runs has ended."""
+LISTINGS = ("tools", "context", "show")
+"""Commands whose lines are cut where the terminal ends, unless more was asked for than the list."""
 
 
 PLAIN = {**dict.fromkeys(("exit", "quit", ":q", ":q!", ":wq"), "/quit"), "?": "/help"}
@@ -381,7 +361,8 @@ def command_names() -> list[tuple[str, str]]:
 
 def _rule(rule: PolicyRule) -> Line:
     style = {"allow": "ok", "deny": "error", "ask_user": "warning"}[rule.decision]
-    what = rule_words(rule)
+    named = rule.tool_names or rule.mcp_name
+    what = one_line(rule_words(rule), MAX_RULE) if named else "every tool"
     if rule.command_regex or rule.command_class or rule.args_pattern or rule.paths:
         what += ", of some arguments"
     return (
@@ -391,6 +372,8 @@ def _rule(rule: PolicyRule) -> Line:
     )
 
 
+MAX_RULE = 2_000
+"""Characters of a rule in words."""
 NEAR = 0.75
 """Least similarity of a misspelling to the command suggested for it."""
 INSTEAD = {

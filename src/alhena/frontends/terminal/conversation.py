@@ -231,7 +231,7 @@ class Conversation(ShownSession):
         elif named[0] is None:
             at_once = named[1] not in self.prompts
         else:
-            at_once = named[0].at_once
+            at_once = named[0].name in commands.AT_ONCE
             if named[0].idle and self._working:
                 stop = "Esc" if self.keys else "Ctrl-C"
                 self._warn(f"/{named[0].name}: something is running. {stop} interrupts it.")
@@ -419,7 +419,7 @@ class Conversation(ShownSession):
             lines = [line(commands.unknown_words(name, self.prompts.names()), "error")]
         else:
             lines = await command.carry(self, rest)
-        listing = command is not None and command.listing and not rest.strip()
+        listing = command is not None and command.name in commands.LISTINGS and not rest.strip()
         self.print(lines, "command", clip=listing)
         proposing, self._proposing = self._proposing, False
         if proposing:

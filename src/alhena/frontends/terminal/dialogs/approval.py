@@ -23,7 +23,6 @@ from alhena.frontends.terminal.drawing.lines import (
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.policy.engine import by_rule
-from alhena.policy.model import PolicyRule
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import (
@@ -247,17 +246,6 @@ def _said_otherwise(outcome: Outcome, request: ConfirmationRequest) -> bool:
         and isinstance(request.details, McpConfirmation)
         and Outcome.PROCEED_ALWAYS_TOOL in request.outcomes
     )
-
-
-def rule_words(rule: PolicyRule) -> str:
-    """The calls a rule would allow, in words."""
-    if rule.command_prefixes:
-        commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
-        text = f"commands that begin with {commands}"
-    else:
-        server = f" of {rule.mcp_name}" if rule.mcp_name else ""
-        text = f"every call of {', '.join(rule.tool_names) or 'any tool'}{server}"
-    return one_line(text, MAX_RULE)
 
 
 def question_menu(question: Question) -> Menu | None:

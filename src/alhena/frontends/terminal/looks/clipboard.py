@@ -18,7 +18,10 @@ _PROGRAMS = (
     ("xclip", "-selection", "clipboard"),
     ("xsel", "--clipboard", "--input"),
 )
-_NEEDS = {"wl-copy": "WAYLAND_DISPLAY", "xclip": "DISPLAY", "xsel": "DISPLAY"}
+_NEEDS = {
+    **dict.fromkeys(("wl-copy", "wl-paste"), "WAYLAND_DISPLAY"),
+    **dict.fromkeys(("xclip", "xsel"), "DISPLAY"),
+}
 PNG = b"\x89PNG\r\n\x1a\n"
 _POWERSHELL = ("powershell.exe", "-NoProfile", "-NonInteractive", "-Command")
 _IMAGE_SCRIPT = (
@@ -40,7 +43,6 @@ _READERS = (
     ((*_POWERSHELL, _IMAGE_SCRIPT), (*_POWERSHELL, "Get-Clipboard -Raw")),
 )
 """Programs that write the image and the text of the clipboard."""
-_NEEDS_TO_READ = {"wl-paste": "WAYLAND_DISPLAY", "xclip": "DISPLAY"}
 
 
 async def copy(text: str, environ: Mapping[str, str], control: Callable[[str], None]) -> str:
@@ -73,7 +75,7 @@ async def pasted(environ: Mapping[str, str]) -> bytes | str:
 def _read(environ: Mapping[str, str]) -> bytes | str:
     path = environ.get("PATH", "")
     for image, text in _READERS:
-        if not environ.get(_NEEDS_TO_READ.get(image[0], "PATH")):
+        if not environ.get(_NEEDS.get(image[0], "PATH")):
             continue
         for program in (image, text):
             if not which(program[0], path=path):
