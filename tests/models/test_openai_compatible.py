@@ -260,19 +260,6 @@ async def test_a_whole_answer_and_one_that_is_none(server: ScriptedServer):
     assert answer.finish_reason == "MAX_TOKENS"
 
 
-async def test_vectors_come_in_the_order_of_the_texts(server: ScriptedServer):
-    data = [{"index": 1, "embedding": [2, 3.5]}, {"index": 0, "embedding": [1.0]}]
-    server.reply(json_reply({"data": data}), json_reply({"data": data[:1]}))
-    contents = [EncodedContent(text_content("user", word)) for word in ("a", "b")]
-    generator = connected(server)
-    async with aclosing(generator):
-        found = await generator.embed(contents, model="openai:e")
-        with pytest.raises(DecodeError, match="1 vectors for 2"):
-            await generator.embed(contents, model="openai:e")
-    assert [one.values for one in found.embeddings] == [(1.0,), (2.0, 3.5)]
-    assert server.requests[0].json == {"model": "e", "input": ["a", "b"]}
-
-
 def test_a_key_is_wanted_for_other_machines_only():
     local = openai_from({"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1"})
     assert local.endpoint.prefix == "/v1"

@@ -139,11 +139,6 @@ async def test_counting_asks_as_the_official_client_does(server: ScriptedServer)
 @pytest.mark.parametrize(
     ("model", "words", "reply"),
     [
-        (
-            "text-embedding-005",
-            "ab",
-            {"predictions": [{"embeddings": {"values": [1]}}, {"embeddings": {"values": [2]}}]},
-        ),
         ("gemini-embedding-001", "a", {"embedding": {"values": [1]}}),
         ("gemini-embedding-001", "ab", {"embeddings": [{"values": [1]}, {"values": [2]}]}),
     ],

@@ -33,3 +33,19 @@ class ContentGenerator(Protocol):
     async def aclose(self) -> None:
         """Releases connections and files; the generator must not be used afterwards."""
         ...
+
+
+class WithoutEmbeddings:
+    """The missing method of a service that computes no embeddings."""
+
+    async def embed(
+        self, contents: Sequence[EncodedContent], *, model: str
+    ) -> EmbedContentResponse:
+        """Always raises RequestRejectedError."""
+        from alhena.models.errors import RequestRejectedError
+
+        del contents, model
+        raise RequestRejectedError(
+            "this service computes no embeddings.",
+            remedy="Use the Gemini API (GEMINI_API_KEY) or Vertex AI for them.",
+        )

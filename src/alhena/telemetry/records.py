@@ -1,8 +1,8 @@
 """Converts events to log records (TEL-01, TEL-02) and redacts credentials."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -223,28 +223,6 @@ class Redaction:
 _UNUSABLE = "invalid_response"
 """The `kind` of `chat.errors.InvalidResponseError`."""
 
-TOLD: frozenset[type[Event]] = frozenset(
-    (
-        UserMessageEvent,
-        ApiRequestEvent,
-        ApiResponseEvent,
-        ApiErrorEvent,
-        ToolCallRequestEvent,
-        ToolCallResponseEvent,
-        OutputTruncatedEvent,
-        HookCallEvent,
-        ErrorEvent,
-        RetryEvent,
-        ModelFallbackEvent,
-        CompressedEvent,
-        OutputsMaskedEvent,
-        LoopDetectedEvent,
-        LoopCheckEvent,
-    )
-)
-"""Events that become records, or that later records need; of ToolCallUpdateEvent those of
-`DELEGATES` do, too."""
-
 
 class Translation:
     """Turns events into records. Remembers the current prompt and the arguments of running
@@ -257,11 +235,35 @@ class Translation:
         self._calls: dict[str, KnownCall] = {}
         self._agents: dict[str, str] = {}
         self._model, self._attempt = "", 1
+        self._made: dict[type[Event], Callable[[Any], Iterator[Record]]] = {
+            UserMessageEvent: self._prompt,
+            ApiRequestEvent: self._request,
+            ApiResponseEvent: self._response,
+            ApiErrorEvent: self._error,
+            RetryEvent: self._retry,
+            ToolCallRequestEvent: self._requested,
+            ToolCallUpdateEvent: self._agent_started,
+            ToolCallResponseEvent: self._call,
+            OutputTruncatedEvent: self._truncated,
+            HookCallEvent: self._hook,
+            ErrorEvent: self._given_up,
+            ModelFallbackEvent: _fallback,
+            CompressedEvent: _compressed,
+            OutputsMaskedEvent: _masked,
+            LoopDetectedEvent: self._loop,
+            LoopCheckEvent: _loop_check,
+        }
+
+    def takes(self, event: Event) -> bool:
+        """True for an event that becomes records, or that later records need."""
+        if isinstance(event, ToolCallUpdateEvent):
+            return event.name in DELEGATES
+        return type(event) in self._made  # events have no subclasses
 
     def records(self, event: Event) -> Iterator[Record]:
         """The records of an event, redacted."""
-        for record in self._told(event):
-            yield self.cleaned(record)
+        if self.takes(event):
+            yield from map(self.cleaned, self._made[type(event)](event))
 
     def cleaned(self, record: Record) -> Record:
         """The redacted record, with the current prompt's id if it has none."""
@@ -272,78 +274,22 @@ class Translation:
                 attributes["prompt_id"] = self._prompt_id
         return Record(record.name, self._redaction.text(record.body), attributes)
 
-    def _told(self, event: Event) -> Iterator[Record]:
-        match event:
-            case UserMessageEvent():
-                self._prompt_id = event.prompt_id
-                self._attempt = 1
-                yield self._prompt(event)
-            case ApiRequestEvent() | ApiResponseEvent() | ApiErrorEvent() | RetryEvent():
-                yield from self._of_model(event)
-            case ToolCallRequestEvent() | ToolCallUpdateEvent() | ToolCallResponseEvent():
-                yield from self._of_call(event)
-            case OutputTruncatedEvent():
-                yield truncation_record(event, self._calls.get(event.call_id, KnownCall()))
-            case HookCallEvent():
-                yield self._hook(event)
-            case ErrorEvent() if event.error_type == _UNUSABLE:
-                yield self._given_up()
-            case ModelFallbackEvent():
-                yield _fallback(event)
-            case CompressedEvent() | OutputsMaskedEvent():
-                yield _shortened(event)
-            case LoopDetectedEvent() | LoopCheckEvent():
-                yield self._loop(event)
-            case _:
-                pass
-
-    def _of_model(
-        self, event: ApiRequestEvent | ApiResponseEvent | ApiErrorEvent | RetryEvent
-    ) -> Iterator[Record]:
-        match event:
-            case ApiRequestEvent():
-                self._model = event.model
-                yield self._request(event)
-            case ApiResponseEvent():
-                yield self._response(event)
-                yield _details(event)
-            case ApiErrorEvent():
-                yield self._error(event)
-                yield _details(event)
-            case RetryEvent():
-                self._attempt = event.attempt
-                yield _retry(event)
-            case _:
-                assert_never(event)
-
-    def _of_call(
-        self, event: ToolCallRequestEvent | ToolCallUpdateEvent | ToolCallResponseEvent
-    ) -> Iterator[Record]:
-        match event:
-            case ToolCallRequestEvent():
-                self._calls[event.call_id] = self._known(event)
-            case ToolCallUpdateEvent():
-                if event.name in DELEGATES:
-                    yield from self._agent_started(event)
-            case ToolCallResponseEvent():
-                yield from self._call(event)
-            case _:
-                assert_never(event)
-
-    def _prompt(self, event: UserMessageEvent) -> Record:
+    def _prompt(self, event: UserMessageEvent) -> Iterator[Record]:
+        self._prompt_id, self._attempt = event.prompt_id, 1
         length = len(event.text)
         attributes: dict[str, Any] = {"prompt_length": length, "prompt_id": event.prompt_id}
         if self._texts:
             attributes["prompt"] = event.text
-        return Record("user_prompt", f"User prompt. Length: {length}.", attributes)
+        yield Record("user_prompt", f"User prompt. Length: {length}.", attributes)
 
-    def _request(self, event: ApiRequestEvent) -> Record:
+    def _request(self, event: ApiRequestEvent) -> Iterator[Record]:
+        self._model = event.model
         attributes = {"model": event.model, "prompt_id": event.prompt_id, "role": event.role}
         if event.text is not None and self._texts:
             attributes["request_text"] = self._json(event.text)
-        return Record("api_request", f"API request to {event.model}.", attributes)
+        yield Record("api_request", f"API request to {event.model}.", attributes)
 
-    def _response(self, event: ApiResponseEvent) -> Record:
+    def _response(self, event: ApiResponseEvent) -> Iterator[Record]:
         duration = round(event.duration_ms)
         attributes: dict[str, Any] = {
             "model": event.model,
@@ -363,9 +309,10 @@ class Translation:
         if event.text is not None and self._texts:
             attributes["response_text"] = self._json(event.text)
         body = f"API response from {event.model}. Status: 200. Duration: {duration}ms."
-        return Record("api_response", body, attributes)
+        yield Record("api_response", body, attributes)
+        yield _details(event)
 
-    def _error(self, event: ApiErrorEvent) -> Record:
+    def _error(self, event: ApiErrorEvent) -> Iterator[Record]:
         duration = round(event.duration_ms)
         attributes: dict[str, Any] = {
             "model": event.model,
@@ -381,17 +328,22 @@ class Translation:
         if event.status is not None:
             attributes["status_code"] = attributes["http.status_code"] = event.status
         body = f"API error for {event.model}. Error: {event.message}. Duration: {duration}ms."
-        return Record("api_error", body, attributes)
+        yield Record("api_error", body, attributes)
+        yield _details(event)
 
     def _json(self, text: str) -> str:
         """Redacts the strings of a JSON text after decoding, so that escapes hide nothing."""
         value = self._redaction.value(msgspec.json.decode(text))
         return msgspec.json.encode(value).decode("utf-8")
 
-    def _known(self, event: ToolCallRequestEvent) -> KnownCall:
+    def _requested(self, event: ToolCallRequestEvent) -> Iterator[Record]:
         # Copied through JSON: a running tool may change its arguments.
         args = msgspec.json.decode(msgspec.json.encode(event.args))
-        return KnownCall(event.prompt_id, self._redaction.value(args))
+        self._calls[event.call_id] = KnownCall(event.prompt_id, self._redaction.value(args))
+        return iter(())
+
+    def _truncated(self, event: OutputTruncatedEvent) -> Iterator[Record]:
+        yield truncation_record(event, self._calls.get(event.call_id, KnownCall()))
 
     def _call(self, event: ToolCallResponseEvent) -> Iterator[Record]:
         call = self._calls.pop(event.call_id, KnownCall(self._prompt_id))
@@ -416,32 +368,49 @@ class Translation:
         named = {"agent_id": event.call_id, "agent_name": name}
         yield Record("agent.start", f"Agent {name} started.", named)
 
-    def _given_up(self) -> Record:
+    def _given_up(self, event: ErrorEvent) -> Iterator[Record]:
         """The end of a run whose model gave no usable answer."""
+        if event.error_type != _UNUSABLE:
+            return
         attributes: dict[str, Any] = {
             "model": self._model,
             "total_attempts": self._attempt,
             "final_error_type": _UNUSABLE,
         }
         said = f"All content retries failed after {self._attempt} attempts."
-        return Record("chat.content_retry_failure", said, attributes)
+        yield Record("chat.content_retry_failure", said, attributes)
 
-    def _loop(self, event: LoopDetectedEvent | LoopCheckEvent) -> Record:
-        """A detected loop, or the verdict of the models that were asked about one."""
-        attributes: dict[str, Any] = {"prompt_id": event.prompt_id}
-        if isinstance(event, LoopCheckEvent):
-            attributes |= {"flash_confidence": event.confidence, "flash_model": event.model}
-            if event.second_model:
-                attributes["main_model"] = event.second_model
-                attributes["main_model_confidence"] = event.second_confidence
-            body = f"LLM loop check. Flash confidence: {event.confidence:.2f}."
-            return Record("llm_loop_check", body, attributes)
-        attributes |= {"loop_type": event.kind, "action": event.action, "role": event.role}
+    def _loop(self, event: LoopDetectedEvent) -> Iterator[Record]:
+        attributes: dict[str, Any] = {
+            "prompt_id": event.prompt_id,
+            "loop_type": event.kind,
+            "action": event.action,
+            "role": event.role,
+        }
         if self._texts:
             attributes["detail"] = event.detail
-        return Record("loop_detected", f"Loop detected. Type: {event.kind}.", attributes)
+        yield Record("loop_detected", f"Loop detected. Type: {event.kind}.", attributes)
 
-    def _hook(self, event: HookCallEvent) -> Record:
+    def _retry(self, event: RetryEvent) -> Iterator[Record]:
+        """A content retry for an unusable response, a network retry for any other error."""
+        self._attempt = event.attempt
+        delay = round(event.delay_s * 1000)
+        attributes: dict[str, Any] = {
+            "model": event.model,
+            "prompt_id": event.prompt_id,
+            "role": event.role,
+            "error_type": event.error_type,
+        }
+        if event.error_type == _UNUSABLE:
+            attributes |= {"attempt_number": event.attempt - 2, "retry_delay_ms": delay}
+            yield Record("chat.content_retry", f"Content retry due to {event.reason}", attributes)
+            return
+        attributes |= {"attempt": event.attempt, "max_attempts": event.max_attempts}
+        attributes["delay_ms"] = delay
+        body = f"Network retry attempt {event.attempt} of {event.max_attempts}: {event.reason}"
+        yield Record("network_retry_attempt", body, attributes)
+
+    def _hook(self, event: HookCallEvent) -> Iterator[Record]:
         # A hook's name may be a whole command with private words in it.
         name = event.name if self._texts else first_word(event.name)
         duration = round(event.duration_ms)
@@ -465,7 +434,7 @@ class Translation:
                 attributes["error"] = event.message
         ended = "succeeded" if event.success else "failed"
         body = f"Hook call {event.event}.{name} {ended} in {duration}ms"
-        return Record("hook_call", body, attributes)
+        yield Record("hook_call", body, attributes)
 
 
 def _details(event: ApiResponseEvent | ApiErrorEvent) -> Record:
@@ -502,25 +471,21 @@ def _agent_finished(event: ToolCallResponseEvent, name: str) -> Record:
     return Record("agent.finish", f"Agent {name} finished in {duration}ms.", attributes)
 
 
-def _retry(event: RetryEvent) -> Record:
-    """A content retry for an unusable response, a network retry for any other error."""
-    delay = round(event.delay_s * 1000)
+def _loop_check(event: LoopCheckEvent) -> Iterator[Record]:
+    """The verdict of the models that were asked about a loop."""
     attributes: dict[str, Any] = {
-        "model": event.model,
         "prompt_id": event.prompt_id,
-        "role": event.role,
-        "error_type": event.error_type,
+        "flash_confidence": event.confidence,
+        "flash_model": event.model,
     }
-    if event.error_type == _UNUSABLE:
-        attributes |= {"attempt_number": event.attempt - 2, "retry_delay_ms": delay}
-        return Record("chat.content_retry", f"Content retry due to {event.reason}", attributes)
-    attributes |= {"attempt": event.attempt, "max_attempts": event.max_attempts}
-    attributes["delay_ms"] = delay
-    body = f"Network retry attempt {event.attempt} of {event.max_attempts}: {event.reason}"
-    return Record("network_retry_attempt", body, attributes)
+    if event.second_model:
+        attributes["main_model"] = event.second_model
+        attributes["main_model_confidence"] = event.second_confidence
+    body = f"LLM loop check. Flash confidence: {event.confidence:.2f}."
+    yield Record("llm_loop_check", body, attributes)
 
 
-def _fallback(event: ModelFallbackEvent) -> Record:
+def _fallback(event: ModelFallbackEvent) -> Iterator[Record]:
     attributes: dict[str, Any] = {
         "model": event.model,
         "instead_of": event.instead_of,
@@ -528,21 +493,26 @@ def _fallback(event: ModelFallbackEvent) -> Record:
         "role": event.role,
         "error_type": event.error_type,
     }
-    return Record("flash_fallback", f"Switching to {event.model} as fallback.", attributes)
+    yield Record("flash_fallback", f"Switching to {event.model} as fallback.", attributes)
 
 
-def _shortened(event: CompressedEvent | OutputsMaskedEvent) -> Record:
-    before, after = event.original_tokens, event.new_tokens
-    attributes: dict[str, Any] = {
-        "tokens_before": before,
-        "tokens_after": after,
+def _shortened(event: CompressedEvent | OutputsMaskedEvent) -> dict[str, Any]:
+    return {
+        "tokens_before": event.original_tokens,
+        "tokens_after": event.new_tokens,
         "role": event.role,
     }
-    if isinstance(event, OutputsMaskedEvent):
-        attributes["masked_count"] = event.results
-        return Record("tool_output_masking", f"{event.results} tool outputs masked.", attributes)
-    attributes |= {"status": event.status, "trigger": event.trigger}
-    return Record("chat_compression", f"Chat compression: {before} to {after} tokens.", attributes)
+
+
+def _masked(event: OutputsMaskedEvent) -> Iterator[Record]:
+    attributes = _shortened(event) | {"masked_count": event.results}
+    yield Record("tool_output_masking", f"{event.results} tool outputs masked.", attributes)
+
+
+def _compressed(event: CompressedEvent) -> Iterator[Record]:
+    attributes = _shortened(event) | {"status": event.status, "trigger": event.trigger}
+    body = f"Chat compression: {event.original_tokens} to {event.new_tokens} tokens."
+    yield Record("chat_compression", body, attributes)
 
 
 def _output(event: HookCallEvent) -> dict[str, Any] | None:

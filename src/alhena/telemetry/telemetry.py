@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from alhena.events import Event, ToolCallUpdateEvent, timestamp
+from alhena.events import Event, timestamp
 from alhena.telemetry.metrics import Metrics, hr_time
-from alhena.telemetry.records import DELEGATES, TOLD, Record, Translation
+from alhena.telemetry.records import Record, Translation
 from alhena.version import __version__
 
 
@@ -255,8 +255,7 @@ class Telemetry:
 
     def feed(self, event: Event) -> None:
         """Queues an event. Never waits, never raises."""
-        delegates = isinstance(event, ToolCallUpdateEvent) and event.name in DELEGATES
-        if delegates or type(event) in TOLD:  # events have no subclasses
+        if self._translation.takes(event):
             self._put(event)
 
     def record(self, record: Record) -> None:

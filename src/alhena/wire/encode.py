@@ -422,14 +422,6 @@ def _spoken(part: Part) -> Part:
     )
 
 
-class _Instance(Wire, frozen=True, kw_only=True):
-    content: str
-
-
-class _Instances(Wire, frozen=True, kw_only=True):
-    instances: tuple[_Instance, ...]
-
-
 class _One(Wire, frozen=True, kw_only=True):
     content: msgspec.Raw
 
@@ -438,31 +430,8 @@ class _Many(Wire, frozen=True, kw_only=True):
     requests: tuple[_One, ...]
 
 
-class _Prediction(Wire, frozen=True, kw_only=True):
-    embeddings: Embedding
-
-
-class _Predictions(Wire, frozen=True, kw_only=True):
-    predictions: tuple[_Prediction, ...]
-
-
-def encode_predict(contents: Sequence[EncodedContent]) -> bytes:
-    """The body of predict: only the text of each content."""
-    texts = ("".join(part.text or "" for part in one.content.parts) for one in contents)
-    return encode_value(_Instances(instances=tuple(_Instance(content=text) for text in texts)))
-
-
 def encode_embed_contents(contents: Sequence[EncodedContent]) -> bytes:
     """The body of embedContent for one content, of batchEmbedContents otherwise. The model is in
     the URL."""
     ones = tuple(_One(content=one.raw) for one in contents)
     return encode_value(ones[0] if len(ones) == 1 else _Many(requests=ones))
-
-
-def decode_predictions(payload: bytes) -> EmbedContentResponse:
-    """The vectors of predict's answer. Raises DecodeError."""
-    try:
-        answer = msgspec.json.decode(payload, type=_Predictions, strict=False)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(f'the answer contains no predictions: "{excerpt(payload)}".') from error
-    return EmbedContentResponse(embeddings=tuple(one.embeddings for one in answer.predictions))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, endpoint_from
 from alhena.models.catalogue import LEAST_OUTPUT, ClaudeInfo, claude_info, foreign_name
-from alhena.models.errors import RequestRejectedError
+from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.foreign import (
     answer_chunks,
     decode_event,
@@ -40,7 +40,7 @@ from alhena.wire.request import (
     GenerationConfig,
     ThinkingConfig,
 )
-from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+from alhena.wire.response import GenerateContentResponse
 
 EMPTY = "[a message without words]"
 """Replaces a user message that would be empty."""
@@ -189,7 +189,7 @@ KEY_PAGE = "https://console.anthropic.com/settings/keys"
 MESSAGES = "/v1/messages"
 
 
-class AnthropicApi:
+class AnthropicApi(WithoutEmbeddings):
     """A ContentGenerator. Model names may have the prefix `anthropic:`.
 
     Only thoughts signed by this service are sent back; it rejects other signatures. After a call of
@@ -263,15 +263,6 @@ class AnthropicApi:
         if not isinstance(tokens, int):
             raise DecodeError("the answer contains no number of tokens.")
         return tokens
-
-    async def embed(
-        self, contents: Sequence[EncodedContent], *, model: str
-    ) -> EmbedContentResponse:
-        """Always raises RequestRejectedError: the service has no embeddings."""
-        del contents, model
-        raise RequestRejectedError(
-            "this service computes no embeddings.", remedy="Use the Gemini API for them."
-        )
 
     async def aclose(self) -> None:
         """Closes the connections."""

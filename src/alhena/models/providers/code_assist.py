@@ -9,13 +9,12 @@ from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint
 from alhena.models.auth.store import PrivateFiles
 from alhena.models.auth.tokens import LoopLock
-from alhena.models.errors import RequestRejectedError
+from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.code_assist_setup import (
     Account,
     AccountSetup,
     CodeAssistService,
     QuotaBucket,
-    address_from,
     given_project,
     user_quota,
 )
@@ -29,10 +28,10 @@ from alhena.wire.encode import (
     enveloped_count_tokens,
 )
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
+from alhena.wire.response import GenerateContentResponse
 
 
-class CodeAssist:
+class CodeAssist(WithoutEmbeddings):
     """A ContentGenerator. Looks up the account, and onboards a new one, before the first request;
     concurrent requests share that step."""
 
@@ -86,16 +85,6 @@ class CodeAssist:
             await self._service.call("countTokens", model, body, decode_count_tokens)
         ).total_tokens
 
-    async def embed(
-        self, contents: Sequence[EncodedContent], *, model: str
-    ) -> EmbedContentResponse:
-        """Always raises RequestRejectedError: Code Assist has no embeddings."""
-        del contents, model
-        raise RequestRejectedError(
-            "Code Assist computes no embeddings.",
-            remedy="Use the Gemini API (GEMINI_API_KEY) or Vertex AI for them.",
-        )
-
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._service.aclose()
@@ -116,9 +105,9 @@ def code_assist(
     access token; `tell` receives notices for a new user. Raises ConfigError. Sends nothing before
     the first request.
     """
-    address, project = address_from(environ), project_from(environ)
+    project = project_from(environ)
     tip = "" if project else SHARED
-    service = CodeAssistService(address, access, environ=environ, timeouts=timeouts, quota_tip=tip)
+    service = CodeAssistService(environ, access, timeouts=timeouts, quota_tip=tip)
     setup = AccountSetup(service, project, tell=tell, sleep=sleep)
     return CodeAssist(service, setup)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.errors import ConfigError, ModelError
 from alhena.http.client import Timeouts
-from alhena.http.connect import Endpoint, parse_endpoint, parse_headers
+from alhena.http.connect import parse_endpoint, parse_headers
 from alhena.http.exchange import Body
 from alhena.models.errors import (
     CredentialsError,
@@ -80,8 +80,6 @@ class IneligibleTier(_Answer, frozen=True, kw_only=True):
 
     reason_code: str | None = None
     reason_message: str | None = None
-    tier_id: str | None = None
-    tier_name: str | None = None
     validation_error_message: str | None = None
     validation_url: str | None = None
     validation_learn_more_url: str | None = None
@@ -231,51 +229,30 @@ DEFAULT_ENDPOINT = "https://cloudcode-pa.googleapis.com"
 DEFAULT_VERSION = "v1internal"
 
 
-class CodeAssistAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of the service. `headers` are added to every request, by lower-case name; the
-    repr does not show them."""
-
-    endpoint: Endpoint
-    version: str = DEFAULT_VERSION
-    headers: dict[str, str] = {}
-
-    def __repr__(self) -> str:
-        return f"CodeAssistAddress({self.endpoint.place}{self.endpoint.prefix}/{self.version})"
-
-
-def address_from(environ: Mapping[str, str]) -> CodeAssistAddress:
-    """The address from CODE_ASSIST_ENDPOINT and CODE_ASSIST_API_VERSION, with the headers of
-    GEMINI_CLI_CUSTOM_HEADERS. Raises ConfigError for an invalid value."""
-    endpoint = environ.get("CODE_ASSIST_ENDPOINT", "").strip() or DEFAULT_ENDPOINT
-    version = environ.get("CODE_ASSIST_API_VERSION", "").strip() or DEFAULT_VERSION
-    custom = environ.get("GEMINI_CLI_CUSTOM_HEADERS", "")
-    return CodeAssistAddress(
-        endpoint=parse_endpoint(endpoint, "CODE_ASSIST_ENDPOINT"),
-        version=parse_version(version, "CODE_ASSIST_API_VERSION"),
-        headers=parse_headers(custom, "GEMINI_CLI_CUSTOM_HEADERS"),
-    )
-
-
 class CodeAssistService:
-    """Calls methods. `model` is sent in User-Agent; `quota_tip` is added to quota errors."""
+    """Calls methods at CODE_ASSIST_ENDPOINT, with CODE_ASSIST_API_VERSION and the headers of
+    GEMINI_CLI_CUSTOM_HEADERS. `model` is sent in User-Agent; `quota_tip` is added to quota errors.
+    Raises ConfigError for an invalid value of a variable."""
 
     def __init__(
         self,
-        address: CodeAssistAddress,
+        environ: Mapping[str, str],
         access: Access,
         *,
-        environ: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         quota_tip: str = "",
     ) -> None:
-        self.endpoint = address.endpoint
-        self._version = address.version
+        given = environ.get("CODE_ASSIST_ENDPOINT", "").strip() or DEFAULT_ENDPOINT
+        version = environ.get("CODE_ASSIST_API_VERSION", "").strip() or DEFAULT_VERSION
+        custom = environ.get("GEMINI_CLI_CUSTOM_HEADERS", "")
+        self.endpoint = parse_endpoint(given, "CODE_ASSIST_ENDPOINT")
+        self._version = parse_version(version, "CODE_ASSIST_API_VERSION")
         self._http = HttpService(
-            address.endpoint,
+            self.endpoint,
             access,
             environ=environ,
             timeouts=timeouts,
-            headers=address.headers,
+            headers=parse_headers(custom, "GEMINI_CLI_CUSTOM_HEADERS"),
             quota_tip=quota_tip,
         )
 

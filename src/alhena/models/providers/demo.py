@@ -8,13 +8,13 @@ from typing import Any, cast
 import msgspec
 
 from alhena.models.errors import RequestRejectedError
+from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.select import DEMO
 from alhena.wire.content import MODEL, Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import (
     Candidate,
-    EmbedContentResponse,
     FinishReason,
     GenerateContentResponse,
     UsageMetadata,
@@ -201,7 +201,7 @@ _CHUNKS = 8
 _FEWEST_CHARACTERS_PER_CHUNK = 120
 
 
-class DemoGenerator:
+class DemoGenerator(WithoutEmbeddings):
     """Executes simple requests through the declared tools, one call per turn."""
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
@@ -223,13 +223,6 @@ class DemoGenerator:
         """An estimate: a token for every four bytes of JSON."""
         del model
         return _tokens(sum(map(len, contents)))
-
-    async def embed(
-        self, contents: Sequence[EncodedContent], *, model: str
-    ) -> EmbedContentResponse:
-        """Always raises RequestRejectedError: there are no embeddings."""
-        del contents, model
-        raise _rejected("the demo model computes no embeddings.")
 
     async def aclose(self) -> None:
         """Does nothing: no resources are open."""

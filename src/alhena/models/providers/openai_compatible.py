@@ -4,12 +4,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-import msgspec
-
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, endpoint_from, is_header_value
 from alhena.models.catalogue import foreign_name
 from alhena.models.errors import CredentialsError
+from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.foreign import (
     answer_chunks,
     decode_event,
@@ -26,10 +25,9 @@ from alhena.wire.dialects.conversation import DialectRequest, ToolNames
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
-from alhena.wire.errors import DecodeError
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentRequest
-from alhena.wire.response import EmbedContentResponse, Embedding, GenerateContentResponse
+from alhena.wire.response import GenerateContentResponse
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_PAGE = "https://platform.openai.com/api-keys"
@@ -39,7 +37,7 @@ _OWN_HOSTS = ("openai.com", "openai.azure.com")
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
 
 
-class OpenAiCompatible:
+class OpenAiCompatible(WithoutEmbeddings):
     """A ContentGenerator. Model names may have the prefix `openai:`.
 
     Thoughts of earlier answers are dropped, media in tool results follow them: most servers reject
@@ -109,24 +107,6 @@ class OpenAiCompatible:
         found = [as_object(item) or {} for item in as_array(answer.get("data")) or ()]
         return tuple(str(each["id"]) for each in found if each.get("id"))
 
-    async def embed(
-        self, contents: Sequence[EncodedContent], *, model: str
-    ) -> EmbedContentResponse:
-        """Returns one vector per content, from its text."""
-        name = foreign_name(model)
-        texts = [_text(entry.content) for entry in contents]
-        body = encode_value({"model": name, "input": texts})
-        answer = await self._http.ask("/embeddings", name, body, decode_object)
-        found = [as_object(item) or {} for item in as_array(answer.get("data")) or ()]
-        try:
-            found.sort(key=lambda item: int(item.get("index", 0)))
-            vectors = [msgspec.convert(item.get("embedding"), tuple[float, ...]) for item in found]
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            raise DecodeError(f"the answer contains no vectors: {error}.") from error
-        if len(vectors) != len(texts):
-            raise DecodeError(f"the answer holds {len(vectors)} vectors for {len(texts)} texts.")
-        return EmbedContentResponse(embeddings=tuple(Embedding(values=one) for one in vectors))
-
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._http.aclose()
@@ -176,7 +156,3 @@ def _without_thoughts(content: Content) -> Content:
 def _is_end(event: dict[str, Any] | None) -> bool:
     choices = as_array((event or {}).get("choices")) or ()
     return any((as_object(choice) or {}).get("finish_reason") for choice in choices)
-
-
-def _text(content: Content) -> str:
-    return "\n".join(part.text for part in content.parts if part.text)

@@ -15,9 +15,7 @@ from alhena.models.service import Access, FixedAccess, HttpService, parse_versio
 from alhena.wire.encode import (
     EncodedContent,
     decode_embed,
-    decode_predictions,
     encode_embed_contents,
-    encode_predict,
 )
 from alhena.wire.response import EmbedContentResponse
 
@@ -197,9 +195,6 @@ class VertexApi(GeminiMethods):
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
-        """Returns one vector per content; Vertex's own models use only its text."""
-        if "gemini" not in model.rpartition("/")[2]:
-            path = self._path(model, "predict")
-            return await self._http.ask(path, model, encode_predict(contents), decode_predictions)
+        """Returns one vector per content."""
         path = self._path(model, "embedContent" if len(contents) == 1 else "batchEmbedContents")
         return await self._http.ask(path, model, encode_embed_contents(contents), decode_embed)

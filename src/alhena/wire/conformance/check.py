@@ -68,12 +68,6 @@ def check_tools(tools: Sequence[Tool], findings: Findings) -> None:
         _check_server_tools(tools, findings)
 
 
-def check_response_schema(schema: dict[str, Any], findings: Findings) -> None:
-    """Checks the schema of an answer, in the API's own form."""
-
-    check_schema(schema, "generationConfig.responseSchema", findings)
-
-
 def check_calling(
     mode: str | None, allowed: Sequence[str] | None, declared: Collection[str], findings: Findings
 ) -> None:
@@ -433,7 +427,7 @@ def check_config(config: GenerateContentConfig, findings: Findings) -> None:
     if settings is not None:
         check_answer_form(settings.response_mime_type, config.function_names(), findings)
         if settings.response_schema is not None:
-            check_response_schema(settings.response_schema, findings)
+            check_schema(settings.response_schema, "generationConfig.responseSchema", findings)
 
 
 _MENDED = frozenset({"C6", "F7", "F12", "S4", "S5"})

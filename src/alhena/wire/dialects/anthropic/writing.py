@@ -55,21 +55,16 @@ DEFAULT_MAX_TOKENS = 8192
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
-def write_request(
-    request: DialectRequest, *, new_id: NewId, keep_thoughts: bool = True
-) -> dict[str, Any]:
-    """Builds the body of POST /v1/messages. Unsupported media become text. Raises DialectError for
-    settings that would be lost (`refuse_lost`).
-
-    `keep_thoughts` keeps thoughts and signatures in their opaque fields; servers of other services
-    reject those.
-    """
+def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
+    """Builds the body of POST /v1/messages, with thoughts and signatures in their opaque fields.
+    Unsupported media become text. Raises DialectError for settings that would be lost
+    (`refuse_lost`)."""
     contents = with_ids(request.contents, new_id)
     config = request.config
     refuse_lost(config)
     body: dict[str, Any] = {
         "model": request.model,
-        "messages": _messages(contents, request.names, new_id, keep_thoughts=keep_thoughts),
+        "messages": _messages(contents, request.names, new_id),
     }
     system = system_texts(config)
     if system:
@@ -87,13 +82,12 @@ def write_request(
 
 
 def _messages(
-    contents: tuple[Content, ...], names: ToolNames, new_id: NewId, *, keep_thoughts: bool
+    contents: tuple[Content, ...], names: ToolNames, new_id: NewId
 ) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for content in contents:
         if content.role == MODEL:
-            parts = content.parts if keep_thoughts else tuple(_plain(content.parts))
-            role, blocks = "assistant", blocks_of(parts, names, new_id)
+            role, blocks = "assistant", blocks_of(content.parts, names, new_id)
         else:
             role, blocks = "user", [block for part in content.parts for block in _user_blocks(part)]
         if not blocks:
@@ -103,22 +97,6 @@ def _messages(
         else:
             messages.append({"role": role, "content": blocks})
     return messages
-
-
-def _plain(parts: tuple[Part, ...]) -> list[Part]:
-    """The parts without thoughts and signatures."""
-    return [
-        Part(
-            text=part.text,
-            inline_data=part.inline_data,
-            file_data=part.file_data,
-            function_call=part.function_call,
-            executable_code=part.executable_code,
-            code_execution_result=part.code_execution_result,
-        )
-        for part in parts
-        if not part.thought
-    ]
 
 
 def _user_blocks(part: Part) -> list[dict[str, Any]]:

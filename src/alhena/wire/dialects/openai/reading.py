@@ -380,15 +380,10 @@ def _call(conversation: Conversation, call: Fields) -> Part:
 _COPIED = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")
 
 
-def write_request(
-    request: DialectRequest, *, new_id: NewId, keep_thoughts: bool = True
-) -> dict[str, Any]:
-    """Builds the body of POST /v1/chat/completions. Unsupported media become text. Raises
-    DialectError for settings that would be lost (`refuse_lost`).
-
-    `keep_thoughts` keeps thoughts and signatures in `reasoning_content` and `extra_content`, which
-    servers of other services may reject.
-    """
+def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
+    """Builds the body of POST /v1/chat/completions, with thoughts in `reasoning_content` and
+    signatures in `extra_content`. Unsupported media become text. Raises DialectError for settings
+    that would be lost (`refuse_lost`)."""
     contents = with_ids(request.contents, new_id)
     config = request.config
     refuse_lost(config)
@@ -402,7 +397,7 @@ def write_request(
             }
         )
     for content in contents:
-        messages += _messages(content, request.names, new_id, keep_thoughts=keep_thoughts)
+        messages += _messages(content, request.names, new_id)
     body: dict[str, Any] = {"model": request.model, "messages": messages}
     tools = _tools(config, request.names)
     if tools:
@@ -420,14 +415,10 @@ def write_request(
     return body
 
 
-def _messages(
-    content: Content, names: ToolNames, new_id: NewId, *, keep_thoughts: bool
-) -> list[dict[str, Any]]:
+def _messages(content: Content, names: ToolNames, new_id: NewId) -> list[dict[str, Any]]:
     if content.role == MODEL:
         message = message_of(content.parts, names, new_id)
         del message["refusal"]
-        if not keep_thoughts:
-            message = _plain(message)
         if message["content"] is None and "tool_calls" not in message:
             message["content"] = ""
         return [message]
@@ -436,17 +427,6 @@ def _messages(
     if said:
         messages.append({"role": "user", "content": _written_content(said)})
     return messages
-
-
-def _plain(message: dict[str, Any]) -> dict[str, Any]:
-    """A message without thoughts and signatures."""
-    kept = {k: v for k, v in message.items() if k not in {"reasoning_content", "extra_content"}}
-    if "tool_calls" in kept:
-        kept["tool_calls"] = [
-            {key: value for key, value in call.items() if key != "extra_content"}
-            for call in kept["tool_calls"]
-        ]
-    return kept
 
 
 def _result(answer: FunctionResponse) -> dict[str, Any]:
