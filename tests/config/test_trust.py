@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.config.effective_settings import _Above, folder_trust
+from alhena.config.effective_settings import folder_trust
 from alhena.errors import ConfigError
 
 
@@ -126,14 +126,16 @@ def test_a_folder_is_the_same_one_under_another_name(home: Path, project: Path) 
     assert trusted(project.parent)
 
 
-def test_a_folder_is_known_by_what_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "inner").mkdir()
-    above = _Above(project / "inner")
-    assert above.depth(project) == len(project.parts)
-    assert above.depth(project / "other") is None
+def test_a_folder_is_known_by_what_it_is(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = project.with_name("other")
-    other.mkdir()
-    assert above.depth(other) is None
-    monkeypatch.setattr(above, "_place", Path("/spelled/otherwise"))
-    assert above.depth(project) == len(project.parts)
-    assert above.depth(project / "inner") == len(project.parts) + 1
+    for folder in (project / "inner", other):
+        folder.mkdir()
+    listed(home, **{str(project): "TRUST_FOLDER"})
+    monkeypatch.setattr(Path, "is_relative_to", lambda *_paths: False)
+    assert trusted(project)
+    assert trusted(project / "inner")
+    assert not trusted(other)
+    listed(home, **{str(project / "none"): "TRUST_FOLDER"})
+    assert not trusted(project / "inner")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from alhena.config.extensions import Extension
     from alhena.config.layers import Layer, Layered, LayerFile
     from alhena.config.pinned_entries import Acceptance, Bound
-from collections.abc import Iterator
 from enum import StrEnum
 
 from alhena.config.documents import NotReadableError, read_limited
@@ -78,11 +77,16 @@ def folder_trust(
 def _listed(folder: Path, file: Path) -> FolderTrust:
     found: tuple[int, bool, str] | None = None
     entries = trust_entries(file)
-    above = _Above(folder if entries else Path("/"))
+    place = Path(os.path.realpath(folder))
+    # By identity, too: on a case-insensitive file system a folder has several paths.
+    above = (*reversed(place.parents), place) if entries else ()
+    depths = {_identity(each): len(each.parts) for each in above}
+    depths.pop(None, None)
     for path, level in entries:
         named = Path(os.path.realpath(path))
         top = named.parent if level is TrustLevel.TRUST_PARENT else named
-        depth = above.depth(top)
+        inside = place.is_relative_to(top)
+        depth = len(top.parts) if inside else depths.get(_identity(top))
         if depth is not None:
             # At the same depth, distrust wins.
             trusts = level is not TrustLevel.DO_NOT_TRUST
@@ -92,26 +96,6 @@ def _listed(folder: Path, file: Path) -> FolderTrust:
     _, trusted, path = found
     reason = f"{file} {'trusts' if trusted else 'does not trust'} {path}"
     return FolderTrust(trusted, reason, lasting=True)
-
-
-class _Above:
-    """A folder and its parents, by path and by identity: on a case-insensitive file system a folder
-    has several paths."""
-
-    def __init__(self, folder: Path) -> None:
-        self._place = Path(os.path.realpath(folder))
-        self._depths: dict[tuple[int, int], int] = {}
-        for each in (self._place, *self._place.parents):
-            identity = _identity(each)
-            if identity is not None:
-                self._depths.setdefault(identity, len(each.parts))
-
-    def depth(self, top: Path) -> int | None:
-        """The depth of `top`, a real path, if it contains the folder; None otherwise."""
-        if self._place.is_relative_to(top):
-            return len(top.parts)
-        identity = _identity(top)
-        return None if identity is None else self._depths.get(identity)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -125,14 +109,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def trust_entries(file: Path) -> tuple[tuple[str, TrustLevel], ...]:
     """The entries of a list of trusted folders, in order. Raises ConfigError: DamagedError for an
     invalid file."""
-    return tuple(_entries(file))
-
-
-def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
     try:
         data = read_limited(file)
     except FileNotFoundError:
-        return
+        return ()
     except (NotReadableError, IsADirectoryError) as error:
         raise _damaged(file, error.strerror or str(error)) from error
     except OSError as error:
@@ -141,7 +121,7 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
             remedy="Make the file readable.",
         ) from error
     if not data.strip():
-        return
+        return ()
     from alhena.config.jsonc import strip_comments
 
     try:
@@ -156,9 +136,8 @@ def _entries(file: Path) -> Iterator[tuple[str, TrustLevel]]:
             f"{file}: the trusted folders cannot be used: {str(error).replace('`', '')}.",
             remedy=f"{_FORM}; correct it.",
         ) from error
-    for path, level in levels.items():
-        if os.path.isabs(path):  # another program may resolve relative paths differently
-            yield path, level
+    # Another program may resolve relative paths differently.
+    return tuple((path, level) for path, level in levels.items() if os.path.isabs(path))
 
 
 def _damaged(file: Path, why: str) -> DamagedError:

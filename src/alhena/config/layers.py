@@ -268,8 +268,8 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
     except RecursionError as error:
         raise too_deep(file.path) from error
     reasons: dict[str, list[str]] = {}
-    for each in refusals:
-        reasons.setdefault(each.why, []).append(_named(layer, each.key))
+    for key, why in refusals:
+        reasons.setdefault(why, []).append(_named(layer, key))
     told = tuple(
         f"{file.path}: not taken from a workspace: {first_of(named, MAX_NAMED)}; {why}."
         for why, named in reasons.items()

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-import msgspec
-
 from alhena.config.documents import union, value_at
 from alhena.config.environment import CREDENTIALS
 from alhena.config.layers import names_in
@@ -42,12 +40,8 @@ Rule = Callable[[Any, Any], Any]
 REFUSED, or a value at least as strict as the first."""
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """A key of a workspace that is ignored or restricted, with the reason."""
-
-    key: tuple[str, ...]
-    why: str
-
+Refusal = tuple[tuple[str, ...], str]
+"""A key of a workspace that is ignored or restricted, with the reason."""
 
 LAXER = "it would permit more than the settings of the user do"
 OWN = "it is for the user and the administrator to say"
@@ -88,7 +82,7 @@ def _restricted(
         elif key in keys:
             made = _ruled(key, own, value)
             if made is REFUSED:
-                found.append(Refusal(here, LAXER if key in RULES else OWN))
+                found.append((here, LAXER if key in RULES else OWN))
             else:
                 kept[name] = made
         elif isinstance(own, dict) and isinstance(value, dict):
@@ -114,12 +108,12 @@ def _servers(holding: Any, given: Any, found: list[Refusal]) -> dict[str, Any]:
             continue
         why = _why_no_server(name, entry, holding)
         if why:
-            found.append(Refusal(("mcpServers", name), why))
+            found.append((("mcpServers", name), why))
             continue
         if isinstance(entry, dict):
             members = cast("dict[str, Any]", entry)
             if members.get("trust"):
-                found.append(Refusal(("mcpServers", name, "trust"), _TRUSTED))
+                found.append((("mcpServers", name, "trust"), _TRUSTED))
             entry = {**members, **OF_WORKSPACE}
         kept[name] = entry
     return kept
@@ -155,7 +149,7 @@ def _without_odd_command(
     if isinstance(command, str):
         why = _why_no_server(COMMAND_SERVER, command, holding["mcpServers"])
         if why:
-            found.append(Refusal(("mcp", "serverCommand"), why))
+            found.append((("mcp", "serverCommand"), why))
             del section["serverCommand"]
 
 

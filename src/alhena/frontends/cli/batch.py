@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -275,49 +275,41 @@ def _directory(words: list[str]) -> "Place":
     return place_of(words[0], current_directory())
 
 
-def _opened(directory: "Place", use: "Callable[[Queue], int]") -> int:
-    """Reads a run, which another process may be at work on."""
+def _opened(directory: "Place") -> "closing[Queue]":
+    """A run to be read, which another process may be at work on."""
     from alhena.batch.run import open_queue
 
-    queue = open_queue(directory)
-    try:
-        return use(queue)
-    finally:
-        queue.close()
+    return closing(open_queue(directory))
 
 
 def _status(directory: "Place") -> int:
     from alhena.batch.overview import counts
 
-    def show(queue: "Queue") -> int:
+    with _opened(directory) as queue:
         numbers = counts(queue)
-        found = msgspec.structs.asdict(numbers)
         kinds = queue.rows(
             "SELECT kind, count(*) FROM tasks WHERE status = 'failed' GROUP BY kind ORDER BY 2 DESC"
         )
-        write_json({**found, "total": numbers.total, "failures": dict(kinds)})
-        return 0
-
-    return _opened(directory, show)
+    found = msgspec.structs.asdict(numbers)
+    write_json({**found, "total": numbers.total, "failures": dict(kinds)})
+    return 0
 
 
 def _show(directory: "Place", task_id: str) -> int:
-    def show(queue: "Queue") -> int:
+    with _opened(directory) as queue:
         found = queue.rows("SELECT spec, state, attempts, result FROM tasks WHERE id = ?", task_id)
-        if not found:
-            raise UsageError(f"no task has the id {task_id!r}.", remedy="Check the id.")
-        spec, state, attempts, result = found[0]
-        write_json(
-            {
-                "task": msgspec.json.decode(spec),
-                "state": state,
-                "attempts": attempts,
-                "result": None if result is None else msgspec.json.decode(result),
-            }
-        )
-        return 0
-
-    return _opened(directory, show)
+    if not found:
+        raise UsageError(f"no task has the id {task_id!r}.", remedy="Check the id.")
+    spec, state, attempts, result = found[0]
+    write_json(
+        {
+            "task": msgspec.json.decode(spec),
+            "state": state,
+            "attempts": attempts,
+            "result": None if result is None else msgspec.json.decode(result),
+        }
+    )
+    return 0
 
 
 def _report(directory: "Place", page: str | None) -> int:
@@ -326,21 +318,19 @@ def _report(directory: "Place", page: str | None) -> int:
     from alhena.models.catalogue import Prices
     from alhena.telemetry.records import Redaction
 
-    def show(queue: "Queue") -> int:
+    with _opened(directory) as queue:
         found = report_of(queue)
-        write_stdout(as_text(found))
-        if page is not None:
-            try:
-                place = place_here(told=False)
-                prices = Prices(place.settings.model.prices)
-                write_page(found, Path(directory), Path(page), prices, Redaction(place.environ))
-            except OSError as error:
-                raise InputError(
-                    f"cannot write {page}: {error.strerror}.", remedy="Name another file."
-                ) from error
-        return 0
-
-    return _opened(directory, show)
+    write_stdout(as_text(found))
+    if page is not None:
+        try:
+            place = place_here(told=False)
+            prices = Prices(place.settings.model.prices)
+            write_page(found, Path(directory), Path(page), prices, Redaction(place.environ))
+        except OSError as error:
+            raise InputError(
+                f"cannot write {page}: {error.strerror}.", remedy="Name another file."
+            ) from error
+    return 0
 
 
 def _cancel(directory: "Place") -> int:

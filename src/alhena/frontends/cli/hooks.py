@@ -84,8 +84,8 @@ def run(argv: list[str]) -> int:
     commands: dict[str, Command] = {
         "list": _list,
         "test": _test,
-        "enable": _enable,
-        "disable": _disable,
+        "enable": _turn,
+        "disable": _turn,
         "trust": _trust,
     }
     return commands[options.command](options)
@@ -177,49 +177,26 @@ def _as_json(entry: HookEntry) -> dict[str, object]:
     }
 
 
-def _enable(options: "Namespace") -> int:
-    name: str = options.name
-    names = _same_hook(name)
-    disabled = load_settings(user_settings_path(os.environ)).hooks_config.disabled
-    kept = [each for each in disabled if each not in names]
-    if len(kept) == len(disabled):
-        raise UsageError(
-            f"no hook {name!r} is disabled in {user_settings_path(os.environ)}.",
-            remedy="See alhena hooks list.",
-        )
-    _write_disabled(kept)
-    write_stdout(f"{one_line(name)} is enabled.\n")
-    return 0
-
-
-def _disable(options: "Namespace") -> int:
-    name: str = options.name
-    labels = [entry.hook.label for entry in gather_hooks(request_for(skip_trust=False)).entries]
-    names = _same_hook(name)
-    if not names & set(labels):
-        known = ", ".join(dict.fromkeys(map(one_line, labels))) or "none"
-        raise UsageError(f"there is no hook {name!r}.", remedy=f"There are: {known}.")
-    disabled = load_settings(user_settings_path(os.environ)).hooks_config.disabled
-    if not names & set(disabled):
-        _write_disabled([*disabled, name])
-    write_stdout(f"{one_line(name)} is disabled.\n")
-    return 0
-
-
-def _same_hook(name: str) -> set[str]:
-    """The name and the command of every hook that `name` means, and itself."""
-    found = {name}
-    for entry in gather_hooks(request_for(skip_trust=False)).entries:
-        if name in (entry.hook.label, entry.hook.command):
-            found |= {entry.hook.label, entry.hook.command}
-    return found
-
-
-def _write_disabled(names: list[str]) -> None:
-    """Writes `hooksConfig.disabled`; everything else in the file stays as it is."""
+def _turn(options: "Namespace") -> int:
     from alhena.frontends.files import write_setting
 
-    write_setting(user_settings_path(os.environ), ("hooksConfig", "disabled"), names)
+    name, file = options.name, user_settings_path(os.environ)
+    hooks = [entry.hook for entry in gather_hooks(request_for(skip_trust=False)).entries]
+    same = [hook for hook in hooks if name in (hook.label, hook.command)]
+    names = {name, *(each for hook in same for each in (hook.label, hook.command))}
+    disabled = load_settings(file).hooks_config.disabled
+    kept = [each for each in disabled if each not in names]
+    if options.command == "disable":
+        if not same:
+            known = ", ".join(dict.fromkeys(one_line(hook.label) for hook in hooks)) or "none"
+            raise UsageError(f"there is no hook {name!r}.", remedy=f"There are: {known}.")
+        kept.append(name)
+    elif len(kept) == len(disabled):
+        remedy = "See alhena hooks list."
+        raise UsageError(f"no hook {name!r} is disabled in {file}.", remedy=remedy)
+    write_setting(file, ("hooksConfig", "disabled"), kept)
+    write_stdout(f"{one_line(name)} is {options.command}d.\n")
+    return 0
 
 
 def _trust(options: "Namespace") -> int:
