@@ -56,6 +56,13 @@ def test_a_change_of_directory_within_the_workspace_needs_no_rule(project: Path)
     assert at(project, "git status", directory="src").outcome is ALLOW
 
 
+def test_options_name_no_directory_in_a_workspace_that_is_the_root() -> None:
+    for command in ("grep -n x etc/hostname", "wc -l etc/hostname", "head -n 3 etc/hostname"):
+        assert said(READING, Path("/"), command).outcome is ALLOW, command
+    for command in ("grep -rn x .", "cat /proc/self/environ", "cat dev/zero"):
+        assert said(READING, Path("/"), command).outcome is ASK, command
+
+
 def test_a_change_of_directory_out_of_the_workspace_is_asked_about(project: Path) -> None:
     (project / "out").symlink_to("/")
     for command in (

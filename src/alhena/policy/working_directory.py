@@ -50,7 +50,7 @@ _KNOWN = {
 _SUBSTITUTION = re.compile(r"`[^`]*`|[$<]\(.*\)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\w+|[?#]|\{\w+\})")
 _UNQUOTED = str.maketrans("", "", "\"'")
-_DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_DEVICES = re.compile(r"/dev/(?:null|stdin|stdout|stderr|fd/\d+)")
 _SYSTEM = ("/proc/", "/dev/")
 """Places whose files are no files: environments of processes, devices without an end."""
 _MANY = 1000
@@ -198,7 +198,7 @@ def _refusal(
     content = name not in _NAME_ONLY
     for text in texts:
         path = os.path.expanduser(text or "")
-        if path in _DEVICES or path.startswith("/dev/fd/"):
+        if not path or _DEVICES.fullmatch(path):
             continue
         if text and text[:1] == "~" and path == text:
             return "is outside the workspace"
