@@ -7,6 +7,7 @@ from alhena.chat.history import History
 from alhena.chat.recovery import NUDGE_CUT, NUDGE_CUT_BEHIND, TOOLS_DONE
 from alhena.errors import AlhenaError
 from alhena.events import WarningEvent
+from alhena.models.errors import RequestRejectedError
 from alhena.wire.content import FunctionResponse, Part
 from alhena.wire.response import NO_REASON
 from tests.chat.test_recovery import DOWN, Talk, cut
@@ -56,6 +57,26 @@ async def test_a_conversation_that_makes_room_meanwhile_loses_no_word_and_a_new_
     talk.chat.history = History()
     await talk.chat.send((Part(text="hi"),), "p")
     assert "output limit" not in str(talk.model.seen(2))
+
+
+async def test_a_request_that_was_made_smaller_is_tried_again_like_any_other():
+    class Shortening:
+        async def make(
+            self, chat: Chat, parts: tuple[Part, ...], prompt_id: str
+        ) -> tuple[Part, ...]:
+            del chat, prompt_id
+            return parts
+
+        async def refit(self, chat: Chat, error: AlhenaError) -> bool:
+            del chat
+            return isinstance(error, RequestRejectedError)
+
+    services, large = ChatServices(room=Shortening()), RequestRejectedError("too large", status=400)
+    talk = Talk([large], [DOWN], [text("so")], services=services)
+    assert await talk.say() == "so"
+    assert len(talk.retries) == 1
+    with pytest.raises(RequestRejectedError):
+        await Talk([large], [DOWN], [large], services=services).say()
 
 
 async def test_another_failure_does_not_make_the_word_about_a_cut_call_forgotten():

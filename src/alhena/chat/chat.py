@@ -317,7 +317,7 @@ class Chat:
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
             raise error
         try:
-            if self._retrying is None or self._interposed or self._refitted:
+            if self._retrying is None or self._interposed:
                 raise error
             if self._recovery is None:
                 from alhena.chat.recovery import Recovery
