@@ -26,8 +26,6 @@ def contents() -> dict[str, bytes]:
     made = {f"{encoding}.txt": text.encode(encoding) for encoding, text in TEXTS.items()}
     made["mostly-utf-8.txt"] = "déjà vu à côté\n".encode() + b"caf\xe9 needle\n" + "é\n".encode()
     made["crlf.txt"] = FRENCH.replace("\n", "\r\n").encode("cp1252")
-    made["cr.txt"] = FRENCH.replace("\n", "\r").encode("cp1252")
-    made["cr-wide.txt"] = FRENCH.replace("\n", "\r").encode("utf-16")
     made["late.txt"] = b"plain\n" * 5_000 + FRENCH.encode("latin-1")
     return made
 
@@ -63,17 +61,6 @@ async def test_a_large_file_is_read_in_the_encoding_of_its_first_block(
         ("early.txt", "café needle"),
         ("wide.txt", "café needle"),
     ]
-
-
-async def test_the_lines_of_a_large_file_may_end_in_carriage_returns(
-    backend: FileSearch, tree: Path, write: Write
-) -> None:
-    for encoding in ("utf-8", "utf-16"):
-        write("large.txt", ("plain\r" * (WHOLE // 6 + 2) + "the needle\rend").encode(encoding))
-        (match,) = await found(backend, "^the needle$", tree)
-        assert match == ("large.txt", WHOLE // 6 + 3, "the needle")
-        around = lines_around(str(tree / "large.txt"), [match[1]], 1, 1)
-        assert list(around.values()) == ["plain", "end"]
 
 
 async def test_binary_files_are_passed_over_by_patterns_that_match_anything(

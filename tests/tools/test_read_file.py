@@ -94,14 +94,6 @@ async def test_an_empty_file_has_no_line_to_begin_at(read: ReadFile, project: Pa
     assert text == "The file a.txt is empty: there is no line at offset 5."
 
 
-@pytest.mark.parametrize("size", [10, 3_000_000])
-async def test_carriage_returns_alone_end_lines(read: ReadFile, project: Path, size: int) -> None:
-    (project / "a.txt").write_text("one\rtwo\r" + "x\r" * size, encoding="utf-8", newline="")
-    text = text_of(await call(read, absolute_path="a.txt", offset=1, limit=2))
-    assert f"Showing lines 2-3 of {size + 2} total lines." in text
-    assert text.endswith("---\ntwo\nx")
-
-
 async def test_an_empty_file_is_empty_text(read: ReadFile, project: Path) -> None:
     (project / "a.txt").touch()
     assert text_of(await call(read, absolute_path="a.txt")) == ""
@@ -114,7 +106,6 @@ async def test_an_empty_file_is_empty_text(read: ReadFile, project: Path) -> Non
         ("\ufeffé\r\n漢\n".encode("utf-16-le"), "é\n漢\n"),
         ("\ufeffé\n".encode("utf-16-be"), "é\n"),
         ("\ufeffé\n".encode("utf-32-le"), "é\n"),
-        (b"old\rmac\r", "old\nmac\n"),
         (b"progress 1\rprogress 2\n", "progress 1\rprogress 2\n"),
         (b"<svg xmlns='x'/>", "<svg xmlns='x'/>"),
     ],

@@ -128,7 +128,7 @@ def read_memory(path: Path, allowed: Iterable[Path], limits: Limits) -> MemoryTe
     from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
 
     file = decode_text(data)
-    if is_binary(data[:SAMPLE_SIZE]) or file.damage is not None:
+    if is_binary(data[:SAMPLE_SIZE]) or file.damaged:
         raise ReadFailureError(f"{printable(path)} is no text file.")
     limits.total -= len(data)
     return MemoryText(path, file.shown, (status.st_dev, status.st_ino))

@@ -104,7 +104,7 @@ def proposed(path: Path, fact: str) -> MemoryChange | None:
     except MissingFileError:
         data, before = b"", None
     file = decode_text(data)
-    if is_binary(data[:SAMPLE_SIZE]) or file.damage is not None:
+    if is_binary(data[:SAMPLE_SIZE]) or file.damaged:
         raise WriteFailureError(
             f"{printable(real)} is no text file; nothing was written.",
             remedy="Repair it, or move it away to begin a new one.",

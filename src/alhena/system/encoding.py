@@ -39,7 +39,6 @@ class LineEnding(StrEnum):
 
     LF = "lf"
     CRLF = "crlf"
-    CR = "cr"
     MIXED = "mixed"
 
 
@@ -51,25 +50,18 @@ class Codec(msgspec.Struct, frozen=True):
     bom: bytes = b""
 
 
-class Damage(msgspec.Struct, frozen=True):
-    """The first invalid byte of a file, counted from 0, and the reason."""
-
-    offset: int
-    reason: str
-
-
 class TextFile(msgspec.Struct, frozen=True):
     """A decoded file. `raw` has the file's line endings, `text` has LF for all of them.
 
-    A carriage return is a line ending before a line feed, and alone only in a file without line
-    feeds. With `damage` the texts have U+FFFD for lost bytes.
+    A carriage return counts before a line feed only. Of a `damaged` file the texts have U+FFFD for
+    lost bytes.
     """
 
     raw: str
     text: str
     codec: Codec
     line_ending: LineEnding
-    damage: Damage | None = None
+    damaged: bool = False
 
     @property
     def newline(self) -> str:
@@ -77,8 +69,6 @@ class TextFile(msgspec.Struct, frozen=True):
         match self.line_ending:
             case LineEnding.CRLF:
                 return "\r\n"
-            case LineEnding.CR:
-                return "\r"
             case LineEnding.MIXED:
                 crlf = self.raw.count("\r\n")
                 return "\r\n" if 2 * crlf > self.raw.count("\n") else "\n"
@@ -128,23 +118,13 @@ def detect(data: bytes, *, whole: bool = True) -> Codec:
 def decode_text(data: bytes) -> TextFile:
     """Decodes a whole file; never fails."""
     codec = detect(data)
-    damage = None
+    damaged = False
     try:
         raw = data[len(codec.bom) :].decode(codec.encoding, codec.errors)
-    except UnicodeDecodeError as error:
-        damage = Damage(len(codec.bom) + error.start, error.reason)
+    except UnicodeDecodeError:
+        damaged = True
         raw = data[len(codec.bom) :].decode(codec.encoding, "replace")
-    ending = _line_ending(raw)
-    match ending:
-        case LineEnding.LF:
-            text = raw
-        case LineEnding.CR:
-            text = raw.replace("\r", "\n")
-        case LineEnding.CRLF | LineEnding.MIXED:
-            text = raw.replace("\r\n", "\n")
-        case _:
-            assert_never(ending)
-    return TextFile(raw, text, codec, ending, damage)
+    return TextFile(raw, raw.replace("\r\n", "\n"), codec, _line_ending(raw), damaged)
 
 
 def safe_text(text: str) -> str:
@@ -177,14 +157,10 @@ def is_binary(sample: bytes) -> bool:
 
 
 def _line_ending(raw: str) -> LineEnding:
-    if "\r" not in raw:
-        return LineEnding.LF
-    if "\n" not in raw:
-        return LineEnding.CR
     crlf = raw.count("\r\n")
-    if crlf == raw.count("\n"):
-        return LineEnding.CRLF
-    return LineEnding.MIXED if crlf else LineEnding.LF
+    if not crlf:
+        return LineEnding.LF
+    return LineEnding.CRLF if crlf == raw.count("\n") else LineEnding.MIXED
 
 
 def _decodes(data: bytes, encoding: str, *, whole: bool) -> bool:
@@ -252,7 +228,7 @@ def window_of_bytes(data: bytes, offset: int, limit: int) -> TextWindow:
         long_lines=cut,
         final_newline=file.final_newline,
         encoding=file.codec.encoding,
-        replaced=file.codec.errors == "surrogateescape" or file.damage is not None,
+        replaced=file.codec.errors == "surrogateescape" or file.damaged,
     )
 
 
@@ -266,7 +242,6 @@ WHOLE = 2 << 20
 """Maximum size of files whose encoding `lines_of` detects from all bytes."""
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
-_WIDE = ("utf-16", "utf-32")
 
 
 def lines_of(
@@ -275,9 +250,8 @@ def lines_of(
     """The lines of a file with their numbers from 1, of at most `LONGEST_LINE` characters.
 
     None of a binary file, of one that is not regular, of a symlink, or when `lacks` is true of its
-    content, as bytes if that is ASCII, else as text. Lines end at a line feed, and a carriage
-    return before it is not part of them; in a file without line feeds they end at a carriage
-    return. Raises OSError.
+    content, as bytes if that is ASCII, else as text. Lines end at a line feed; a carriage return
+    before it is not part of them. Raises OSError.
     """
     descriptor = os.open(path, _OPEN)
     with os.fdopen(descriptor, "rb") as file:
@@ -292,29 +266,18 @@ def lines_of(
         if is_binary(start[:SAMPLE_SIZE]):
             return
         codec = Codec() if plain else detect(start, whole=whole)
-        end = _line_end(start.removeprefix(codec.bom), codec)
         source: StringIO | TextIOWrapper
         if whole:
             text = start[len(codec.bom) :].decode(codec.encoding, "replace")
             if not plain and lacks(text):
                 return
-            source = StringIO(text, newline=end)
+            source = StringIO(text, newline="\n")
         else:
             file.seek(len(codec.bom))
-            source = TextIOWrapper(file, encoding=codec.encoding, errors="replace", newline=end)
+            source = TextIOWrapper(file, encoding=codec.encoding, errors="replace", newline="\n")
         number = 1
         while line := source.readline(LONGEST_LINE):
             yield number, line.removesuffix("\n").removesuffix("\r")
-            while line and not line.endswith(end):
+            while line and not line.endswith("\n"):
                 line = source.readline(LONGEST_LINE)
             number += 1
-
-
-def _line_end(start: bytes, codec: Codec) -> str:
-    """The line ending of a file from its start: a carriage return if there are no line feeds."""
-    if b"\r" not in start:
-        return "\n"
-    if codec.encoding.startswith(_WIDE):
-        text = start.decode(codec.encoding, "replace")
-        return "\r" if "\r" in text and "\n" not in text else "\n"
-    return "\n" if b"\n" in start else "\r"

@@ -27,12 +27,17 @@ _CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a character device",
-    stat.S_IFBLK: "a block device",
-    stat.S_IFLNK: "a symbolic link that cannot be followed",
+    stat.S_IFIFO: "FIFO",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFLNK: "broken link",
 }
+
+
+def kind_of(mode: int) -> str:
+    """The kind of a file that is neither a regular one nor a directory."""
+    return _KINDS.get(stat.S_IFMT(mode), "special file")
 
 
 def require_regular(status: os.stat_result, path: Path) -> None:
@@ -47,7 +52,7 @@ def require_regular(status: os.stat_result, path: Path) -> None:
             f"Path is a directory, not a file: {shown}.", remedy="Use list_directory for it."
         )
     raise NotRegularFileError(
-        f"Not a regular file: {shown} is {_KINDS.get(kind, 'of an unknown kind')}.",
+        f"Not a regular file: {shown} is a {kind_of(kind)}.",
         remedy="Only regular files can be read or written.",
     )
 

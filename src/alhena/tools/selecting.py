@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-import msgspec
-
 from alhena.system.errors import FileError, from_os_error, printable
-from alhena.system.files import open_real
+from alhena.system.files import kind_of, open_real
 from alhena.system.ignore import IgnoreRules
 from alhena.system.walk import EXCLUDED_DIRECTORIES, GlobPattern, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
@@ -42,12 +40,6 @@ _DEFAULT_SUFFIXES = (
     *(".doc", ".docx", ".xls", ".xlsx", ".ppt", ".pptx", ".odt", ".ods", ".odp"),
 )
 _WILD = re.compile(r"[*?\[{\\]")
-_SPECIAL = {
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 class Wanted(Value, frozen=True, kw_only=True):
@@ -67,41 +59,26 @@ class Wanted(Value, frozen=True, kw_only=True):
     environ: Mapping[str, str] | None = None
 
 
-class Chosen(msgspec.Struct, frozen=True):
-    """A file to read; `media` when it was requested by its name or extension."""
-
-    path: str
-    media: bool
-
-
-class Skipped(msgspec.Struct, frozen=True):
-    """A requested path that is not read, and the reason."""
-
-    path: str
-    reason: str
-
-
 class Selection:
-    """The files to read, each once; names without matches; skipped paths; the number of ignored
-    files; directories that could not be searched, each as a sentence; warnings."""
+    """`files` to read, True for those requested as media by name or extension; names without
+    matches; skipped paths with the reasons; ignored files; directories that could not be searched,
+    each as a sentence; warnings."""
 
     def __init__(self) -> None:
         self.missing: dict[str, None] = {}
-        self.files: dict[str, Chosen] = {}
-        self.skipped: dict[str, Skipped] = {}
+        self.files: dict[str, bool] = {}
+        self.skipped: dict[str, str] = {}
         self.ignored: set[str] = set()
         self.unsearched: dict[str, None] = {}
         self.warnings: dict[str, None] = {}
 
     def add(self, path: str, *, media: bool) -> None:
         """Adds a file; one request for it as media is enough."""
-        known = self.files.get(path)
-        if known is None or (media and not known.media):
-            self.files[path] = Chosen(path, media)
+        self.files[path] = media or self.files.get(path, False)
 
     def skip(self, path: str, reason: str) -> None:
         """Records a skipped path; the first reason wins."""
-        self.skipped.setdefault(path, Skipped(path, reason))
+        self.skipped.setdefault(path, reason)
 
 
 class Exclusions:
@@ -337,7 +314,7 @@ def asks_for_media(named: tuple[str, ...], name: str) -> bool:
 
 
 def _special(mode: int) -> str:
-    return f"{_SPECIAL.get(stat.S_IFMT(mode), 'of an unknown kind')}, not a regular file"
+    return f"a {kind_of(mode)}, not a regular file"
 
 
 def _special_at(path: str) -> str:
@@ -392,24 +369,23 @@ class Gathering:
         """Reads the files selected by `selector`. Blocks its thread; `cancellation` stops it
         early."""
         selection = selector.selection
-        for chosen in selection.files.values():
+        for path, media in selection.files.items():
             if cancellation.is_set():
                 break
             if len(self.over) >= _ENOUGH_OVER:
-                self.over.append(chosen.path)
+                self.over.append(path)
                 continue
-            refused = self._refuse(chosen.path)
-            content = refused or self._content(chosen, selector)
+            content = self._refuse(path) or self._content(Path(path), selector, media=media)
             if isinstance(content, str):
-                selection.skip(chosen.path, content)
+                selection.skip(path, content)
             else:
-                self._take(selection, chosen.path, content)
+                self._take(selection, path, content)
 
     def told(self, selection: "Selection") -> list[str]:
         """Lists the files that were skipped or did not fit, line by line, for the model."""
         lines = [
-            f"{printable(item.path)}: {item.reason}"
-            for item in list(selection.skipped.values())[:LISTED]
+            f"{printable(path)}: {reason}"
+            for path, reason in list(selection.skipped.items())[:LISTED]
         ]
         if len(selection.skipped) > LISTED:
             lines.append(f"{len(selection.skipped) - LISTED} more files were skipped.")
@@ -436,11 +412,10 @@ class Gathering:
                 texts = []
         return [*joined, "".join(texts)]
 
-    def _content(self, chosen: "Chosen", selector: "Selector") -> "FileContent | str":
+    def _content(self, path: Path, selector: "Selector", *, media: bool) -> "FileContent | str":
         """Reads a file, or returns the reason why it was not read."""
         from alhena.tools.reading import Lines, read_content
 
-        path = Path(chosen.path)
         real = real_location(self._workspace, path, reading=True)
         if isinstance(real, ToolFailure):
             return "it leads outside the workspace"
@@ -449,7 +424,7 @@ class Gathering:
         try:
             descriptor = open_real(real)
             try:
-                return read_content(descriptor, path.name, Lines(), media=chosen.media)
+                return read_content(descriptor, path.name, Lines(), media=media)
             finally:
                 os.close(descriptor)
         except FileError as error:

@@ -40,13 +40,6 @@ if TYPE_CHECKING:
 
 
 MOST_ENTRIES = 5_000
-_SPECIAL = {
-    stat.S_IFIFO: "FIFO",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "device",
-    stat.S_IFBLK: "device",
-    stat.S_IFLNK: "broken link",
-}
 
 
 class ListDirectory(DeclarativeTool):
@@ -174,10 +167,12 @@ class ListDirectoryInvocation(BaseInvocation):
         return listing
 
     def _add(self, listing: _Listing, entry: os.DirEntry[str]) -> None:
+        from alhena.system.files import kind_of
+
         try:
             status = entry.stat()
         except OSError:  # a dangling link: describe the link itself
-            listing.files.append((entry.name, _SPECIAL[stat.S_IFLNK]))
+            listing.files.append((entry.name, kind_of(stat.S_IFLNK)))
             return
         kind = stat.S_IFMT(status.st_mode)
         if kind == stat.S_IFDIR:
@@ -187,7 +182,7 @@ class ListDirectoryInvocation(BaseInvocation):
         elif kind == stat.S_IFREG:
             listing.files.append((entry.name, f"{status.st_size} bytes"))
         else:
-            listing.files.append((entry.name, _SPECIAL.get(kind, "special file")))
+            listing.files.append((entry.name, kind_of(kind)))
 
     def _result(self, listing: _Listing, warnings: list[str]) -> ToolResult:
         total = len(listing.directories) + len(listing.files)

@@ -171,7 +171,7 @@ def _summary(gathered: "Gathering", selection: "Selection") -> str:
     """Markdown summary for people: the first files read, the first skipped, and the reasons."""
     processed = gathered.processed
     skipped = [f"`{printable(name)}` (there is no such file)" for name in selection.missing]
-    skipped += [f"`{printable(s.path)}` ({s.reason})" for s in selection.skipped.values()]
+    skipped += [f"`{printable(path)}` ({why})" for path, why in selection.skipped.items()]
     skipped += [f"`{printable(path)}` (it did not fit)" for path in gathered.over]
     lines = ["### ReadManyFiles Result", ""]
     if processed:

@@ -62,7 +62,7 @@ def find(
     the model gave them; the result refers to `file.text`, with LF line endings. `fuzzy` adds the
     last step, which finds one place only.
     """
-    wanted, given = with_line_feeds(old, file), with_line_feeds(new, file)
+    wanted, given = with_line_feeds(old), with_line_feeds(new)
     match = _literal(file, old, wanted, given, expected)
     if match is None and wanted.strip() and len(file.text) <= LOOSE_LIMIT:
         change = _trimmed(wanted, given)
@@ -74,13 +74,12 @@ def find(
 
 def find_exact(file: TextFile, old: str, new: str) -> Match | None:
     """Like `find`, for one place, with no tolerance but line endings."""
-    return _literal(file, old, with_line_feeds(old, file), with_line_feeds(new, file), 1)
+    return _literal(file, old, with_line_feeds(old), with_line_feeds(new), 1)
 
 
-def with_line_feeds(text: str, file: TextFile) -> str:
-    """Converts a model's text to LF line endings; a lone CR counts if it ends the file's lines."""
-    text = text.replace("\r\n", "\n")
-    return text.replace("\r", "\n") if file.line_ending is LineEnding.CR else text
+def with_line_feeds(text: str) -> str:
+    """Converts a model's text to LF line endings."""
+    return text.replace("\r\n", "\n")
 
 
 def _literal(

@@ -176,7 +176,7 @@ class CorrectedEdit(TextEdit):
                 ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
             )
         match = msgspec.structs.replace(match, rung=Rung.CORRECTED)
-        return self.proposed(real, current, file, match, with_line_feeds(replace, file))
+        return self.proposed(real, current, file, match, with_line_feeds(replace))
 
     def how(self, file: TextFile, match: Match) -> str:
         """Explains the match to the model, unless it was exact."""

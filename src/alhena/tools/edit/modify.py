@@ -63,7 +63,7 @@ class ModifiedEdit(EditInvocation):
         file = proposal.file
         codec = file.codec if file else Codec()
         text = self._content.removeprefix(_BOM) if codec.bom else self._content
-        content = with_line_feeds(text, file) if file else text.replace("\r\n", "\n")
+        content = with_line_feeds(text)
         require_encodable(content, codec, self.path)
         raw = rewritten(file, content) if file else text
         proposed = proposal.content if proposal.proposed is None else proposal.proposed
@@ -211,11 +211,8 @@ def _read(path: Path) -> str | ToolFailure:
     if is_binary(data[:SAMPLE_SIZE]):
         return _unchanged("What the editor left is not text")
     file = decode_text(data)
-    if file.damage is not None:
-        return _unchanged(
-            f"What the editor left is not valid {file.codec.encoding.upper()} at byte offset "
-            f"{file.damage.offset}"
-        )
+    if file.damaged:
+        return _unchanged(f"What the editor left is not valid {file.codec.encoding.upper()}")
     return file.shown
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, assert_never
 
-from alhena.system.encoding import Codec, Damage, TextFile, encode_text, safe_text
+from alhena.system.encoding import Codec, TextFile, encode_text, safe_text
 from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolErrorType, ToolFailure
@@ -57,22 +57,27 @@ class TextEdit(EditInvocation):
                 "Use write_file or run_shell_command.",
                 ToolErrorType.READ_CONTENT_FAILURE,
             )
-        if current.text.damage is not None:
-            return self._damaged(current.text.codec, current.text.damage)
+        if current.text.damaged:
+            return self.failure(
+                "Cannot edit, nothing was written: the file is not valid "
+                f"{current.text.codec.encoding.upper()}",
+                "Repair it by run_shell_command, or write the whole file with write_file.",
+                ToolErrorType.READ_CONTENT_FAILURE,
+            )
         return self.edited(real, current, current.text)
 
     def edited(self, real: Path, current: CurrentFile, file: TextFile) -> Proposal | ToolFailure:
         """Applies the edit described by the parameters."""
         old, new = self.params["old_string"], self.params["new_string"]
-        if with_line_feeds(old, file) == with_line_feeds(new, file):
+        if with_line_feeds(old) == with_line_feeds(new):
             return self.unchanged() if old == new else self._line_ends_only()
         expected = self.expected
         match = find(file, old, new, expected=expected, fuzzy=self.fuzzy)
         if match is None:
-            return self._not_found(file, with_line_feeds(old, file))
+            return self._not_found(file, with_line_feeds(old))
         if match.edits is None:
             return self._mismatch(file, match, expected)
-        return self.proposed(real, current, file, match, with_line_feeds(new, file))
+        return self.proposed(real, current, file, match, with_line_feeds(new))
 
     @property
     def expected(self) -> int | None:
@@ -140,14 +145,6 @@ class TextEdit(EditInvocation):
     def failure(self, what: str, remedy: str, type: ToolErrorType) -> ToolFailure:
         """Builds a failure that names the file."""
         return ToolFailure(f"{what}: {printable(self.path)}. {remedy}", type)
-
-    def _damaged(self, codec: Codec, damage: Damage) -> ToolFailure:
-        return self.failure(
-            f"Cannot edit, nothing was written: at byte offset {damage.offset} the file is not "
-            f"valid {codec.encoding.upper()} ({damage.reason})",
-            "Repair those bytes by run_shell_command, or write the whole file with write_file.",
-            ToolErrorType.READ_CONTENT_FAILURE,
-        )
 
     def _created(self, real: Path, current: CurrentFile | None) -> Proposal | ToolFailure:
         if current is not None:
