@@ -85,6 +85,15 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stdin_piped: bool = False
     nested: bool = False
 
+    @property
+    def shown_input(self) -> tuple[Word, ...]:
+        """The texts of its here documents and here strings."""
+        return tuple(
+            each.target or Word(each.body or "")
+            for each in self.redirections
+            if each.operator.startswith("<<")
+        )
+
 
 class Doubt(msgspec.Struct, frozen=True, gc=False):
     """The reason why no rule that looks at the command may allow it: one clause in words, such as

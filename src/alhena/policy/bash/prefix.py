@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from alhena.policy.bash.child_commands import shell_arguments
+from alhena.policy.bash.interpreters import shell_arguments
 from alhena.policy.bash.model import Part, Word, WordKind
 from alhena.policy.bash.options import (
     ANYTHING,

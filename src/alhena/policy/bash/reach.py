@@ -1,24 +1,36 @@
 """Finds the command of a part of a line, and every command inside it."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.policy.bash.child_commands import (
-    program_runs,
-    runs_others,
-    shell_arguments,
-    shown_input,
+from alhena.policy.bash.interpreters import (
+    database_runs,
+    evaluated,
+    input_mentions,
+    input_runs,
+    interpreted,
+    pager_runs,
+    possible_words,
+    sed_runs,
+    shell_runs,
 )
-from alhena.policy.bash.model import Effect, Part, Word, WordKind
-from alhena.policy.bash.options import Runs, base_name, is_wrapper, option_values, wrapped
-from alhena.policy.programs import listed
-
-if TYPE_CHECKING:
-    import re
+from alhena.policy.bash.model import Effect, Part, Word
+from alhena.policy.bash.options import (
+    ANYTHING,
+    Runs,
+    base_name,
+    first_operands,
+    is_option,
+    is_wrapper,
+    option_values,
+    values_of,
+    with_unknown,
+    wrapped,
+)
+from alhena.policy.programs import Valued, global_options, interpreter, listed, main_name, program
 
 MAX_COMMANDS = 64
 MAX_GUESSES = 512
@@ -136,7 +148,7 @@ class _Unfolding:
             words = command.words[:MAX_WORDS]
             command = Command(words, command.sure, command.via, command.settings)
         # The same words with another input may run something else.
-        key = (command.words, shown_input(part))
+        key = (command.words, part.shown_input)
         if key in self.seen:
             self._promote(command)
         elif self.full:
@@ -156,8 +168,7 @@ class _Unfolding:
 
     def unfold(self) -> None:
         while self.waiting:
-            command, part, depth = self.waiting.popleft()
-            self._unfold(command, part, depth)
+            self._unfold(*self.waiting.popleft())
 
     def _unfold(self, command: Command, part: Part, depth: int) -> None:
         self._settings(command.settings, depth)
@@ -184,9 +195,9 @@ class _Unfolding:
         words = command.words
         yield from wrapped(words)
         if name in listed("shells"):
-            yield from _shell(words, part)
+            yield from shell_runs(words, part)
         elif name in listed("evaluators"):
-            yield from _evaluated(words)
+            yield from evaluated(words)
         elif name in listed("opaque"):
             if len(words) > 1:
                 yield Runs(via=name)
@@ -232,9 +243,9 @@ class _Unfolding:
         tokens: list[Word] = []
         for word in runs.mentions:
             self.complete = self.complete and word.literal
-            tokens += _tokens(word.text)
+            tokens += possible_words(word.text)
             if "\\" in word.text:
-                tokens += _tokens(word.text.replace("\\", ""))
+                tokens += possible_words(word.text.replace("\\", ""))
         room = MAX_GUESSES - self.guesses
         if len(tokens) > room:
             self.complete = False
@@ -244,25 +255,6 @@ class _Unfolding:
                 self.seen.add((words, ()))
                 self.guesses += 1
                 self.commands.append(Command(words, sure=False, via=runs.via))
-
-
-def _tokens(text: str) -> list[Word]:
-    """Possible words of commands in some other language's code; a glob keeps its meaning."""
-    found: list[Word] = []
-    for token in _breaks().split(text):
-        if "*" not in token and "?" not in token:
-            found += [Word(token)] if token else []
-        elif any(letter.isalnum() for letter in token):
-            start = min(token.find(mark) for mark in "*?" if mark in token)
-            found.append(Word(token[:start], WordKind.PATTERN, token, split=True))
-    return found
-
-
-@lru_cache(maxsize=1)
-def _breaks() -> "re.Pattern[str]":
-    import re
-
-    return re.compile(r"(?:\\[nrt]|[\s'\"`,;|&()<>\[\]{}!=+])+")
 
 
 _COMMAND_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS4", "MAKEFLAGS", "SHELL"})
@@ -281,44 +273,314 @@ def names_command(variable: str) -> bool:
     )
 
 
-def _evaluated(words: tuple[Word, ...]) -> Iterator[Runs]:
-    """`eval CODE …` and `trap CODE SIGNAL …`."""
-    name = base_name(words[0].text)
-    rest = words[1:]
-    while rest and rest[0].literal and rest[0].text == "--":
-        rest = rest[1:]
-    if not rest:
-        return
-    if name == "eval":
-        yield Runs(via=name, code=rest)
-    elif not (rest[0].literal and rest[0].text in {"-", "", "-l", "-p"}):
-        yield Runs(via=name, code=rest[:1])
+_GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
 
 
-def _shell(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
-    """A shell: the code in its arguments, else its script, else its standard input."""
-    name = base_name(words[0].text)
-    found = shell_arguments(words)
-    if found.informs:
-        return
-    if not found.certain:
-        yield Runs(via=name)
-    for word in option_values(words, "", "init-file rcfile init-command"):
-        yield Runs(via=name, code=(Word("."), word))
-    if found.code is not None:
-        if found.operand is None:
-            yield Runs(via=name)
+def git_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """The commands a call of git may run, hooks and the user's own settings aside."""
+    known = global_options("git")
+    operands = first_operands(words, known, 1)
+    start = operands[0] if operands else len(words)
+    sub = words[start].text if operands else ""
+    for value in (*option_values(words[:start], "c", ""), *_git_settings(words, start, sub)):
+        key, _, setting = value.text.partition("=")
+        name = key.lower().removeprefix("alias.")
+        code = Word(setting.removeprefix("!"), value.kind, value.source, value.split)
+        if key.lower().startswith("alias.") and not setting.startswith("!"):
+            yield Runs(via="git alias", words=(words[0], *_split(code), *words[start + 1 :]))
         else:
-            yield Runs(via=f"{name} -c", code=(words[found.operand],))
-    elif found.operand is not None and not found.reads_input:
-        script = words[found.operand]
-        hidden = script.text == "-" or script.text.startswith(("/dev/", "/proc/"))
-        if hidden or not script.literal:
-            yield Runs(via=name)
-        yield Runs(via=name, words=words[found.operand :])
+            yield Runs(via=f"git -c {key}", code=(code,), sure=key != name and name == sub.lower())
+    behind = words[start:]
+    for value in option_values(behind, *_GIT_CODE):
+        yield Runs(via=f"git {sub}", code=(value,), sure=sub in {"rebase", "difftool"})
+    if sub == "grep":
+        for value in option_values(behind, "O", ""):
+            yield Runs(via="git grep -O", code=(value,))
+    for word in behind:
+        if word.text.startswith("ext::"):
+            yield Runs(
+                via="git ext::",
+                code=(Word(word.text.removeprefix("ext::"), word.kind, word.source, word.split),),
+            )
+    if any(w.text.startswith("--config-env") for w in words[:start]):
+        yield Runs(via="git --config-env")
+    if sub in _COMING_DOWN:
+        yield from _git_as(words, start)
+    if words[0].text.endswith("hub"):
+        yield Runs(via="hub", words=(Word("git"), *words[1:]))
+    if sub == "filter-branch":
+        yield Runs(via="git filter-branch", mentions=words[start + 1 :], sure=False)
+
+
+_SENDING = (
+    ("send-pack",),
+    ("http-push",),
+    ("lfs", "push"),
+    ("subtree", "push"),
+    ("svn", "dcommit"),
+    ("p4", "submit"),
+)
+"""Other subcommands of git that push."""
+
+_COMING_DOWN = frozenset({"for-each-repo", *(path[0] for path in _SENDING)})
+
+
+def _git_as(words: tuple[Word, ...], start: int) -> Iterator[Runs]:
+    """Subcommands that come down to others."""
+    head, sub, behind = words[:1], words[start].text, words[start:]
+    if sub == "for-each-repo":
+        found = first_operands(behind, Valued("", frozenset({"config"})), 1)
+        if found:
+            yield Runs(via="git for-each-repo", words=(*head, *behind[found[0] :]))
     else:
-        texts = shown_input(part)
-        for text in texts:
-            yield Runs(via=name, code=(text,))
-        if not texts:
-            yield Runs(via=name)
+        found = first_operands(behind, Valued(), 1)
+        second = behind[found[0]] if found else Word("")
+        rest = behind[found[0] + 1 :] if found else ()
+        push = (*head, Word("push"))
+        if (sub,) in _SENDING:
+            yield Runs(via=f"git {sub}", words=(*push, *behind[1:]))
+        elif (sub, second.text) in _SENDING or not second.literal:
+            yield Runs(via=f"git {sub}", words=(*push, *rest), sure=second.literal)
+
+
+def _git_settings(words: tuple[Word, ...], start: int, sub: str) -> Iterator[Word]:
+    """`git config KEY VALUE` and `git clone -c KEY=VALUE`, as KEY=VALUE."""
+    if sub == "clone":
+        yield from option_values(words[start:], "c", "config")
+    if sub == "config":
+        for key, value in zip(words[start + 1 :], words[start + 2 :], strict=False):
+            if "." in key.text and key.literal:
+                yield Word(f"{key.text}={value.text}", value.kind, value.source, value.split)
+
+
+def _split(word: Word) -> tuple[Word, ...]:
+    texts = word.text.split()
+    if word.literal:
+        return tuple(Word(text) for text in texts)
+    return (*(Word(text) for text in texts), ANYTHING)
+
+
+_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_PLACES = ("{}", "{/", "{.", "{1")
+_FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+
+
+@lru_cache(maxsize=256)
+def runs_others(name: str) -> bool:
+    """May the program of this (base) name run others, as far as `program_runs` knows?"""
+    known = main_name(name) in _HANDLERS or name in listed("mentioning") or _commands(name)
+    return bool(known) or name.startswith("git-") or interpreter(name) is not None
+
+
+def _commands(name: str) -> Valued | None:
+    table = program(name)
+    return table.commands if table is not None else None
+
+
+def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
+    """The commands the program at the head of `words` may run, wrappers and shells aside."""
+    name = base_name(words[0].text)
+    language = interpreter(name)
+    if language is not None:
+        yield from interpreted(words, language, part)
+    handler = _HANDLERS.get(main_name(name))
+    if handler is not None:
+        yield from handler(words)
+    commands = _commands(name)
+    for value in values_of(words, commands) if commands is not None else ():
+        code = _without(value, "exec=") if main_name(name) == "tar" else value
+        yield Runs(via=name, code=(code,), sure=name != "rsync")
+    if name in listed("mentioning"):
+        yield Runs(via=name, mentions=words[1:])
+        yield from input_mentions(name, part)
+    if name.startswith("git-") and len(name) > 4:
+        rest = (Word("git"), Word(name[4:]), *words[1:])
+        yield Runs(via=name, words=rest)
+
+
+def _without(word: Word, beginning: str) -> Word:
+    return Word(word.text.removeprefix(beginning), word.kind, word.source, word.split)
+
+
+def _find(words: tuple[Word, ...]) -> Iterator[Runs]:
+    yield from _actions(words, _FIND_ACTIONS, frozenset({";", "+"}))
+
+
+def _fd(words: tuple[Word, ...]) -> Iterator[Runs]:
+    yield from _actions(words, _FD_ACTIONS, frozenset({";"}))
+    for value in option_values(words, "xX", "exec exec-batch"):
+        yield Runs(via="fd -x", words=with_unknown((value,), _PLACES))
+
+
+def _actions(
+    words: tuple[Word, ...], actions: frozenset[str], ends: frozenset[str]
+) -> Iterator[Runs]:
+    for index, word in enumerate(words):
+        if word.text in actions and word.literal:
+            rest = words[index + 1 :]
+            stop = next((at for at, w in enumerate(rest) if w.literal and w.text in ends), None)
+            via = f"{base_name(words[0].text)} {word.text}"
+            yield Runs(via=via, words=with_unknown(rest[:stop], _PLACES))
+            if stop is not None and rest[stop].text == "+":
+                # It may be an argument of the command, which then goes on.
+                yield Runs(via=via, words=with_unknown(rest, _PLACES), sure=False)
+
+
+_SSH = Valued("BbcDEeFIiJLlmOoPpQRSWw")
+_SSH_COMMANDS = ("proxycommand", "localcommand", "knownhostscommand")
+
+
+def _ssh(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for value in option_values(words, "o", ""):
+        key, _, code = value.text.partition(" " if " " in value.text.split("=")[0] else "=")
+        if key.lower() in _SSH_COMMANDS:
+            yield Runs(via=f"ssh -o {key}", code=(Word(code, value.kind, value.source),))
+    operands = first_operands(words, _SSH, 1)
+    name = base_name(words[0].text)
+    if name == "ssh" and operands and operands[0] + 1 < len(words):
+        yield Runs(via="ssh", code=words[operands[0] + 1 :], sure=False)
+
+
+def _su(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`su`, `runuser` and `sg`: a shell of its own, or behind `--` a command."""
+    name = base_name(words[0].text)
+    if not any(True for _ in option_values(words, "c", "command session-command")):
+        yield Runs(via=name)
+    rest = [at for at, word in enumerate(words) if word.literal and word.text == "--"]
+    if rest:
+        yield Runs(via=name, words=words[rest[0] + 1 :])
+    if name == "sg" and len(words) > 2 and not is_option(words[2]):
+        yield Runs(via=name, code=words[2:])
+
+
+def _start_stop(words: tuple[Word, ...]) -> Iterator[Runs]:
+    rest = [at for at, word in enumerate(words) if word.literal and word.text == "--"]
+    behind = words[rest[0] + 1 :] if rest else ()
+    for value in option_values(words, "xa", "exec startas"):
+        yield Runs(via="start-stop-daemon", words=(value, *behind))
+
+
+def _entr(words: tuple[Word, ...]) -> Iterator[Runs]:
+    if any(w.text[:1] == "-" and "s" in w.text for w in words[1:]):
+        yield Runs(via="entr -s", code=tuple(w for w in words[1:] if not is_option(w)))
+
+
+def _parallel(words: tuple[Word, ...]) -> Iterator[Runs]:
+    marks = [at for at, w in enumerate(words) if w.text.startswith(":::")]
+    for word in words[marks[0] + 1 :] if marks else ():
+        yield Runs(via="parallel", code=(word,), sure=False)
+
+
+def _script(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`script [-q] FILE COMMAND …` of the BSDs; without a command, a shell."""
+    operands = first_operands(words, Valued("cEIOoBTmtF"), 2)
+    if len(operands) == 2:
+        yield Runs(via="script", words=words[operands[1] :], sure=False)
+    elif not any(True for _ in option_values(words, "c", "command")):
+        yield Runs(via="script")
+
+
+def _make(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for word in words[1:]:
+        name, sign, value = word.text.partition("=")
+        if sign and name.isidentifier():
+            code = Word(value, word.kind, word.source, word.split)
+            yield Runs(via=f"make {name}=", code=(code,), sure=False)
+    for value in option_values(words, "f", "file makefile"):
+        if value.text in {"-", "/dev/stdin"} or not value.literal:
+            yield Runs(via="make -f -")
+
+
+_CMAKE_TOOLS = {
+    "chdir": (),
+    "copy": ("cp",),
+    "copy_directory": ("cp", "-r"),
+    "copy_if_different": ("cp",),
+    "create_hardlink": ("ln",),
+    "create_symlink": ("ln", "-s"),
+    "env": ("env",),
+    "make_directory": ("mkdir",),
+    "remove": ("rm",),
+    "remove_directory": ("rm", "-r"),
+    "rename": ("mv",),
+    "rm": ("rm",),
+    "tar": ("tar",),
+    "time": ("time",),
+    "touch": ("touch",),
+}
+"""Tools of `cmake -E` -> the programs they are like."""
+
+
+def _cmake(words: tuple[Word, ...]) -> Iterator[Runs]:
+    tool = next((at for at, w in enumerate(words) if w.text == "-E"), None)
+    if tool is not None and tool + 1 < len(words):
+        known = _CMAKE_TOOLS.get(words[tool + 1].text)
+        if not words[tool + 1].literal:
+            yield Runs(via="cmake -E")
+        elif known is not None:
+            rest = words[tool + (2 if known else 3) :]
+            yield Runs(via="cmake -E", words=(*map(Word, known), *rest))
+    for script in option_values(words, "P", ""):
+        yield Runs(via="cmake -P", words=(script,) if script.literal else ())
+
+
+def _ctest(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for at, word in enumerate(words):
+        if word.text == "--test-command" and at + 1 < len(words):
+            yield Runs(via="ctest --test-command", words=words[at + 1 :])
+
+
+def _gcc(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`gcc -wrapper PROGRAM,ARGUMENT,…`"""
+    for value in option_values(words, "", "-wrapper"):
+        texts = value.text.split(",")
+        split = (*map(Word, texts), ANYTHING) if value.literal else (value,)
+        yield Runs(via="gcc -wrapper", words=split)
+
+
+def _cargo(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for value in option_values(words, "", "config"):
+        yield Runs(via="cargo --config", mentions=(value,), sure=False)
+
+
+def _code_operands(words: tuple[Word, ...]) -> Iterator[Runs]:
+    for word in words[1:]:
+        if not is_option(word) and word.text:
+            yield Runs(via=base_name(words[0].text), code=(word,))
+
+
+_HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
+    "at": input_runs,
+    "batch": input_runs,
+    **dict.fromkeys(("c++", "cc", "g++", "gcc"), _gcc),
+    "cargo": _cargo,
+    "cmake": _cmake,
+    "concurrently": _code_operands,
+    "crontab": input_runs,
+    "ctest": _ctest,
+    "ed": input_runs,
+    "entr": _entr,
+    "fd": _fd,
+    "find": _find,
+    "git": git_runs,
+    "hyperfine": _code_operands,
+    "less": pager_runs,
+    "make": _make,
+    "more": pager_runs,
+    "mispipe": _code_operands,
+    "mysql": database_runs,
+    "parallel": _parallel,
+    "pee": _code_operands,
+    "psql": database_runs,
+    "rsync": _ssh,
+    "runuser": _su,
+    "scp": _ssh,
+    "script": _script,
+    "sed": sed_runs,
+    "sftp": _ssh,
+    "sg": _su,
+    "sqlite3": database_runs,
+    "ssh": _ssh,
+    "start-stop-daemon": _start_stop,
+    "su": _su,
+}
