@@ -282,19 +282,14 @@ class Reading:
 _NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)
 
 
-_PROGRAMS = frozenset({"-f", "--file", "-e", "--source"})
+_GIVES_SCRIPT = frozenset({"-e", "--expression", "--source", "-f", "--file"})
 
 
-def _sed_operand(reading: Reading, word: Word) -> str | None:
-    if reading.operands or reading.seen & {"-e", "--expression", "-f", "--file"}:
+def _script_operand(reading: Reading, word: Word) -> str | None:
+    """The first operand of sed and awk is a script, unless an option gives one."""
+    if reading.operands or reading.seen & _GIVES_SCRIPT or not reading.beyond:
         return None
-    return script_effect("sed", word) if reading.beyond else None
-
-
-def _awk_operand(reading: Reading, word: Word) -> str | None:
-    if reading.operands or reading.seen & _PROGRAMS or not reading.beyond:
-        return None
-    return script_effect("awk", word)
+    return script_effect(main_name(reading.name), word)
 
 
 def _second_written(reading: Reading, word: Word) -> str | None:
@@ -408,13 +403,13 @@ def _target(reading: Reading, word: Word) -> str | None:
 
 
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
-    "awk": _awk_operand,
+    "awk": _script_operand,
     "database": _database_operand,
     "editor": _editor_operand,
     "inside": _inside,
     "make": _make_operand,
     "second_written": _second_written,
-    "sed": _sed_operand,
+    "sed": _script_operand,
     "tar": _tar_operand,
     "target": _target,
     "task": _task_operand,
