@@ -81,7 +81,9 @@ class Office:
             Outlets(self.events.append, self.pace),
             approver=approve,
         )
-        self.bench.registry.register(DelegateToAgent(self.subagents.summaries, self.subagents.run))
+        self.bench.registry.register(
+            DelegateToAgent(tuple(each.summary for each in self.bench.agents), self.subagents.run)
+        )
         self.bench.hide_denied()
         self.scheduler = self.bench.scheduler(self.emit, approve)
 

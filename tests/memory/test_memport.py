@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.memory.files import MemoryFile, MemoryKind, find_project_root, printed
-from alhena.memory.imports import (
-    MAX_DEPTH,
-    ProcessImportsResult,
-    process_imports,
-    validate_import_path,
-)
+from alhena.memory.imports import MAX_DEPTH, validate_import_path
 from tests.memory.kit import imported, put
 
 
@@ -221,23 +216,24 @@ def test_the_flat_form_says_what_could_not_be_imported(project: Path):
     assert content.count("--- File: ") == 2
 
 
-def test_process_imports_takes_content_and_the_directory_it_is_of(project: Path):
+def test_the_tree_names_the_files(project: Path):
+    root = put(project, "GEMINI.md", "@./x.md")
     put(project, "x.md", "X")
-    result = process_imports("@./x.md", project)
-    assert isinstance(result, ProcessImportsResult)
+    result = imported(root)
     assert "\nX\n" in result.content
     assert result.import_tree.imports == (MemoryFile(str(project / "x.md")),)
     assert result.import_tree.plain() == {
-        "path": "unknown", "imports": [{"path": str(project / "x.md")}]
+        "path": str(root), "imports": [{"path": str(project / "x.md")}]
     }  # fmt: skip
 
 
 def test_debugging_tells_each_step(project: Path):
+    root = put(project, "GEMINI.md", "@./x.md")
     put(project, "x.md", "@./none.md @someone")
     lines: list[str] = []
-    process_imports("@./x.md", project, log=lines.append)
+    imported(root, log=lines.append)
     assert lines == [
-        f"unknown: @./x.md is {project / 'x.md'}",
+        f"{root}: @./x.md is {project / 'x.md'}",
         f"{project / 'x.md'}: @someone is no import",
         f"{project / 'x.md'}: Import failed: ./none.md - ENOENT: no such file or directory",
     ]

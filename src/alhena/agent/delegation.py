@@ -42,7 +42,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Ask, agrees
-from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, RunAgent
+from alhena.tools.builtin.subagents import CompleteTask, RunAgent
 from alhena.tools.contract import (
     ExecutionContext,
     QuestionOption,
@@ -282,7 +282,7 @@ class Delegation:
                 if final:
                     await self._scheduler.schedule(final)
         except (TimeoutError, AlhenaError):
-            return bool(self._results)
+            pass
         return bool(self._results)
 
     def _result(self, reason: Termination) -> ToolResult:
@@ -295,7 +295,9 @@ class Delegation:
         }
         if self._results:
             result = self._results[0]
-            body = result if isinstance(result, str) else _json(result)
+            body = result
+            if not isinstance(result, str):
+                body = msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
             return ToolResult(
                 llm_content=f"Subagent '{name}' finished.\nTermination Reason: {reason}\n"
                 f"Result:\n{body}",
@@ -308,8 +310,7 @@ class Delegation:
         )
         if self._words:
             told += f"\nWhat it said last:\n{self._words}"
-        failure = ToolResult.failed(told)
-        return msgspec.structs.replace(failure, data=data)
+        return msgspec.structs.replace(ToolResult.failed(told), data=data)
 
     def _explanation(self, reason: Termination) -> str:
         match reason:
@@ -386,10 +387,6 @@ def _settings(
     )
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8")
-
-
 class SubagentModel(msgspec.Struct, frozen=True):
     """The model of subagents that name none, and the fallback if it fails."""
 
@@ -422,11 +419,6 @@ class Subagents:
         self.model = model
         self._agents = {agent.name: agent for agent in bench.agents}
 
-    @property
-    def summaries(self) -> tuple[AgentSummary, ...]:
-        """The descriptions of the agents for the model."""
-        return tuple(agent.summary for agent in self._agents.values())
-
     async def run(self, name: str, objective: str, context: ExecutionContext) -> ToolResult:
         """The report of the agent called `name`; every failure is a value."""
         definition = self._agents.get(name)
@@ -450,22 +442,13 @@ class Subagents:
     ) -> ToolResult:
         servers = self.bench.agent_servers
         if servers is None or not definition.mcp_servers:
-            return await self._work(definition, objective, context, bench)
+            return await Delegation(definition, bench, self, context).run(objective)
 
         def warn(text: str) -> None:
             self.outlets.emit(WarningEvent(message=f"agent {definition.name}: {text}"))
 
         async with servers.open(bench, definition, warn) as (with_servers, allowed):
-            return await self._work(allowed, objective, context, with_servers)
-
-    async def _work(
-        self,
-        definition: AgentDefinition,
-        objective: str,
-        context: ExecutionContext,
-        bench: Toolset,
-    ) -> ToolResult:
-        return await Delegation(definition, bench, self, context).run(objective)
+            return await Delegation(allowed, with_servers, self, context).run(objective)
 
     async def _in_worktree(
         self, definition: AgentDefinition, objective: str, context: ExecutionContext

@@ -150,7 +150,7 @@ def _open(
     place = (cwd, environ, settings)
     watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()
-    bus, close_bus = _bus(options, channel)
+    bus, close_bus, approver, ask = _people(options, channel)
     workspace = Workspace(cwd, options.include_directories)
     memory = open_memory(
         workspace,
@@ -162,7 +162,6 @@ def _open(
     first = begun.opening_contents or options.history
     opening = first or first_contents(workspace, place, memory.project_text)
     memory.began_with([entry.content for entry in begun.contents] or opening)
-    ask = options.ask or (None if options.bus is None else _questions(options.bus))
     chosen, ask, ledger = within_budget(options, settings, chosen, ask, channel)
     mode = fallback_mode(settings.model.fallback, models.requested)
     checkpoints = _Checkpoints(place, begun, channel, lambda: (chat, bench))
@@ -174,7 +173,7 @@ def _open(
         emit=channel.emit,
         pace=channel.pace,
         step=at_once if begun.recording is None else begun.recording.step,
-        approver=None if bus is None else _asks(bus),
+        approver=approver,
         ask=ask,
         fallback=SessionFallback(mode, Consent(ask), models.config),
         opening=opening[:2],
@@ -193,9 +192,8 @@ def _open(
     bench.warnings += (*begun.notices, *models.warnings, *memory.memory.warnings)
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
-    headless = links.approver is None
     trust = memory.request.trust
-    prompt = open_prompt(bench, environ, trust, options.system_prompt, headless=headless)
+    prompt = open_prompt(bench, environ, trust, options.system_prompt, headless=bus is None)
     if not begun.contents:
         begun.opening = 0 if options.history else len(opening)
     outlets = Outlets(links.emit, links.pace, texts=links.texts)
@@ -305,28 +303,18 @@ def _conversations(place: Place, chat: Chat, begun: Beginning) -> "SavedConversa
     return SavedConversations(cwd, environ, chat, begun.recording)
 
 
-def _bus(
+def _people(
     options: SessionOptions, channel: EventChannel
-) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]]]":
-    """The message bus for confirmations and its closing function; no bus, and no import, if no
-    person can be asked."""
+) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]], Approver | None, Ask | None]":
+    """The message bus for confirmations, its closing function, and what asks over it; no bus, and
+    no import, if no person can be asked."""
     if options.approve is None and options.bus is None:
-        return None, at_once
-    from alhena.agent.toolset.approval import session_bus
+        return None, at_once, None, options.ask
+    from alhena.agent.toolset.approval import asks_over, questions_over, session_bus
 
-    return session_bus(options.approve, options.bus, channel.emit)
-
-
-def _asks(bus: "MessageBus") -> "Approver":
-    from alhena.agent.toolset.approval import asks_over
-
-    return asks_over(bus)
-
-
-def _questions(bus: "MessageBus") -> "Ask":
-    from alhena.agent.toolset.approval import questions_over
-
-    return questions_over(bus)
+    bus, close = session_bus(options.approve, options.bus, channel.emit)
+    ask = options.ask or (None if options.bus is None else questions_over(bus))
+    return bus, close, asks_over(bus), ask
 
 
 def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":

@@ -14,7 +14,7 @@ from alhena.config.home import installation_id_path
 from alhena.models.providers.select import ChosenGenerator
 from alhena.telemetry.options import TelemetryOptions, installation_id, is_installed
 from alhena.telemetry.records import Record, Redaction, Translation
-from alhena.telemetry.telemetry import FileSink, Form, Origin, OutFile, Telemetry
+from alhena.telemetry.telemetry import CLOSE_S, FileSink, Form, Origin, OutFile, Sink, Telemetry
 from alhena.version import __version__
 
 NOT_INSTALLED = (
@@ -56,11 +56,7 @@ def open_session_telemetry(
         told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")
         return None
     sink = FileSink(outfile, Form(_origin(told)), time.time_ns())
-    redaction = Redaction(told.bench.options.environ)
-    telemetry = Telemetry(
-        sink, Translation(redaction, texts=options.texts), name=str(options.outfile)
-    )
-    return _begun(telemetry, told, channel, texts=options.texts)
+    return _begun(sink, told, channel, name=str(options.outfile), texts=options.texts)
 
 
 def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -> Telemetry:
@@ -75,9 +71,7 @@ def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -
         _origin(told).attributes,
     )
     _trace(providers.tracer or trace.get_tracer_provider(), told, channel)
-    translation = Translation(Redaction(told.bench.options.environ), texts=providers.texts)
-    telemetry = Telemetry(sink, translation, name="OpenTelemetry")
-    return _begun(telemetry, told, channel, texts=providers.texts)
+    return _begun(sink, told, channel, name="OpenTelemetry", texts=providers.texts)
 
 
 def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
@@ -92,9 +86,8 @@ def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telem
     sink = OtlpSink(endpoint, _origin(told).attributes)
     if sink.tracers is not None:
         _trace(sink.tracers, told, channel)
-    translation = Translation(Redaction(told.bench.options.environ), texts=options.texts)
-    telemetry = Telemetry(sink, translation, name=endpoint.url, close_s=OTLP_CLOSE_S)
-    return _begun(telemetry, told, channel, texts=options.texts)
+    close_s, texts = OTLP_CLOSE_S, options.texts
+    return _begun(sink, told, channel, name=endpoint.url, texts=texts, close_s=close_s)
 
 
 def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
@@ -108,7 +101,17 @@ def _trace(provider: Any, told: Told, channel: EventChannel) -> None:
     told.bench.when_closed.append(spans.finish)
 
 
-def _begun(telemetry: Telemetry, told: Told, channel: EventChannel, *, texts: bool) -> Telemetry:
+def _begun(
+    sink: Sink,
+    told: Told,
+    channel: EventChannel,
+    *,
+    name: str,
+    texts: bool,
+    close_s: float = CLOSE_S,
+) -> Telemetry:
+    translation = Translation(Redaction(told.bench.options.environ), texts=texts)
+    telemetry = Telemetry(sink, translation, name=name, close_s=close_s)
     telemetry.record(config_record(told, texts=texts))
     channel.subscribe(telemetry.feed)
     modes = _ModeRecords(telemetry, told.bench.modes)

@@ -144,7 +144,7 @@ class LocalEngine:
         if process.stdin is not None:
             process.stdin.close()
         if process.returncode == FATAL:
-            self._raise_fatal()
+            raise engine_error(*msgspec.json.decode(self._queue.fact("fatal") or b'[1, "", null]'))
         self._take_back()
         if self._stopping or self._queue.is_over():
             return
@@ -158,9 +158,6 @@ class LocalEngine:
                     "worker processes keep ending without a result.", remedy=f"See {log}."
                 )
         self._start_process()
-
-    def _raise_fatal(self) -> None:
-        raise engine_error(*msgspec.json.decode(self._queue.fact("fatal") or b'[1, "", null]'))
 
     def _take_back(self) -> None:
         """Puts tasks of dead workers back."""

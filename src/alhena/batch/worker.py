@@ -238,7 +238,15 @@ class Worker:
                     f"no task can run: {error.message}",
                     remedy=f"When that is mended: alhena batch resume {directory}.",
                 ) from error
-            return self._failed(lease, error.kind, str(error)), 0
+            agent = lease.agent
+            return TaskResult(
+                id=task.id,
+                status="failed",
+                kind=error.kind,
+                error=str(error),
+                session_id=agent.session_id if agent else None,
+                model=agent.model if agent else None,
+            ), 0
         ended = result.stop_reason == "done"
         return TaskResult(
             id=task.id,
@@ -250,17 +258,6 @@ class Worker:
             session_id=result.session_id,
             model=agent.model,
         ), result.usage.tool_calls
-
-    def _failed(self, lease: Lease, kind: str, error: str) -> TaskResult:
-        agent = lease.agent
-        return TaskResult(
-            id=lease.claim.task.id,
-            status="failed",
-            kind=kind,
-            error=error,
-            session_id=agent.session_id if agent else None,
-            model=agent.model if agent else None,
-        )
 
     async def _run(self, lease: Lease, cwd: Path) -> tuple[Result[Any], Agent]:
         task = lease.claim.task

@@ -246,32 +246,28 @@ class CustomCommands:
     def _found(self, source: Source) -> Iterator[CommandFile]:
         """The command files of a source, in alphabetical order."""
         top = os.path.realpath(source.folder)
-        for path in self._walk(source.folder, set()):
+        for path in self._walk(source.folder):
             if not source.follows and not is_within(os.path.realpath(path), top):
                 self._problem(path, "is not used: it is a link out of its folder")
                 continue
             parts = path.relative_to(source.folder).with_suffix("").parts
             yield CommandFile(source=source, name=":".join(map(_segment, parts)), path=path)
 
-    def _walk(self, folder: Path, entered: set[str]) -> Iterator[Path]:
+    def _walk(self, top: Path) -> Iterator[Path]:
         """The TOML files below a folder; each real folder is entered once."""
-        real = os.path.realpath(folder)
-        if real in entered:
-            return
-        entered.add(real)
-        try:
-            with os.scandir(folder) as found:
-                entries = sorted((entry.name, entry.is_dir()) for entry in found)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._problem(folder, f"cannot be read: {error.strerror}")
-            return
-        for name, is_folder in entries:
-            if is_folder:
-                yield from self._walk(folder / name, entered)
-            elif name.endswith(".toml"):
-                yield folder / name
+        entered: set[str] = set()
+
+        def failed(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                self._problem(Path(error.filename), f"cannot be read: {error.strerror}")
+
+        for folder, folders, names in os.walk(top, onerror=failed, followlinks=True):
+            folders.sort()
+            if (real := os.path.realpath(folder)) in entered:
+                folders.clear()
+                continue
+            entered.add(real)
+            yield from (Path(folder, name) for name in sorted(names) if name.endswith(".toml"))
 
     def _problem(self, path: Path, text: str) -> None:
         self.problems.append(f"{one_line(str(path))} {one_line(text)}.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import msgspec
 
-from alhena.memory.files import MAX_IMPORTS, Limits, MemoryFile, find_project_root, read_memory
+from alhena.memory.files import MAX_IMPORTS, Limits, MemoryFile, read_memory
 from alhena.system.errors import (
     DirectoryTargetError,
     FileError,
@@ -287,26 +287,6 @@ def root_source(path: Path, limits: Limits) -> Source:
     real = Path(os.path.realpath(path))
     found = read_memory(path, (real.parent,), limits)
     return Source(str(path), str(path.parent), found.text, found.identity)
-
-
-def process_imports(
-    content: str,
-    base_path: Path,
-    *,
-    allowed: Iterable[Path] | None = None,
-    format: ImportFormat = "tree",
-    max_depth: int = MAX_DEPTH,
-    log: Callable[[str], None] = lambda _line: None,
-) -> ProcessImportsResult:
-    """Expands the imports of `content`, a text without a file in the directory `base_path`.
-
-    They may come from the `allowed` directories, by default from the project of `base_path`. The
-    root of the tree is called "unknown".
-    """
-    tops = (find_project_root(base_path),) if allowed is None else tuple(allowed)
-    loader = ImportLoader(tops, Limits())
-    root = Source("unknown", str(base_path), content, "unknown")
-    return expand(root, loader, format=format, max_depth=max_depth, log=log)
 
 
 def _readings(written: str) -> list[str]:

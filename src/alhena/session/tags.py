@@ -5,7 +5,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -93,25 +93,21 @@ class Tags:
         path = self._path(name)
         if not replace and os.path.lexists(path):
             raise _taken(name)
-
-        def copy(file: BinaryIO) -> None:
-            header, chain = True, 0
-
-            def take(line: bytes) -> None:
-                nonlocal header, chain
-                if not line.startswith(_TAGGED):
-                    sealed, chain = relined(line, chain)
-                    file.write(sealed)
-                if header:
-                    header = False
-                    sealed, chain = line_of(Tagged(at=now(), name=name), chain)
-                    file.write(sealed)
-
-            _require_whole(read_session(journal, take), journal)
-
+        header, chain = True, 0
         try:
             with made(path, replace=replace) as file:
-                copy(file)
+
+                def take(line: bytes) -> None:
+                    nonlocal header, chain
+                    if not line.startswith(_TAGGED):
+                        sealed, chain = relined(line, chain)
+                        file.write(sealed)
+                    if header:
+                        header = False
+                        sealed, chain = line_of(Tagged(at=now(), name=name), chain)
+                        file.write(sealed)
+
+                _require_whole(read_session(journal, take), journal)
         except FileExistsError as error:
             raise _taken(name) from error
         return self.find(name)
@@ -237,26 +233,15 @@ def _read(path: Path) -> Tag:
 def made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
     """A file that is there whole, and on the disk, or not at all. Raises FileExistsError where one
     is there that is not to be replaced, SessionError."""
-    try:
-        with _made(path, replace=replace) as file:
-            yield file
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise SessionError(str(from_os_error(error, path, writing=True))) from error
-    except FileError as error:
-        raise SessionError(str(error)) from error
-
-
-@contextmanager
-def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    directory = os.open(path.parent, _DIRECTORY)
     temporary = temporary_name()
     try:
-        remove_leftovers(directory)
-        descriptor = os.open(temporary, CREATE, 0o600, dir_fd=directory)
-        try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ExitStack() as end:
+            directory = os.open(path.parent, _DIRECTORY)
+            end.callback(os.close, directory)
+            remove_leftovers(directory)
+            descriptor = os.open(temporary, CREATE, 0o600, dir_fd=directory)
+            end.callback((path.parent / temporary).unlink, missing_ok=True)
             with open(descriptor, "wb", buffering=1 << 20) as file:
                 hold(descriptor)
                 yield file
@@ -266,12 +251,13 @@ def _made(path: Path, *, replace: bool) -> Generator[BinaryIO]:
                     if not replace and os.path.lexists(path):
                         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
                     os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-        finally:
-            with suppress(FileNotFoundError):  # it has its place
-                os.unlink(temporary, dir_fd=directory)
-        synchronise_directory(directory)
-    finally:
-        os.close(directory)
+            synchronise_directory(directory)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise SessionError(str(from_os_error(error, path, writing=True))) from error
+    except FileError as error:
+        raise SessionError(str(error)) from error
 
 
 def _require_whole(extent: Extent, path: Path) -> None:

@@ -1,8 +1,6 @@
 """The memory of a session: at its beginning, and when a path leads into a subdirectory."""
 
-import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,9 +30,6 @@ TOUCHING = frozenset(
     {"read_file", "read_many_files", "list_directory", "write_file", "replace", "smart_edit"}
 )
 """The tools whose paths say what the model works on."""
-_OF_PLACES = frozenset({"read_many_files", "list_directory"})
-"""Those of them whose paths may be directories."""
-FRESH_S = 1.0
 NOTHING = "There are no context files any more."
 
 
@@ -146,17 +141,10 @@ class SessionMemory:
 
 
 class _ConversationMemory:
-    """Memory files that one conversation has got; a subagent has its own. A location checked within
-    the last FRESH_S seconds is not checked again, because many calls often touch the same one."""
+    """Memory files that one conversation has got; a subagent has its own."""
 
-    def __init__(
-        self,
-        session: SessionMemory,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, session: SessionMemory) -> None:
         self._session = session
-        self._clock = clock
-        self._looked: dict[str, float] = {}
         self._memory: Memory | None = None
         self._forgotten = 0
         self._place: TouchedMemory | None = None
@@ -168,12 +156,7 @@ class _ConversationMemory:
         if tool not in TOUCHING:
             return ""
         place = self._current()
-        touched = [location.path for location in locations]
-        places = touched if tool in _OF_PLACES else map(os.path.dirname, touched)
-        due = [self._is_due(around) for around in places]
-        paths = [Path(path) for path, is_due in zip(touched, due, strict=True) if is_due]
-        if not paths:
-            return ""
+        paths = [Path(location.path) for location in locations]
         from alhena.tools.threads import run_blocking
 
         found, problems = await run_blocking(cancellation, place.look, paths)
@@ -183,21 +166,11 @@ class _ConversationMemory:
         text = place.take(found)
         return text and discovered(text)
 
-    def _is_due(self, around: str) -> bool:
-        """True when a directory is to be looked at, which it is then."""
-        now = self._clock()
-        last = self._looked.get(around)
-        if last is not None and now - last < FRESH_S:
-            return False
-        self._looked[around] = now
-        return True
-
     def _current(self) -> "TouchedMemory":
         memory = self._session.memory
         forgotten = self._session.forgotten
         if self._place is None or self._memory is not memory or self._forgotten != forgotten:
             self._memory, self._forgotten = memory, forgotten
-            self._looked.clear()
             told = (item.identity for item in memory.files)
             self._place = TouchedMemory(self._session.request, told)
         return self._place

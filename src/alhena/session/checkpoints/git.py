@@ -17,8 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-import msgspec
-
 from alhena.session.checkpoints.records import (
     CheckpointError,
     GitFailedError,
@@ -67,17 +65,10 @@ _STEP_S = 0.1
 _WORDS = 500
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """Exit code, output and error output of a git command."""
-
-    code: int
-    output: bytes
-    complaints: bytes
-
-    @property
-    def reason(self) -> str:
-        """The error output in one line."""
-        return printable(" ".join(self.complaints.decode("utf-8", "replace").split())[:_WORDS])
+def reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The exit code and the error output of a command, in one line."""
+    said = " ".join(done.stderr.decode("utf-8", "replace").split())
+    return f"({done.returncode}): {printable(said[:_WORDS])}"
 
 
 class Git:
@@ -103,12 +94,10 @@ class Git:
 
     def run(self, *arguments: str, given: bytes = b"") -> bytes:
         """Runs a command with `given` as input and returns its output. Raises CheckpointError."""
-        outcome = self.attempt(arguments, given)
-        if outcome.code != 0:
-            raise GitFailedError(
-                f"git {_name(arguments)} failed ({outcome.code}): {outcome.reason}"
-            )
-        return outcome.output
+        done = self.attempt(arguments, given)
+        if done.returncode:
+            raise GitFailedError(f"git {_name(arguments)} failed {reason(done)}")
+        return done.stdout
 
     def object_name(self, *arguments: str, given: bytes = b"") -> str:
         """The name of the object that a command writes. Raises CheckpointError."""
@@ -127,7 +116,7 @@ class Git:
         *,
         nested: Path | None = None,
         output: IO[bytes] | int = subprocess.PIPE,
-    ) -> Outcome:
+    ) -> subprocess.CompletedProcess[bytes]:
         """Like `run`, whatever the exit code. `nested`: lists the files of this directory with an
         empty index instead. Raises CheckpointError."""
         with TemporaryFile() as file:
@@ -140,7 +129,7 @@ class Git:
                     with suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
                     raise
-        return Outcome(process.returncode, written or b"", complaints)
+        return subprocess.CompletedProcess(arguments, process.returncode, written, complaints)
 
     def _communicate(
         self, process: "subprocess.Popen[bytes]", command: str

@@ -23,6 +23,7 @@ from alhena.session.checkpoints.git import (
     Git,
     content_name,
     is_object_name,
+    reason,
     search_path,
 )
 from alhena.session.checkpoints.records import (
@@ -192,12 +193,12 @@ class Repository:
             if not is_object_name(tree):
                 raise LostSnapshotError(f"{tree[:12]!r} names no snapshot.")
         compared = self.git.attempt(("diff-tree", "-r", "-z", old, new))
-        if compared.code != 0:
+        if compared.returncode:
             message = f"the files of the checkpoint ({new[:12]}) are not saved any more."
             damaged = self._set_aside() or self.warning
             raise LostSnapshotError(f"{self.warning}." if damaged else message)
         found: dict[str, Change] = {}
-        items = iter(_items(compared.output))
+        items = iter(_items(compared.stdout))
         for head, name in zip(items, items, strict=True):
             modes = head[1:].decode("ascii").split()
             was, now = (_entry(*modes[each:4:2]) for each in (0, 1))
@@ -301,11 +302,11 @@ class Repository:
         else:
             paths = ("--", self._prefix) if self._prefix else ()
             outcome = self.git.attempt((*command, *paths))
-        if outcome.code != 0:
-            raise GitFailedError(f"git ls-files failed ({outcome.code}): {outcome.reason}")
-        found = _UNLISTED.findall(outcome.complaints)
+        if outcome.returncode:
+            raise GitFailedError(f"git ls-files failed {reason(outcome)}")
+        found = _UNLISTED.findall(outcome.stderr)
         unlisted.update(directory + name + b"/" for name in found)
-        return {directory + name for name in _items(outcome.output)}
+        return {directory + name for name in _items(outcome.stdout)}
 
     def _update_index(
         self, changed: set[bytes], forced: set[bytes]
@@ -378,10 +379,10 @@ class Repository:
     def _set_aside(self) -> bool:
         """Renames the repository and returns True if it is damaged."""
         git_dir = self.git.git_dir
-        works = self.git.attempt(("--version",)).output.startswith(b"git version")
+        works = self.git.attempt(("--version",)).stdout.startswith(b"git version")
         if not works or not os.path.lexists(git_dir):
             return False
-        if self.git.attempt(("fsck", "--full", "--no-dangling")).code == 0:
+        if not self.git.attempt(("fsck", "--full", "--no-dangling")).returncode:
             return False
         number = 1
         while os.path.lexists(aside := git_dir.with_name(f"{git_dir.name}.damaged-{number}")):
