@@ -68,8 +68,14 @@ def test_the_order_is_that_of_the_sources():
             *(HookSource.PROJECT, HookSource.RUNTIME),
         )
     ]
-    found = plan(BEFORE, ("x",), groups).hooks
-    assert [each.command for each in found] == ["runtime", "project", "user", "system", "extension"]
+    found = plan(BEFORE, ("x",), groups).heard
+    assert [each.command for each, _ in found] == [
+        "runtime",
+        "project",
+        "user",
+        "system",
+        "extension",
+    ]
 
 
 def test_the_same_hook_runs_once_and_as_strictly_as_it_is_written_anywhere():
@@ -80,7 +86,7 @@ def test_the_same_hook_runs_once_and_as_strictly_as_it_is_written_anywhere():
             hook("c", name="n", timeout_ms=9, on_failure=OnFailure.BLOCK, source=HookSource.SYSTEM),
         ),
     ]
-    (found,) = plan(BEFORE, ("x",), twice).hooks
+    ((found, _),) = plan(BEFORE, ("x",), twice).heard
     assert (found.timeout_ms, found.on_failure) == (9, OnFailure.BLOCK)
 
 
@@ -88,7 +94,7 @@ def test_another_name_command_or_environment_is_another_hook():
     many = group(
         BEFORE, hook("c"), hook("c", name="n"), hook("d"), hook("c", env={"A": "1"}), hook("c")
     )
-    assert len(plan(BEFORE, ("x",), [many]).hooks) == 4
+    assert len(plan(BEFORE, ("x",), [many]).heard) == 4
 
 
 def test_a_sequential_group_counts_only_when_it_is_meant():

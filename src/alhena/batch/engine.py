@@ -99,12 +99,8 @@ class Engine(Protocol):
     place: Place
     """The run directory."""
 
-    def submit(self) -> None:
-        """Starts the tasks that have no result."""
-        ...
-
     def resume(self) -> None:
-        """As `submit`, for a run that was started before: takes back what died with its workers."""
+        """Starts the tasks that have no result, and takes back what died with its workers."""
         ...
 
     def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...]]:

@@ -61,8 +61,10 @@ class LocalEngine:
         self._at_death = -1
         self._over = threading.Event()
 
-    def submit(self) -> None:
-        """Starts the tasks that have no result. Raises ConfigError."""
+    def resume(self) -> None:
+        """Starts the tasks that have no result; those of workers that have died go back into the
+        queue at once. Raises ConfigError."""
+        self._take_back()
         self._queue.note("fatal", None)
         (self._directory / "workers").mkdir(exist_ok=True)
         if self._config.workers:
@@ -75,11 +77,6 @@ class LocalEngine:
         self._worker = worker_of(self._queue, self._config, holder, self._make)
         work = self._worker.work(self._config.shared.concurrency)
         self._inside = asyncio.ensure_future(work)
-
-    def resume(self) -> None:
-        """As `submit`; tasks of workers that have died go back into the queue at once."""
-        self._take_back()
-        self.submit()
 
     async def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...], None]:
         """Results behind the one of this number, as they come; nothing runs any more at the end.

@@ -45,8 +45,9 @@ class RayEngine:
         self._stopping = False
         self._heard = 0.0
 
-    def submit(self) -> None:
-        """Connects to the cluster. Raises ConfigError where Ray is not installed."""
+    def resume(self) -> None:
+        """Connects to the cluster; attempts of an earlier process end with their leases. Raises
+        ConfigError where Ray is not installed."""
         load_ray()
         descriptor, self._log = tempfile.mkstemp(prefix="alhena-ray-", suffix=".log")
         shield_memory()
@@ -62,10 +63,6 @@ class RayEngine:
             )
         self._heard = time.monotonic()
         threading.Thread(target=self._listen, args=(self._driver.stdout,), daemon=True).start()
-
-    def resume(self) -> None:
-        """As `submit`: attempts of an earlier process end with their leases."""
-        self.submit()
 
     async def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...], None]:
         """Results behind the one of this number, as they come; nothing runs any more at the end.

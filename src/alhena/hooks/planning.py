@@ -127,11 +127,6 @@ class HookPlan(Value, frozen=True):
     heard: tuple[tuple[HookDefinition, tuple[str, ...]], ...]
     sequential: bool
 
-    @property
-    def hooks(self) -> tuple[HookDefinition, ...]:
-        """The hooks alone."""
-        return tuple(hook for hook, _ in self.heard)
-
 
 def plan(
     event: HookEvent,
