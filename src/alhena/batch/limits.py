@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import msgspec
 
-from alhena.agent.limits.budget import MeteredGenerator
+from alhena.agent.limits.budget import MeteredGenerator, tokens_of
 from alhena.batch.engine import Admission, Shared
 from alhena.batch.errors import SharedLimitError
 from alhena.batch.queue import Queue, boot_id
@@ -60,10 +60,8 @@ class Limiter:
     def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None) -> None:
         """A request of the task claimed by `token` took this; None: it was refused."""
         taken = usage or UsageMetadata()
-        prompt = taken.prompt_token_count + taken.tool_use_prompt_token_count
-        output = taken.candidates_token_count + taken.thoughts_token_count
-        cached = min(taken.cached_content_token_count, prompt)
-        cost = self._cost(model, Tokens(prompt=prompt, cached=cached, output=output))
+        tokens = tokens_of(taken)
+        cost = self._cost(model, tokens)
         with self._queue.transaction() as db:
             reserved = "SELECT cost FROM requests WHERE n = ? AND open"
             found = db.execute(reserved, (number,)).fetchone()
@@ -75,7 +73,7 @@ class Limiter:
             )
             db.execute(
                 "UPDATE requests SET tokens = ?, cost = ?, open = 0 WHERE n = ?",
-                (prompt + output, cost or 0.0, number),
+                (tokens.prompt + tokens.output, cost or 0.0, number),
             )
             if usage is not None:
                 db.execute(
@@ -83,7 +81,7 @@ class Limiter:
                     " cached_tokens = cached_tokens + ?, output_tokens = output_tokens + ?,"
                     " thought_tokens = thought_tokens + ?, cost = cost + ? WHERE token = ?",
                     (
-                        *(prompt, cached, taken.candidates_token_count),
+                        *(tokens.prompt, tokens.cached, taken.candidates_token_count),
                         *(taken.thoughts_token_count, cost, token),
                     ),
                 )

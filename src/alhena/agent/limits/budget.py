@@ -51,12 +51,7 @@ class TimeWatch:
             driver.cancel("time limit")
 
 
-_TIME_REMEDY = "Raise --max-seconds or model.budget.maxSeconds."
 _PRICE_REMEDY = "Give it one under model.prices in settings.json, or set no limit to the cost."
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 
 
 class Spent(Value, frozen=True, kw_only=True):
@@ -141,7 +136,7 @@ class Ledger:
     async def admit_wait(self, seconds: float, reason: AlhenaError) -> None:
         """Returns when so long a wait, which `reason` calls for, fits into the run's time. Raises
         LimitError."""
-        await self._resolve(lambda: self._no_room(seconds, reason))
+        await self._resolve(lambda: self._time_up(seconds, reason))
 
     async def overrun(self) -> LimitError:
         """Returns when the run's time is up and is not extended."""
@@ -172,11 +167,8 @@ class Ledger:
 
     def charge(self, model: str, usage: UsageMetadata) -> None:
         """A request took this."""
-        prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
-        output = usage.candidates_token_count + usage.thoughts_token_count
-        self.tokens += max(usage.total_token_count, prompt + output)
-        cached = min(usage.cached_content_token_count, prompt)
-        tokens = Tokens(prompt=prompt, cached=cached, output=output)
+        tokens = tokens_of(usage)
+        self.tokens += max(usage.total_token_count, tokens.prompt + tokens.output)
         long = usage.prompt_token_count > LONG_PROMPT
         self.cost += self._prices.cost(model, tokens, long=long) or 0.0
 
@@ -229,27 +221,22 @@ class Ledger:
             self._since = None
             self._ticking.clear()
 
-    def _time_up(self) -> Breach | None:
-        if self._refused is not None:
-            return None, self._refused
-        seconds = self._limits["max_seconds"]
-        if seconds is None or self.seconds < seconds:
-            return None
-        return "max_seconds", TimeLimitError(
-            f"reached the limit of {_seconds(seconds)} for one run.", remedy=_TIME_REMEDY
-        )
-
-    def _no_room(self, wait: float, reason: AlhenaError) -> Breach | None:
-        """As `_breach`, for a wait that is about to begin."""
+    def _time_up(self, wait: float = 0.0, reason: AlhenaError | None = None) -> Breach | None:
+        """As `_breach`, for the time, and for a wait that is about to begin."""
         if self._refused is not None:
             return None, self._refused
         seconds = self._limits["max_seconds"]
         if seconds is None or self.seconds + wait < seconds:
             return None
+        limit = f"the limit of {seconds:g} second{'' if seconds == 1 else 's'} for one run"
+        told = f"reached {limit}."
+        if reason is not None:
+            told = (
+                f"would reach {limit}: the request could be sent again in {wait:.1f} seconds"
+                f" ({reason.message.removesuffix('.')})."
+            )
         return "max_seconds", TimeLimitError(
-            f"would reach the limit of {_seconds(seconds)} for one run: the request could be sent"
-            f" again in {wait:.1f} seconds ({reason.message.removesuffix('.')}).",
-            remedy=_TIME_REMEDY,
+            told, remedy="Raise --max-seconds or model.budget.maxSeconds."
         )
 
     def _breach(self, model: str) -> Breach | None:
@@ -380,6 +367,14 @@ class BudgetedGenerator(MeteredGenerator):
     def _charge(self, _number: int, model: str, usage: UsageMetadata | None, /) -> None:
         if usage is not None:
             self._ledger.charge(model, usage)
+
+
+def tokens_of(usage: UsageMetadata) -> Tokens:
+    """The tokens that have a price."""
+    prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
+    output = usage.candidates_token_count + usage.thoughts_token_count
+    cached = min(usage.cached_content_token_count, prompt)
+    return Tokens(prompt=prompt, cached=cached, output=output)
 
 
 def usage_of(
