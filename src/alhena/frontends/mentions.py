@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.display_text import first_of, one_line
 from alhena.errors import InputError, InterruptedRunError
-from alhena.tools.registry import DELEGATE
 from alhena.wire.content import Part
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ async def referenced(
 ) -> tuple[Part, ...]:
     """Parts sent with a prompt for its @paths and the agents it names. Missing paths are passed to
     `warn` and stay plain text."""
+    from alhena.tools.registry import DELEGATE
+
     words = mentioned(text)
     resources = resources_among(bench, words)
     others = [word for word in words if word not in resources]
@@ -109,6 +110,8 @@ async def referenced(
 
 def agent_names(bench: "Toolset") -> frozenset[str]:
     """The names of the agents that the model can give tasks to."""
+    from alhena.tools.registry import DELEGATE
+
     entry = bench.registry.find(DELEGATE)
     properties: dict[str, Any] = {} if entry is None else entry.tool.parameter_schema["properties"]
     return frozenset(properties.get("agent_name", {}).get("enum", ()))
