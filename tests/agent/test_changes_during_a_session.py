@@ -13,7 +13,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.mcp import ServerControl
 from alhena.config.effective_settings import open_place
 from alhena.events import RunStartedEvent
-from alhena.frontends.folder_trust import accept, forget_trust
+from alhena.frontends.folder_trust import accept
 from alhena.mcp.server import ServerState
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import agent, events_of, turn
@@ -109,27 +109,6 @@ async def test_a_server_whose_program_has_changed_is_not_started_again_until_it_
         await again(running)
         assert how(running) == (ServerState.CONNECTED, "")
         assert begun(folder) == "good other"
-
-
-async def test_what_stands_in_the_settings_since_is_nothing_to_a_session_that_has_read_others(
-    folder: Path,
-) -> None:
-    workspace(folder, {"mcpServers": {"s": PYTHON}})
-    accepted(folder)
-    async with served(turns(), folder) as running:
-        await events_of(running, "go")
-        workspace(folder, {"mcpServers": {"s": {**PYTHON, "args": ["else.py"]}}})
-        await refresh(running)
-        assert how(running) == (ServerState.CONNECTED, "")
-        accepted(folder)  # what the session has read was accepted, too, and stays so
-        await refresh(running)
-        assert how(running) == (ServerState.CONNECTED, "")
-        forget_trust(os.environ, folder)
-        await refresh(running)
-        state, why = how(running)
-    assert state is ServerState.DISCONNECTED
-    assert why.startswith("held back: it is not accepted yet")
-    assert begun(folder) == "good good good"
 
 
 async def test_a_call_does_not_bring_back_a_server_that_is_another(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Tools that a command of the settings brings: listed before the first prompt, run by another."""
 
-import asyncio
 import json
 import os
 import sys
@@ -11,9 +10,7 @@ import msgspec
 import pytest
 
 from alhena.config.settings import Settings, ToolSettings
-from alhena.errors import InterruptedRunError
 from alhena.events import (
-    Event,
     RunStartedEvent,
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
@@ -244,40 +241,6 @@ async def test_a_discovery_that_fails_is_told_and_the_session_goes_on(
     (started,) = (each for each in events if isinstance(each, RunStartedEvent))
     assert said in " ".join(started.notices)
     assert not any(name.startswith("discovered_tool") for name in started.tools)
-
-
-async def test_an_interrupted_discovery_is_done_again_for_the_next_prompt(project: Path):
-    settings = settings_of(project)
-    (project / "slow.sh").write_text(
-        "test -e again && exec cat list.json; touch again; sleep 600", encoding="utf-8"
-    )
-    settings = msgspec.structs.replace(
-        settings, tools=msgspec.structs.replace(settings.tools, discovery_command="sh slow.sh")
-    )
-    generator = ScriptedGenerator([text("fine")])
-    options = {
-        "settings": settings,
-        "cwd": project,
-        "approval_mode": ApprovalMode.YOLO,
-        "skip_trust": True,
-    }
-    async with agent(generator, **options) as running:
-        found: list[Event] = []
-
-        async def first() -> None:
-            async for event in running.run("go"):
-                found.append(event)
-
-        task = asyncio.ensure_future(first())
-        while not (project / "again").exists():
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises((asyncio.CancelledError, InterruptedRunError)):
-            await task
-        events, error = await events_of(running, "go")
-    assert error is None
-    (started,) = (each for each in events if isinstance(each, RunStartedEvent))
-    assert "discovered_tool_shout" in started.tools
 
 
 def test_the_commands_list_and_call_them(

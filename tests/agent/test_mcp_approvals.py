@@ -140,31 +140,6 @@ async def test_a_tool_that_is_new_since_the_server_was_approved_is_asked_about(
     )
 
 
-async def test_a_saved_approval_of_which_nothing_is_kept_is_asked_about_once(
-    project: Path, home: Path
-) -> None:
-    entries = {"s": odd(project, {"tools": [tool("pay")]})}
-    reasons: list[list[str]] = []
-
-    async def session(*given: Outcome) -> None:
-        person = Person(*given)
-        calls = turns(("pay", {}), ("pay", {}))
-        running = agent(calls, cwd=project, settings=settings(entries), approve=person)
-        async with running:
-            events, _ = await events_of(running, "go")
-        assert [each.status for each in answers(events)] == ["success", "success"]
-        reasons.append([asked.reason for asked in person.asked])
-
-    await session(Outcome.PROCEED_ALWAYS_AND_SAVE)
-    (home / ".gemini" / "mcp_tool_pins.json").unlink()
-    await session(Outcome.PROCEED_ALWAYS_AND_SAVE)
-    await session()
-    assert reasons[1:] == [
-        ["the tool pay was approved, but what it was like then is not known"],
-        [],
-    ]
-
-
 async def test_what_the_user_has_written_into_the_settings_needs_no_question(project: Path) -> None:
     entries = {"s": odd(project, {"tools": [tool("pay")]})}
     allowed = {"tools": {"allowed": ["mcp_s_pay"]}}

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from alhena.config.settings import settings_of
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import OutputsMaskedEvent
 from alhena.wire.content import EncodedContent
@@ -107,25 +106,6 @@ async def test_media_that_the_service_refuses_are_told_in_words_and_the_run_goes
     assert LONG in str(generator.seen(-1))
     assert compressed(events) == []
     assert conforming(generator)
-
-
-async def test_a_long_result_that_was_recorded_as_it_was_does_not_end_a_session(project: Path):
-    """Nothing can be left out before it: it belongs to the only prompt."""
-    (project / "a.txt").write_text(f"{'x' * 1_900}\n" * 2_000, encoding="utf-8")
-    whole = {"tools": {"truncateToolOutputThreshold": 10_000_000}}
-    cats = [call("run_shell_command", {"command": "cat a.txt"}, id=f"c{n}") for n in range(2)]
-    generator = ScriptedGenerator([chunk(*cats, finish="STOP")])
-    options: dict[str, Any] = {"settings": settings_of(whole, "test"), "approval_mode": "yolo"}
-    async with agent(generator, max_turns=1, **options) as running:
-        _, error = await events_of(running, "read it")
-        assert isinstance(error, AlhenaError)
-        session_id = running.session_id
-    later = ScriptedGenerator(text_of("fine"))
-    async with agent(later, resume=session_id, **options) as running:
-        _, error = await events_of(running, "go on")
-    assert error is None
-    assert "tool_output_masked" in str(later.seen(0))
-    assert conforming(later)
 
 
 def text_of(words: str) -> Script:

@@ -212,23 +212,6 @@ async def test_a_conversation_that_goes_on_is_told_what_has_changed_since(projec
     assert "There are no context files any more." in str(gone.seen(0))
 
 
-async def test_a_file_that_is_taken_away_from_among_others_is_a_change(project: Path):
-    put(project, ".git/HEAD", "")
-    put(project, "GEMINI.md", "of the project")
-    put(project, "sub/GEMINI.md", "of the part")
-    first = ScriptedGenerator([text("1")])
-    async with agent(first, cwd=project / "sub", **SKIP) as running:
-        await running.ask("one")
-        history = running.history
-    (project / "sub" / "GEMINI.md").unlink()
-    second = ScriptedGenerator([text("2")])
-    async with agent(second, cwd=project / "sub", history=history, **SKIP) as running:
-        await running.ask("two")
-    before, _ = second.seen(0)[-1]["parts"]
-    assert "of the project" in before["text"]
-    assert "of the part" not in before["text"]
-
-
 def reading(path: str, number: int) -> list[Any]:
     return [chunk(call("read_file", {"absolute_path": path}, id=f"r{number}"), finish="STOP")]
 

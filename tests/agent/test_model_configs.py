@@ -10,7 +10,6 @@ from alhena.config.settings import settings_of
 from alhena.errors import ServerFaultError
 from alhena.events import Event, RunStartedEvent
 from alhena.models.configs import unknown_keys
-from alhena.models.errors import DailyQuotaError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.encode import encode_request, enveloped_body
@@ -20,7 +19,6 @@ from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, chunk, text
 
 DOWN = [ServerFaultError("down", status=503)]
-DAILY = [DailyQuotaError("used up.", status=429)]
 DONE = [text("done", finish="STOP")]
 REPORT = {"summary_of_findings": "s", "exploration_trace": [], "relevant_locations": []}
 SAFETY = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
@@ -80,24 +78,6 @@ async def test_what_is_for_first_attempts_alone_is_gone_from_the_next() -> None:
     script = ScriptedGenerator(DOWN, DONE)
     configs = {"overrides": [override({"isRetry": False}, temperature=0.5)]}
     assert temperatures(await bodies(script, configs)) == [0.5, 1]
-
-
-async def test_the_first_attempt_of_another_model_is_no_retry() -> None:
-    script = ScriptedGenerator(DOWN, DAILY, DOWN, DONE)
-    configs = {
-        "overrides": [
-            override({"isRetry": True}, temperature=2, topK=1),
-            override({"model": "gemini-2.5-flash"}, safetySettings=SAFETY, temperature=0.5),
-        ]
-    }
-    sent = await bodies(script, configs, "pro")
-    assert [request.model for request in script.requests] == [
-        *["gemini-2.5-pro"] * 2,
-        *["gemini-2.5-flash"] * 2,
-    ]
-    assert temperatures(sent) == [1, 2, 0.5, 0.5]
-    assert [body["generationConfig"]["topK"] for body in sent] == [64, 1, 64, 1]
-    assert [body.get("safetySettings") for body in sent] == [None, None, SAFETY, SAFETY]
 
 
 async def test_a_subagents_retries_have_the_settings_for_its_retries() -> None:

@@ -140,30 +140,6 @@ async def test_somebody_is_asked_while_the_answer_goes_on(project: Path, answers
     assert len(asked) == len(answers)
 
 
-async def test_a_question_that_is_open_when_the_answer_is_there_is_taken_back(project: Path):
-    asked, taken_back = asyncio.Event(), asyncio.Event()
-
-    async def ask(_questions: tuple[Question, ...]) -> Answers | None:
-        asked.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            taken_back.set()
-        return None
-
-    class Late(ScriptedGenerator):
-        async def stream(
-            self, request: GenerateContentRequest
-        ) -> AsyncIterator[GenerateContentResponse]:
-            await asked.wait()
-            async for response in super().stream(request):
-                yield response
-
-    async with agent(Late(said("there")), max_seconds=SOON, ask=ask) as running:
-        assert await running.ask("go") == "there"
-        await taken_back.wait()
-
-
 async def test_who_interrupts_is_told_that_and_not_the_limit(project: Path):
     generator = Stuck([chunk({"text": "So far"})])
     async with agent(generator, max_seconds=10_000) as running:

@@ -176,31 +176,6 @@ async def test_a_program_that_hears_of_a_question_outlasts_the_answer_and_ends_w
     assert (project / "sent").read_text(encoding="utf-8") == "now\n"
 
 
-async def test_the_end_of_a_session_can_be_hurried_and_then_its_hooks_end(project: Path):
-    hooks = {
-        event: [{"hooks": [{"type": "command", "command": f"echo $$ >{event}; sleep 60"}]}]
-        for event in ("Notification", "SessionEnd")
-    }
-    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
-    running = agent(generator, hooks={"hooks": hooks}, approve=lambda _: True)
-    await running.__aenter__()
-    assert not running.interrupt()
-    assert await running.ask("go") == "ok"
-    closing = asyncio.ensure_future(running.__aexit__())
-    pids: list[int] = []
-    for event in hooks:
-        while not ((project / event).exists() and (project / event).read_text("utf-8").strip()):
-            await asyncio.sleep(0)
-        pids.append(int((project / event).read_text("utf-8")))
-    assert not closing.done()
-    assert running.interrupt()
-    await closing
-    assert not running.interrupt()
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
 @pytest.mark.requirement("HOOK-02")
 async def test_a_call_in_the_place_of_a_subagents_is_known_to_the_session_by_its_own_ids(
     project: Path,

@@ -110,33 +110,6 @@ async def test_a_turn_that_was_interrupted_ends_where_it_ended(project: Path):
     assert (project / "mine.txt").exists()
 
 
-async def test_where_the_end_of_a_turn_is_not_known_the_next_checkpoint_is_its_end(project: Path):
-    generator = ScriptedGenerator(turn(write("a.txt", "new", "c1")), [text("Done.")])
-    put(project / "mine.txt", "old")
-    async with checkpointed(generator) as running:
-        await running.ask("go")
-        ((name, made),) = running.checkpoints.list()
-        session_id = running.session_id
-    forget_end(checkpoint_files(project)[0])
-    again = ScriptedGenerator(turn(shell("true", "c2")), [text("Done.")])
-    async with checkpointed(again, resume=session_id) as running:
-        await running.ask("go on")
-        put(project / "mine.txt", "new")
-        done = await undone(running)
-    assert done.name == name
-    assert made.after
-    assert (project / "mine.txt").read_text() == "new"
-    assert not (project / "a.txt").exists()
-
-
-def forget_end(path: Path) -> None:
-    import msgspec
-
-    said = msgspec.json.decode(path.read_bytes())
-    del said["after"]
-    path.write_bytes(msgspec.json.encode(said))
-
-
 @pytest.mark.parametrize("cut", [False, True])
 async def test_in_a_resumed_session_one_turn_is_taken_back(project: Path, cut: bool):
     generator = ScriptedGenerator(
@@ -182,32 +155,6 @@ async def test_what_was_gone_back_behind_is_not_undone(project: Path):
         assert (project / "a.txt").read_text() == "one"
         await running.checkpoints.restore("1")
         assert await running.checkpoints.undo() is None
-
-
-async def test_of_a_turn_whose_end_was_gone_back_behind_the_beginning_is_undone(project: Path):
-    put(project / "a.txt", "zero")
-    generator = ScriptedGenerator(
-        turn(write("a.txt", "one", "c1")),
-        turn(write("a.txt", "two", "c2"), write("b.txt", "two", "c3")),
-        [text("Done.")],
-    )
-    async with checkpointed(generator) as running:
-        await running.ask("go")
-        await running.checkpoints.restore("2")
-        assert (project / "a.txt").read_text() == "one"
-        done = await undone(running)
-        assert left(done) == {}
-        assert (project / "a.txt").read_text() == "zero"
-        assert await running.checkpoints.undo() is None
-        await running.checkpoints.restore(done.kept)
-        assert (project / "a.txt").read_text() == "one"
-        put(project / "a.txt", "mine")
-        assert left(await undone(running)) == {"a.txt": "it has changed since that turn"}
-        await running.checkpoints.restore("3")
-        assert (project / "a.txt").read_text() == "two"
-        assert left(await undone(running)) == {}
-        assert (project / "a.txt").read_text() == "zero"
-        assert not (project / "b.txt").exists()
 
 
 async def test_an_ignored_file_that_a_second_call_names_is_not_lost(project: Path):

@@ -192,24 +192,6 @@ def test_a_run_takes_its_key_from_the_users_env_file_and_no_address_from_a_proje
     assert "GOOGLE_GEMINI_BASE_URL" in done.err
 
 
-def test_commands_see_the_users_variables_and_none_of_a_projects(home: Path, project: Path) -> None:
-    args = json.dumps({"command": 'echo "<$GREETING|$GEMINI_MODEL>"'})
-    call = [
-        "tools",
-        "call",
-        "run_shell_command",
-        args,
-        "-s",
-        "--approval-mode",
-        "yolo",
-        "--no-sandbox",
-    ]
-    write(home / ".gemini" / ".env", "GREETING=good day\n")
-    assert "<good day|>" in alhena(*call, "--skip-trust").out
-    write(project / ".env", "GREETING=evil\nGEMINI_MODEL=gemini-2.5-flash\n")
-    assert "<good day|>" in alhena(*call, "--skip-trust").out
-
-
 def test_an_administrator_can_keep_everything_from_running_unasked(
     server: ScriptedServer, tmp_path: Path, home: Path
 ) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 from anthropic import AsyncAnthropic
-from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
 from tests.gateway.kit import client, gateway
-from tests.gateway.test_google_client import connected
 from tests.gateway.test_hostile_bodies import broken
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import ScriptedServer, json_reply, sse
@@ -203,35 +201,6 @@ def test_what_a_gemini_client_sends_is_refused_or_keeps_the_rules_of_the_other_d
             assert len(set(calls)) == len(calls)
             waiting += calls
         assert waiting == []
-
-
-async def test_the_google_package_reads_thoughts_of_another_service_and_gives_them_back(
-    server: ScriptedServer,
-):
-    done = {"content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn"}
-    hidden = {"type": "redacted_thinking", "data": "Zm9v-_hidden"}
-    server.reply(json_reply({"content": [THOUGHT, hidden, CALL], "stop_reason": "tool_use"}))
-    server.reply(json_reply(done))
-    service = AnthropicApi(parse_endpoint(server.url, "ANTHROPIC_BASE_URL"), "key")
-    config = types.GenerateContentConfig(
-        tools=[types.Tool(function_declarations=[types.FunctionDeclaration(name="f")])],
-        thinking_config=types.ThinkingConfig(include_thoughts=True, thinking_budget=2000),
-        max_output_tokens=3000,
-    )
-    contents = [types.Content(role="user", parts=[types.Part(text="go")])]
-    async with gateway(service, model="anthropic:claude-x", gemini=False) as running:
-        connection = connected(running)
-        asked: dict[str, Any] = {"model": "gemini-2.5-pro", "config": config}
-        first = await connection.aio.models.generate_content(contents=contents, **asked)
-        assert first.candidates is not None
-        said = first.candidates[0].content
-        assert said is not None
-        contents.append(said)
-        answer = types.FunctionResponse(id="t1", name="f", response={"output": "r"})
-        contents.append(types.Content(role="user", parts=[types.Part(function_response=answer)]))
-        second = await connection.aio.models.generate_content(contents=contents, **asked)
-    assert second.text == "done"
-    assert server.requests[1].json["messages"][1]["content"] == [THOUGHT, hidden, CALL]
 
 
 async def test_redacted_thinking_comes_streamed_and_goes_back(server: ScriptedServer):

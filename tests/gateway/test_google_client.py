@@ -138,37 +138,3 @@ async def test_an_answer_that_breaks_off_raises_in_the_middle_of_the_stream():
         with pytest.raises(errors.APIError, match="finish reason"):
             await answered(client, [PROMPT], stream=True)
         await client.aio.aclose()
-
-
-async def test_bytes_that_the_client_spells_otherwise_go_on_in_the_standard_alphabet():
-    called = types.Part(
-        function_call=types.FunctionCall(id="a", name="weather", args={"the_city": "x-y_z"}),
-        thought_signature=b"\xff\xfe\xfb",
-    )
-    blob = types.FunctionResponseBlob(mime_type="image/png", data=b"\xff\xfe\xfb\xff")
-    answer = types.FunctionResponse(
-        id="a",
-        name="weather",
-        response={"output": "the_sun"},
-        parts=[types.FunctionResponsePart(inline_data=blob)],
-    )
-    contents = [
-        PROMPT,
-        types.Content(role="model", parts=[called]),
-        types.Content(role="user", parts=[types.Part(function_response=answer)]),
-    ]
-    generator = ScriptedGenerator([text("seen")])
-    async with gateway(generator) as running:
-        client = connected(running)
-        await answered(client, contents, stream=False)
-        await client.aio.aclose()
-    seen = generator.seen(0)
-    assert seen[1]["parts"] == [
-        {
-            "functionCall": {"id": "a", "name": "weather", "args": {"the_city": "x-y_z"}},
-            "thoughtSignature": "//77",
-        }
-    ]
-    assert result_of(seen, 0)["parts"] == [
-        {"inlineData": {"mimeType": "image/png", "data": "//77/w=="}}
-    ]

@@ -197,23 +197,6 @@ async def test_an_ill_made_call_is_an_error_and_no_empty_answer():
 
 
 @ALL
-async def test_a_client_of_http_1_0_gets_the_answer_without_chunks(path: str, body: Any):
-    pieces = [chunk({"text": "one "}), chunk({"text": "two "}), text("three")]
-    async with gateway(ScriptedGenerator(pieces)) as running:
-        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-        data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {len(data)}\r\n\r\n"
-        writer.write(head.encode() + data)
-        answer = await reader.read()
-        await closed(writer)
-        entry = (await running.logged())[0]
-    told, _, rest = answer.partition(b"\r\n\r\n")
-    assert b"transfer-encoding" not in told.lower()
-    assert all(word in rest for word in (b"one ", b"two ", b"three"))
-    assert entry["bytesOut"] == len(rest)
-
-
-@ALL
 async def test_the_log_counts_the_bytes_of_a_stream(path: str, body: Any):
     pieces = [chunk({"text": "one "}), chunk({"text": "two "}), text("three")]
     async with gateway(ScriptedGenerator(pieces)) as running, client(running) as http:

@@ -11,7 +11,6 @@ import pytest
 
 from alhena.errors import ModelError, NetworkError, StreamCutError
 from alhena.http.client import Timeouts
-from alhena.models.errors import RequestRejectedError
 from alhena.models.retry import Manner, manner_of
 from tests.http_client.test_proxy import tunnel
 from tests.http_client.test_transport import greet
@@ -29,22 +28,8 @@ from tests.models.asking import (
 )
 from tests.support.certificates import certificate
 
-HUGE = "x" * 20_000_000
 HOST, IPV4, IPV6 = 3, 1, 4
 FAST = Timeouts(connect=0.3, idle=0.3)
-
-
-async def refuse_early(reader: StreamReader, writer: StreamWriter) -> None:
-    await reader.readuntil(b"\r\n\r\n")
-    body = b'{"error": {"code": 413, "message": "too much of it", "status": "X"}}'
-    writer.write(response(body, status="413 Content Too Large", connection="close"))
-    await writer.drain()
-
-
-async def refuse_and_read_on(reader: StreamReader, writer: StreamWriter) -> None:
-    await refuse_early(reader, writer)
-    while await reader.read(65536):
-        pass
 
 
 async def relay(reader: StreamReader, writer: StreamWriter, port: int) -> None:
@@ -272,27 +257,6 @@ async def ways(
     else:
         async with listening(answer) as port, listening(Socks(port)) as proxy:
             yield "http://gemini.example", f"socks5://127.0.0.1:{proxy}"
-
-
-@pytest.mark.parametrize(
-    ("kind", "refuse"),
-    [
-        ("plain", refuse_early),  # closed with bytes unread, the connection is reset
-        ("plain", refuse_and_read_on),
-        ("tunnel", refuse_and_read_on),
-        ("socks", refuse_and_read_on),
-    ],
-)
-async def test_a_refusal_through_a_proxy_that_comes_before_the_body_is_read_is_that_refusal(
-    kind: str, refuse: Answer, tmp_path: Path
-):
-    public, context = certificate(tmp_path)
-    async with ways(kind, refuse, context) as (url, proxy):
-        generator = api(url, ALL_PROXY=proxy, SSL_CERT_FILE=str(public))
-        with pytest.raises(RequestRejectedError, match="too much of it") as caught:
-            await chunks(generator, asked(HUGE))
-        await generator.aclose()
-    assert manner_of(caught.value) is Manner.NEVER
 
 
 @pytest.mark.parametrize("kind", ["plain", "tunnel", "socks"])

@@ -1,15 +1,12 @@
 """Requests to Anthropic's service: complete, and without unsupported fields."""
 
 from contextlib import aclosing
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from alhena.models.catalogue import claude_info
-from alhena.models.providers.anthropic_api import EMPTY, without_blanks
+from alhena.models.providers.anthropic_api import EMPTY
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.request import (
@@ -85,29 +82,6 @@ async def test_text_of_white_space_alone_is_not_sent(server: ScriptedServer):
         {"role": "assistant", "content": [{"type": "text", "text": "so"}]},
         {"role": "user", "content": [{"type": "text", "text": EMPTY}]},
     ]
-
-
-blocks = st.sampled_from(["a", " ", "\n\n", "\u2003"]).map(
-    lambda text: {"type": "text", "text": text}
-)
-
-
-@given(st.lists(st.lists(blocks, min_size=1, max_size=3), max_size=6))
-def test_messages_without_white_space_keep_their_order_and_begin_and_end_as_before(
-    contents: list[list[dict[str, Any]]],
-) -> None:
-    messages = [
-        {"role": "assistant" if at % 2 else "user", "content": content}
-        for at, content in enumerate(contents[: len(contents) - 1 + len(contents) % 2])
-    ]
-    made = without_blanks(messages)
-    roles = [one["role"] for one in made]
-    assert [a != b for a, b in pairwise(roles)] == [True] * (len(roles) - 1)
-    assert roles[:1] == roles[-1:] == ["user"] * bool(messages)
-    texts = [item["text"] for one in made for item in one["content"]]
-    assert all(text.strip() for text in texts)
-    kept = [item["text"] for one in messages for item in one["content"] if item["text"].strip()]
-    assert [text for text in texts if text != EMPTY] == kept
 
 
 async def test_names_that_the_service_does_not_take_are_others_wherever_they_stand(

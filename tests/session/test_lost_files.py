@@ -1,17 +1,14 @@
 """The file of a session goes, or is changed, while the session is at work: the run ends for it."""
 
-import asyncio
 import os
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
 import pytest
 
-from alhena.agent.recording import Recording
-from alhena.events import ApiRequestEvent, Event, UserMessageEvent, WarningEvent
+from alhena.events import WarningEvent
 from alhena.session.journal import Disk, Journal, read_session
 from alhena.session.records import JournalError
 from alhena.session.replay import Replay
@@ -157,38 +154,6 @@ async def test_a_file_that_is_put_back_is_gone_on_with(home: Path):
     replay, extent = replayed(path)
     assert extent.damage is None
     assert replay.prompts == 3
-
-
-async def test_a_step_on_which_the_file_was_astray_is_said_at_the_next(tmp_path: Path):
-    synced = threading.Event()
-
-    def counted(descriptor: int) -> None:
-        synchronise(descriptor)
-        synced.set()
-
-    into = Recording("s", tmp_path / "t", tmp_path, lambda _event: None, Disk(synchronise=counted))
-    events: list[Event] = [
-        UserMessageEvent(prompt_id="s#1", text="hi"),
-        ApiRequestEvent(model="m", prompt_id="s#1", contents=1),
-        WarningEvent(message="the answer begins"),
-    ]
-    for event in events:
-        into.event(event)
-    into.path.rename(tmp_path / "moved")
-    with pytest.raises(JournalError, match="removed or moved"):
-        await _steps(into)
-    assert not synced.is_set()
-    (tmp_path / "moved").rename(into.path)
-    await into.settle()
-    await into.aclose()
-    assert synced.is_set()
-
-
-async def _steps(into: Recording) -> None:
-    """Steps until one says what went wrong in the thread of another."""
-    while True:
-        await into.step()
-        await asyncio.sleep(0)
 
 
 def test_a_damaged_end_is_on_the_disk_beside_before_it_is_cut_off(tmp_path: Path):

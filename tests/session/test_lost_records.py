@@ -13,9 +13,8 @@ from tests.agent.kit import agent, conforming, events_of
 from tests.agent.test_checkpoints import shell, turn
 from tests.session.kit import replayed, started
 from tests.session.test_unknown_outcomes import crashed, resumed
-from tests.support.command import alhena, keyed
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import ScriptedServer, sse, text
+from tests.support.server import text
 
 
 def damaged(path: Path, what: bytes = b'"type":"started"') -> tuple[bytes, bytes]:
@@ -30,26 +29,6 @@ def damaged(path: Path, what: bytes = b'"type":"started"') -> tuple[bytes, bytes
 def texts_of(generator: ScriptedGenerator) -> list[str]:
     sent = generator.seen(0)
     return [part["text"] for content in sent for part in content["parts"] if "text" in part]
-
-
-def test_a_run_that_came_no_further_takes_nothing_from_the_next(
-    project: Path, server: ScriptedServer
-):
-    path = crashed(project, started("a"), started("b"))
-    damaged(path)
-    assert alhena("--resume", "s", "-p", "go on", GEMINI_API_KEY="").code == 41
-    assert path.with_name("s.damaged-1").exists()
-    server.reply(sse(text("fine")), sse(text("fine")))
-    ran = alhena("--resume", "s", "-p", "go on", **keyed(server))
-    assert ran.code == 0
-    assert f"of its end were moved to {path.with_name('s.damaged-1')}" in ran.err
-    assert "run_shell_command, run_shell_command may have started" in ran.err
-    sent = str(server.requests[-1].json["contents"])
-    assert sent.count(UNKNOWN_OUTCOME) == 2
-    assert NOT_STARTED not in sent
-    again = alhena("--resume", "s", "-p", "more", **keyed(server))
-    assert (again.code, again.err) == (0, "")  # it was seen
-    assert str(server.requests[-1].json["contents"]).count(GONE) == 1
 
 
 @pytest.mark.parametrize("copied", ["nothing", "a part", "all", "all, and cut off"])

@@ -19,24 +19,6 @@ from tests.session.repositories import (
 )
 
 
-def test_what_the_users_own_rules_left_out_stays_when_they_are_gone(project: Path):
-    put(project / "data/x", "precious\n")
-    put(project / ".geminiignore", "data/\n")
-    put(project / "a.txt", "old\n")
-    snapshot = saved(project)
-    put(project / "a.txt", "new\n")
-    put(project / "fresh.txt")
-    put(project / ".geminiignore", "#\n")
-    put(project / "data/since", "also\n")
-    done = back(project, snapshot)
-    assert (project / "a.txt").read_text() == "old\n"
-    assert (project / ".geminiignore").read_text() == "data/\n"
-    assert not (project / "fresh.txt").exists()
-    assert (project / "data/x").read_text() == "precious\n"
-    assert (project / "data/since").read_text() == "also\n"
-    assert {path for path, _ in done.left} == {"data/x", "data/since"}
-
-
 @pytest.mark.parametrize("gone", ["rule", "repository"])
 def test_what_the_repositorys_own_excludes_left_out_stays_without_them(project: Path, gone: str):
     git(project, "init", "-q")

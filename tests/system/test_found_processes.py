@@ -4,7 +4,6 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -52,28 +51,3 @@ def test_what_fails_to_start_leaves_no_mark_behind() -> None:
     with pytest.raises(FileNotFoundError), marking(Marks().next()):
         subprocess.Popen(["/no/such/program"])
     assert own_limit() == before
-
-
-def test_what_another_thread_starts_meanwhile_is_not_marked() -> None:
-    mark = Marks().next()
-    strangers: list[subprocess.Popen[bytes]] = []
-
-    def start() -> None:
-        strangers.append(subprocess.Popen(["sleep", "60"], start_new_session=True))
-        started.set()
-        ended.wait()
-
-    started, ended = threading.Event(), threading.Event()
-    thread = threading.Thread(target=start)
-    with marking(mark):
-        thread.start()
-        started.wait()
-        own = subprocess.Popen(["sleep", "61"], start_new_session=True)
-    assert descendants(None, mark) == (own.pid,)
-    assert resource.prlimit(strangers[0].pid, resource.RLIMIT_RTTIME)[0] == resource.RLIM_INFINITY
-    ended.set()
-    thread.join()
-    for process in (own, *strangers):
-        process.kill()
-        process.wait()
-    assert descendants(own.pid) == ()

@@ -7,8 +7,6 @@ import pytest
 from alhena.system.errors import MissingFileError
 from alhena.system.files import open_real, open_regular, read_small_text
 from alhena.system.ignore import IgnoreRules
-from tests.support.command import alhena
-from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 CONFIGS = [
     b"[core]\n\texcludesFile = a\0b\n",
@@ -43,30 +41,6 @@ def test_a_nul_in_a_git_file_leaves_the_other_rules(files: Path, pointer: bytes)
     rules = IgnoreRules(files)
     assert rules.ignored(files / "a.log", is_dir=False)
     assert not rules.ignored(files / "a.txt", is_dir=False)
-
-
-@pytest.mark.parametrize("name", [".git", ".git/config"])
-def test_a_run_in_such_a_work_tree_answers(
-    files: Path, home: Path, server: ScriptedServer, name: str
-):
-    (files / name).parent.mkdir(exist_ok=True)
-    (files / name).write_bytes(b"gitdir: a\0b\n[core]\nexcludesFile = a\0b\n")
-    (home / ".gemini").mkdir()
-    keeping = '{"general": {"checkpointing": {"enabled": true}}}'
-    (home / ".gemini" / "settings.json").write_text(keeping, encoding="utf-8")
-    write = call("write_file", {"file_path": "b.txt", "content": "x"}, id="c2")
-    server.reply(
-        sse(chunk(call("glob", {"pattern": "a.*"}, id="c1"), finish="STOP")),
-        sse(chunk(write, finish="STOP")),
-        sse(text("fine")),
-    )
-    ran = alhena("-y", "-p", "go", GEMINI_API_KEY="k", GOOGLE_GEMINI_BASE_URL=server.url)
-    assert (ran.code, ran.out, ran.err) == (0, "fine\n", "")
-    assert (files / "b.txt").exists()
-    assert list(home.glob(".gemini/tmp/project/checkpoints/*write_file.json"))
-    answer = str(server.requests[1].json["contents"][-1])
-    assert "a.txt" in answer
-    assert "a.log" not in answer
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\0", "\ud800"])

@@ -26,27 +26,6 @@ async def test_names_of_excluded_directories_are_no_matter_for_files(
     assert [name for name, _, _ in await found(backend, "needle", tree)] == ["sub/node_modules"]
 
 
-@pytest.mark.parametrize("place", ["home", "xdg"])
-async def test_the_users_own_ignore_rules_are_those_of_the_session(
-    backend: FileSearch, tree: Path, write: Write, tmp_path: Path, place: str
-) -> None:
-    theirs = tmp_path / "theirs"
-    (theirs / "git").mkdir(parents=True)
-    (theirs / "git/ignore").write_text("*.log\n", encoding="utf-8")
-    (theirs / ".gitconfig").write_text(
-        f"[core]\nexcludesFile = {theirs}/git/ignore\n", encoding="utf-8"
-    )
-    write("a.log", "needle\n")
-    write("b.txt", "needle\n")
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "empty")}
-    with_rules = (
-        environ | {"home": {"HOME": str(theirs)}, "xdg": {"XDG_CONFIG_HOME": str(theirs)}}[place]
-    )
-    for given, names in ((with_rules, ["b.txt"]), (environ, ["a.log", "b.txt"])):
-        result = await backend.search(Query(pattern="needle", path=tree, root=tree, environ=given))
-        assert [match.path.name for match in result.matches] == names
-
-
 LETTERS = [
     ("kiss", ["kiss", "KISS", "\u212aiss", "ki\u017fs", "Ki\u017f\u017f"]),
     ("session", ["se\u017fsion", "SESSION"]),

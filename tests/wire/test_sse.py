@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.wire.errors import SseError
@@ -147,45 +147,6 @@ def test_any_chunking_of_any_bytes_gives_the_same_events_and_the_same_error(
     expected = decode(body, limit=12)
     assert decode(*cut(body, places), limit=12) == expected
     assert decode(*(bytes([byte]) for byte in body), limit=12) == expected
-
-
-@example([b"data: 1\n", b"data: 22\r\n\r\n"])
-@example([b"data: 1", b"data: 22\r\n\r\n"])
-@example([b"data: 8\n9\n", b"data: 22\r\n\r\n"])
-@example([b"{", b"data: 22\r\n\r\n"])
-@example([b"data: 1\n\ndata: 1234567890123\n\n", b"data: 22\r\n\r\n"])
-@example([b"data: 1\n\n", b"\xef\xbb\xbf", b"data: 1\n\n"])
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                *(b"data: 1\n\n", b"data: 22\r\n\r\n", b"data: 3\r\n\n", b"data: 4\n\r\n"),
-                *(b"data: 5\r\r", b"data: 6\r\r\n", b"data: \n\n", b"data:7\n\n", b"data: 8\n9"),
-                *(
-                    b"data: 1\n",
-                    b"data: 1",
-                    b"data: 1\ndata: 2\n\n",
-                    b"data: 1\n\n\n",
-                    b"\n",
-                    b"\r",
-                ),
-                *(
-                    b"data: 123456789012\n\n",
-                    b"data: 1234567890123\n\n",
-                    b"\xef\xbb\xbf",
-                    b"x",
-                    b"{",
-                ),
-            ]
-        ),
-        max_size=5,
-    )
-)
-def test_events_that_arrive_one_by_one_are_those_that_arrive_byte_by_byte(
-    pieces: list[bytes],
-) -> None:
-    apart = [bytes([byte]) for byte in b"".join(pieces)]
-    assert decode(*pieces, limit=12) == decode(*apart, limit=12)
 
 
 def reference_events(body: bytes) -> list[bytes]:

@@ -1,13 +1,12 @@
 """Answers of Gemini's in other dialects, whole and streamed, and back."""
 
-import json
 from typing import Any
 
 import pytest
-from anthropic.types import Message, RawMessageStreamEvent
+from anthropic.types import RawMessageStreamEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from alhena.wire.content import Blob, Content, FunctionCall, Part
@@ -123,46 +122,6 @@ def test_a_call_without_an_id_gets_one_and_keeps_it() -> None:
     completion = openai.write_response(whole, model="m", names=NAMES, new_id=ids(), created=0)
     calls = completion["choices"][0]["message"]["tool_calls"]
     assert [call["id"] for call in calls] == ["new-read_file-1", "new-read_file-2"]
-
-
-def test_a_whole_message_is_one_that_the_client_reads() -> None:
-    thought = Part(text="hm", thought=True)
-    signed = Part(function_call=a_call(path="a").function_call, thought_signature="QQ==")
-    message = anthropic.write_response(
-        answer(thought, signed, usage_metadata=USAGE), model="sonnet", names=NAMES, new_id=ids()
-    )
-    read = Message.model_validate(message)
-    assert (read.model, read.stop_reason, read.id) == ("sonnet", "tool_use", "msg_r1")
-    assert [block.type for block in read.content] == ["thinking", "tool_use"]
-    assert message["content"][0] == {
-        "type": "thinking",
-        "thinking": "hm",
-        "signature": "gemini:QQ==",
-    }
-    assert read.usage.input_tokens == 67
-    assert read.usage.cache_read_input_tokens == 40
-    assert read.usage.output_tokens == 25
-
-
-def test_a_whole_completion_is_one_that_the_client_reads() -> None:
-    thought = Part(text="hm", thought=True)
-    signed = Part(function_call=a_call(path="a").function_call, thought_signature="QQ==")
-    completion = openai.write_response(
-        answer(thought, Part(text="so"), signed, usage_metadata=USAGE),
-        model="gpt",
-        names=NAMES,
-        new_id=ids(),
-        created=12,
-    )
-    read = ChatCompletion.model_validate(completion)
-    assert read.choices[0].finish_reason == "tool_calls"
-    assert read.usage is not None
-    assert (read.usage.prompt_tokens, read.usage.completion_tokens) == (107, 25)
-    message = completion["choices"][0]["message"]
-    assert (message["content"], message["reasoning_content"]) == ("so", "hm")
-    (call,) = message["tool_calls"]
-    assert call["extra_content"] == {"google": {"thought_signature": "QQ=="}}
-    assert json.loads(call["function"]["arguments"]) == {"path": "a"}
 
 
 def test_events_and_chunks_are_ones_that_the_clients_read() -> None:
