@@ -19,7 +19,7 @@ from alhena.models.generator import ContentGenerator
 from alhena.wire.conformance.check import RequestGate, require_conformance
 from alhena.wire.conformance.history import is_signature
 from alhena.wire.conformance.repair import repair_entries, without_idle_calling
-from alhena.wire.content import USER, Content, EncodedContent, Part, encode_value, without_thoughts
+from alhena.wire.content import USER, Content, EncodedContent, Part, encode_value
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
@@ -116,11 +116,10 @@ def sendable(
     """
     info = model_info(model)
     contents = request.contents if info.media_in_responses else beside_results(request.contents)
-    signed = map(_without_broken_signatures, map(_without_thoughts, contents))
-    plain = (content for content in signed if content.parts)
+    signed = map(_without_broken_signatures, contents)
     sent = GenerateContentRequest(
         model=model,
-        contents=tuple(map(EncodedContent, plain)),
+        contents=tuple(map(EncodedContent, signed)),
         config=request.config,
         prompt_id=prompt_id,
         session_id=session_id,
@@ -129,12 +128,6 @@ def sendable(
         sent, needs_signatures=info.needs_signatures, takes_signatures=info.takes_signatures
     )
     return admitted
-
-
-def _without_thoughts(content: Content) -> Content:
-    if not any(part.thought for part in content.parts):
-        return content
-    return Content(role=content.role, parts=tuple(without_thoughts(content.parts)))
 
 
 def _without_broken_signatures(content: Content) -> Content:
@@ -146,7 +139,7 @@ def _without_broken_signatures(content: Content) -> Content:
         else replace(part, thought_signature=None)
         for part in content.parts
     ]
-    return Content(role=content.role, parts=tuple(part for part in parts if part != Part(text="")))
+    return Content(role=content.role, parts=tuple(parts))
 
 
 _GEMINI = ("gemini-", "gemma-", "learnlm-")

@@ -13,9 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from alhena.wire.content import (
-    Content,
     EncodedContent,
-    Part,
     Wire,
     encode_value,
     mend,
@@ -374,9 +372,6 @@ def enveloped_body(request: GenerateContentRequest, project: str) -> RequestBody
     Empty values are omitted: `project`, and the request's prompt and session. Raises EncodeError,
     like `request_body`.
     """
-    plain = msgspec.structs.replace(
-        request, contents=tuple(map(_without_thoughts, request.contents))
-    )
     envelope = encode_value(
         _CodeAssist(
             model=scrub(request.model),
@@ -385,41 +380,14 @@ def enveloped_body(request: GenerateContentRequest, project: str) -> RequestBody
         )
     )
     before = b"".join((envelope[:-1], b',"request":'))
-    return request_body(plain, within=(before, b"}"), session=scrub(request.session_id))
+    return request_body(request, within=(before, b"}"), session=scrub(request.session_id))
 
 
 def enveloped_count_tokens(contents: Sequence[EncodedContent], model: str) -> bytes:
     """The body of its countTokens: `{"request": {"model": "models/…", "contents": […]}}`."""
     named = encode_value(_Counted(model=scrub(resource_name(model))))
-    inner = encode_count_tokens(tuple(map(_without_thoughts, contents)))
+    inner = encode_count_tokens(contents)
     return encode_value(_CountEnvelope(request=msgspec.Raw(named[:-1] + b"," + inner[1:])))
-
-
-def _without_thoughts(content: EncodedContent) -> EncodedContent:
-    """A content for Code Assist, which has no field `thought`: a call or a file keeps its part
-    without the mark, a thought in words is dropped. If a content has nothing else, a text that
-    explains this remains."""
-    parts = content.content.parts
-    if not any(part.thought for part in parts):
-        return content
-    kept = tuple(_unmarked(part) for part in parts if not part.thought or _holds_more(part))
-    spoken = kept or tuple(_spoken(part) for part in parts)
-    return EncodedContent(Content(role=content.content.role, parts=spoken))
-
-
-def _holds_more(part: Part) -> bool:
-    """True when a thought part is not text."""
-    return part.text is None
-
-
-def _unmarked(part: Part) -> Part:
-    return msgspec.structs.replace(part, thought=None)
-
-
-def _spoken(part: Part) -> Part:
-    return Part(
-        text=f"{part.text or ''}\n[Thought: true]", thought_signature=part.thought_signature
-    )
 
 
 class _One(Wire, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.wire.content import Blob, Content, FunctionCall, FunctionResponse, Part, text_content
+from alhena.wire.content import text_content
 from alhena.wire.encode import EncodedContent, enveloped_body, enveloped_count_tokens
 from alhena.wire.request import (
     FunctionCallingConfig,
@@ -185,37 +185,7 @@ def test_tokens_are_counted_for_the_model_by_its_resource_name() -> None:
     assert json.loads(enveloped_count_tokens(contents, "m")) == {"request": body}
 
 
-def parts_sent(*parts: Part, role: str = "model") -> Any:
-    request = GenerateContentRequest(
-        model="m", contents=(EncodedContent(Content(role=role, parts=parts)),)
-    )
-    return json.loads(bytes(enveloped_body(request, "")))["request"]["contents"][0]["parts"]
-
-
-def test_a_thought_goes_out_without_its_mark_or_not_at_all() -> None:
-    call = FunctionCall(id="c", name="f", args={})
-    answer = FunctionResponse(id="c", name="f", response={"output": "1"})
-    image = Blob(mime_type="image/png", data="aGk=")
-    assert parts_sent(
-        Part(text="hm", thought=True),
-        Part(function_call=call, thought=True, thought_signature="c2ln"),
-        Part(function_response=answer, thought=True),
-        Part(inline_data=image, thought=True),
-        Part(text="so", thought=False),
-    ) == [
-        {"functionCall": {"id": "c", "name": "f", "args": {}}, "thoughtSignature": "c2ln"},
-        {"functionResponse": {"id": "c", "name": "f", "response": {"output": "1"}}},
-        {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
-        {"text": "so"},
-    ]
-
-
-def test_a_content_of_thoughts_alone_keeps_them_as_text() -> None:
-    sent = parts_sent(Part(text="hm", thought=True, thought_signature="c2ln"))
-    assert sent == [{"text": "hm\n[Thought: true]", "thoughtSignature": "c2ln"}]
-
-
-def test_a_history_without_thoughts_is_sent_as_the_bytes_it_was_encoded_to() -> None:
+def test_a_history_is_sent_as_the_bytes_it_was_encoded_to() -> None:
     content = EncodedContent(text_content("user", "\u2028 é"))
     body = bytes(enveloped_body(GenerateContentRequest(model="m", contents=(content,)), "p"))
     assert bytes(content.raw) in body

@@ -6,7 +6,6 @@ application-default login` writes, and on Google's machines the metadata server.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -83,9 +82,6 @@ def gcloud_file(environ: Mapping[str, str]) -> Path | None:
     """Path of gcloud's application credentials; None without a home directory."""
     if given := environ.get("CLOUDSDK_CONFIG"):
         return Path(given) / _GCLOUD_FILE
-    if os.name == "nt":
-        base = environ.get("APPDATA")
-        return Path(base) / "gcloud" / _GCLOUD_FILE if base else None
     home = environ.get("HOME")
     return Path(home) / ".config" / "gcloud" / _GCLOUD_FILE if home else None
 

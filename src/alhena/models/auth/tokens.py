@@ -83,11 +83,10 @@ class RenewedTokens:
         self,
         renew: Callable[[], Awaitable[AccessToken]],
         *,
-        current: AccessToken | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._renew = renew
-        self._current = current
+        self._current: AccessToken | None = None
         self._now = now
         self._renewals = 0
         self._gate = LoopLock()
