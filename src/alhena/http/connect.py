@@ -181,16 +181,14 @@ class _Link(asyncio.BufferedProtocol):
             self._transport.abort()
             await self._closed
 
-    async def _wait(self, idle: float) -> None:
-        """Waits to be woken; one timer is reused, because every piece has a wait."""
-        self._waiter = waiter = self._loop.create_future()
+    def _woken(self, idle: float) -> asyncio.Future[None]:
+        """Done when woken, or with TimeoutError; one timer is reused, because every piece has a
+        wait."""
+        self._waiter = self._loop.create_future()
         self._deadline = self._loop.time() + idle
         if self._silence is None or self._silence.when() > self._deadline:
             self._start_timer()
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def _start_timer(self) -> None:
         if self._silence is not None:
@@ -291,7 +289,7 @@ class Channel(_Link):
         """
         self.put(data)
         while not self._writable and not self._pieces and not self._ended:
-            await self._wait(idle)
+            await self._woken(idle)
 
     async def read(self, idle: float) -> bytes:
         """The received bytes, at least one; b"" once the peer has closed.
@@ -303,7 +301,7 @@ class Channel(_Link):
                 raise self._fault
             if self._ended:
                 return b""
-            await self._wait(idle)
+            await self._woken(idle)
         return self.take()
 
     def take(self) -> bytes:
