@@ -238,6 +238,18 @@ async def served(
         return await ask(f"{url}/card")
 
 
+async def test_separators_of_unicode_in_a_stream_are_text():
+    said = "a\u2028b\u2029c\x85d"
+    event = json.dumps(rpc({"task": task("COMPLETED", said)}), ensure_ascii=False)
+
+    async def answer(_request: Request) -> Response:
+        pieces = (bytes([byte]) for byte in f"data: {event}\n\n".encode())
+        return StreamingResponse(pieces, media_type="text/event-stream")
+
+    result = await served(answer, lambda card: Session(card).ask())
+    assert result.display == said
+
+
 async def test_a_stream_that_ends_early_is_followed_by_questions_about_the_task():
     states = [rpc(task("WORKING", "nearly")), rpc(task("COMPLETED", "There."))]
 

@@ -112,6 +112,20 @@ def test_a_folder_whose_settings_cannot_be_used_is_not_trusted(
         assert alhena("trust", "--status", "--json").json["known"] is False
 
 
+def test_a_file_that_cannot_be_data_is_said_so_before_anything_is_accepted(
+    home: Path, project: Path
+) -> None:
+    write(project / "server.js", "1")
+    write(project / "memory.json", "{}")
+    args = ["server.js", "--memory", "memory.json"]
+    workspace(project, {"mcpServers": {"s": {"command": "node", "args": args}}})
+    refused = alhena("trust", "--data", "server.js")
+    assert refused.code == 42
+    assert "These can be: memory.json." in refused.err
+    assert not (home / ".gemini" / "trustedFolders.json").exists()
+    assert "s may change memory.json" in alhena("trust", "--data", "memory.json").out
+
+
 def test_a_folder_whose_settings_broke_later_can_be_left(home: Path, project: Path) -> None:
     assert alhena("trust").code == 0
     workspace(project, "{")

@@ -56,7 +56,9 @@ def test_a_header_that_is_no_text_stops_no_other_session(
     assert alhena("-p", "hi", **keyed(server)).out == "new\n"
     assert alhena("--resume", "good", "-p", "hi", **keyed(server)).out == "old\n"
     for command in (("sessions", "show"), ("sessions", "export"), ("sessions", "delete")):
-        assert alhena(*command, "odd").code == 42
+        refused = alhena(*command, "odd")
+        assert refused.code == 42
+        assert "odd.jsonl does not begin as a session does" in refused.err
     assert store.path("odd").read_bytes() == odd_header(project)
 
 

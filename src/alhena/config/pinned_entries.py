@@ -215,7 +215,7 @@ def named_files(entry: Any, folder: Path) -> tuple[dict[str, str], frozenset[str
             if not named_from_here or suffix in _DATA or not os.path.isfile(path):
                 continue
             name = printable_path(os.path.relpath(inside, root))
-            files[name] = _file_digest(real)
+            files[name] = files.get(name) or _file_digest(real)
             code = not _CODE.isdisjoint({suffix, os.path.splitext(real)[1].lower()})
             if number == 0 or code or _runs(real):
                 strict.add(name)

@@ -153,18 +153,21 @@ class SessionStore:
         it. One of another project goes by its whole id alone. Raises SessionError."""
         listed = self.listed()
         found = listed.sessions
-        for item in listed.foreign:
+        for item in (*listed.foreign, *found):
             if item.session_id == name:
                 return item
+        if name != LATEST and is_session_id(name) and os.path.lexists(self.path(name)):
+            raise NoSessionError(
+                f"{printable(self.path(name))} does not begin as a session does: it is something "
+                "else, or its beginning is damaged.",
+                remedy="The file was left as it is.",
+            )
         if not found:
             raise NoSessionError(
                 "there are no sessions of this project.", remedy="Begin one with alhena."
             )
         if name == LATEST:
             return max(found, key=lambda item: item.updated)
-        for item in found:
-            if item.session_id == name:
-                return item
         if name.isdecimal() and 1 <= int(name) <= len(found):
             return found[int(name) - 1]
         begins = bool(name) and not (name.isdecimal() and len(name) < _DIGITS_OF_AN_ID)

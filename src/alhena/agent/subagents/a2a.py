@@ -350,19 +350,31 @@ async def _bounded(response: httpx.Response) -> None:
         response.stream = _Bounded(response.stream)
 
 
+_SEPARATORS = {char.encode(): b"\\u%04x" % ord(char) for char in "\x85\u2028\u2029"}
+
+
+def _escaped(data: bytes) -> bytes:
+    for separator, escape in _SEPARATORS.items():
+        data = data.replace(separator, escape)
+    return data
+
+
 class _Bounded(httpx.AsyncByteStream):
-    """A body of limited length."""
+    """A JSON body of limited length, line by line. Separators of Unicode in it, at which httpx
+    would end a line of an event, are escaped."""
 
     def __init__(self, inner: httpx.AsyncByteStream) -> None:
         self._inner = inner
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        length = 0
+        length, rest = 0, b""
         async for chunk in self._inner:
             length += len(chunk)
             if length > MAX_ANSWER:
                 raise RemoteError(f"its answer has more than {MAX_ANSWER:,} bytes.")
-            yield chunk
+            lines, end, rest = (rest + chunk).rpartition(b"\n")
+            yield _escaped(lines + end)
+        yield _escaped(rest)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from alhena.config.effective_settings import Place, TrustLevel, open_place, trust_entries
 from alhena.config.home import agent_folders, trusted_folders_path
-from alhena.config.pinned_entries import Bound
+from alhena.config.layers import LayerKind
+from alhena.config.pinned_entries import Bound, bound_entries
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import parsed
@@ -72,6 +73,8 @@ def run(argv: list[str]) -> int:
         there = forget_trust(os.environ, folder)
         _say(f"{folder}: {'forgotten' if there else 'nothing was said of it'}.")
         return 0
+    if options.data is not None:
+        _require_data(folder, options.data)
     level = TrustLevel.DO_NOT_TRUST if options.never else TrustLevel.TRUST_FOLDER
     code = _say_it(folder, TrustLevel.TRUST_PARENT if options.parent else level)
     if options.data is not None:
@@ -133,19 +136,31 @@ def _accept_rest(place: Place) -> None:
         accept(place, place.pending)
 
 
-def _call_data(folder: Path, path: str) -> None:
-    """Takes a file for the own data of what names it. Raises InputError where nothing can."""
-    place = open_place(folder, os.environ)
-    called = call_data(place, path)
-    if not called:
-        entries = () if place.acceptance is None else place.acceptance.entries
-        known = sorted({name for each in entries for name in each.loose})
+def _require_data(folder: Path, path: str) -> None:
+    """Before anything is accepted: raises InputError where nothing has a file as its own data."""
+    place = open_place(folder, os.environ, skip_trust=True)
+    variables = dict(place.environ)
+    for found in place.env_files:
+        variables |= found.variables
+    entries = (
+        each
+        for layer in place.layers
+        if layer.kind is LayerKind.WORKSPACE
+        for each in bound_entries(layer.written, folder, variables)
+    )
+    known = sorted({name for each in entries for name in each.loose})
+    wanted = os.path.realpath(folder / path)
+    if all(os.path.realpath(folder / name) != wanted for name in known):
         raise InputError(
             f"{path} is no file that can be the data of a server or command of {folder}: none "
             "names it, or it may be run, or it is not watched anyway.",
             remedy=f"These can be: {', '.join(known) or 'none'}.",
         )
-    for each in called:
+
+
+def _call_data(folder: Path, path: str) -> None:
+    """Takes a file for the own data of what names it."""
+    for each in call_data(open_place(folder, os.environ), path):
         _say(f"{each.label} may change {', '.join(each.data)}: alhena will not ask about it.")
 
 
