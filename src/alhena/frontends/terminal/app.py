@@ -202,6 +202,8 @@ class TerminalScreen:
     """A `screen.Screen`. `run` draws until `close`; `painted` is set when the prompt is there.
     `hands` are what keys and signals do."""
 
+    keys = True
+
     def __init__(
         self, input: Input, output: Output, *, history: History, completer: Completer
     ) -> None:
@@ -266,11 +268,6 @@ class TerminalScreen:
         self._looks = Looks(input, self._printer, self.warn, lambda: self._draw_in(0))
         self._app.ttimeoutlen = 0.05
         self._app.timeoutlen = 0.15
-
-    @property
-    def keys(self) -> bool:
-        """As `Screen.keys`."""
-        return True
 
     async def run(self) -> None:
         """Draws and reads keys until `close`, and leaves the terminal as it was."""

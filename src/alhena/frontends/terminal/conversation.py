@@ -204,10 +204,8 @@ class ShownSession:
 def _shortened(path: Path, environ: Mapping[str, str]) -> str:
     """A path with `~` for the home directory."""
     home = environ.get("HOME", "")
-    text = str(path)
-    if home and (text == home or text.startswith(f"{home.rstrip('/')}/")):
-        text = f"~{text[len(home.rstrip('/')) :]}"
-    return one_line(text)
+    inside = home and path.is_relative_to(home)
+    return one_line(str("~" / path.relative_to(home) if inside else path))
 
 
 MAX_MESSAGE = 2_000

@@ -32,6 +32,8 @@ class LineScreen:
     is attached, as soon as one is; the end of the input leaves. `source` is the descriptor of a
     terminal that gives whole lines. With `headings` the parts of the output are named."""
 
+    keys = False
+
     def __init__(
         self, source: int, write: Callable[[str], None], *, headings: bool = False
     ) -> None:
@@ -50,11 +52,6 @@ class LineScreen:
         self._left = False
         self._prompted = False
         self._echoed = ""
-
-    @property
-    def keys(self) -> bool:
-        """As `Screen.keys`."""
-        return False
 
     def attach(self, person: "Conversation") -> None:
         """From now on `person` gets what is typed."""

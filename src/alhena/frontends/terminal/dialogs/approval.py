@@ -382,24 +382,19 @@ class Consent:
         self, questions: tuple[Question, ...], show: Callable[[tuple[Block, ...]], None]
     ) -> Answers | None:
         """The answers to the model's questions; None when one was dismissed."""
-        async with self._turn:
-            return await self._ask(questions, show)
-
-    async def _ask(
-        self, questions: tuple[Question, ...], show: Callable[[tuple[Block, ...]], None]
-    ) -> Answers | None:
         answers: dict[int, str] = {}
-        for index, question in enumerate(questions):
-            shown = ((), line(f"? {escaped(question.question)}", "bold"), *_told(question))
-            show((Lines(shown, fold=True),))
-            found = await self._one(question)
-            rows = found.split("\n") if found else ()
-            told = [line(f"  {row}", "accent") for row in rows] or [line("  no answer", "dim")]
-            show((Lines(tuple(told), fold=True),))
-            if found is None:
-                return None
-            if found:
-                answers[index] = found
+        async with self._turn:
+            for index, question in enumerate(questions):
+                shown = ((), line(f"? {escaped(question.question)}", "bold"), *_told(question))
+                show((Lines(shown, fold=True),))
+                found = await self._one(question)
+                rows = found.split("\n") if found else ()
+                told = [line(f"  {row}", "accent") for row in rows] or [line("  no answer", "dim")]
+                show((Lines(tuple(told), fold=True),))
+                if found is None:
+                    return None
+                if found:
+                    answers[index] = found
         return answers
 
     async def _one(self, question: Question) -> str | None:

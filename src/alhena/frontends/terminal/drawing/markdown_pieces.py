@@ -36,11 +36,11 @@ def split(text: str) -> tuple[tuple[str, ...], str]:
 def _first_end(lines: list[str]) -> tuple[int, str] | None:
     """The number of lines of the first finished piece, and the line that opened the fence in which
     it ends; None while it is open. The last line may still grow."""
-    fence, listed, size = "", False, 0
+    fence, mark, listed, size = "", "", False, 0
     for index, line in enumerate(lines):
         complete = index < len(lines) - 1
         if fence:
-            if complete and _closes(line, _mark(fence)):
+            if complete and mark in line and _closes(line, mark):
                 return index + 1, ""
         elif index and not lines[index - 1].strip() and line.strip() and line[0] not in " \t":
             item = _ITEM.match(line) if complete else _PERHAPS_ITEM.match(line)
@@ -49,10 +49,11 @@ def _first_end(lines: list[str]) -> tuple[int, str] | None:
         if complete and size >= MAX_CHARACTERS:
             return index, fence[:MAX_OPENING]
         size += len(line) + 1
-        listed = listed or bool(_ITEM.match(line))
-        opened = None if fence else _FENCE.match(line)
-        if opened is not None and not (listed and opened[1]):
-            fence = line
+        if not fence:
+            listed = listed or bool(_ITEM.match(line))
+            opened = _FENCE.match(line)
+            if opened is not None and not (listed and opened[1]):
+                fence, mark = line, opened[2]
     return None
 
 
