@@ -40,7 +40,7 @@ READ = 4_096
 """Characters at either end of a text, and at the beginning of an argument, that are looked at."""
 
 _MOST = 100
-_BETWEEN = re.compile(r"[\s\"'`<>()\[\]{},\0]+")
+_BETWEEN = re.compile(r"[\\\s\"'`<>()\[\]{},\0]+")
 
 
 class OwnWords:

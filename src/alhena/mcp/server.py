@@ -121,6 +121,7 @@ class Server:
         self._dirty: set[Subject] = set()
         self._lost = ""
         self._wanted = False
+        self._attempts = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -179,16 +180,17 @@ class Server:
 
     async def _connected(self) -> "SdkConnection":
         """Returns the connection, a new one if needed. Raises McpLostError."""
-        tried = False
+        connecting = self.state is ServerState.CONNECTING
+        before = self._attempts - connecting  # an attempt under way is good enough
         while self._connection is None:
             if self._task is None or self._task.done():
                 raise McpLostError(f"it is not connected ({self.why})")
-            if self.state is ServerState.CONNECTING:
-                tried = True
-            elif tried and self.state is not ServerState.CONNECTED:
+            ended = self.state in {ServerState.DISCONNECTED, ServerState.NEEDS_AUTH}
+            if ended and self._attempts > before:
                 raise McpLostError(f"it cannot be connected to ({self.why})")
-            self._wanted = True
-            self._news.set()
+            if self.state is not ServerState.CONNECTING:
+                self._wanted = True
+                self._news.set()
             self._state_news.clear()
             await self._state_news.wait()
         return self._connection
@@ -217,6 +219,7 @@ class Server:
         """Runs one connection from start to end."""
         self._lost = self.refusal = ""
         self._wanted = False
+        self._attempts += 1
         self._dirty.clear()
         self._news.clear()
         self._enter(ServerState.CONNECTING, "")

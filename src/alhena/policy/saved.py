@@ -96,7 +96,7 @@ def _new_fields(rule: PolicyRule, tables: list[Any]) -> dict[str, Any] | None:
     if len(rule.tool_names) == 1:
         fields["toolName"] = rule.tool_names[0]
     prefixes = fields.pop("commandPrefix", None)
-    known: list[str] = []
+    known: list[Any] = []
     for table in tables:
         if isinstance(table, dict):
             others = dict(cast("dict[str, Any]", table))
@@ -104,7 +104,7 @@ def _new_fields(rule: PolicyRule, tables: list[Any]) -> dict[str, Any] | None:
             if others == fields and said is None:
                 return None
             if others == fields:
-                known += [said] if isinstance(said, str) else said
+                known += said if isinstance(said, list) else [said]
     if prefixes is None:
         return fields
     new = [prefix for prefix in dict.fromkeys(prefixes) if prefix not in known]
