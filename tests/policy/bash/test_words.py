@@ -122,3 +122,15 @@ def test_bash_makes_of_a_literal_word_what_is_read(written: str) -> None:
         (single,) = expected
         assert all(w.startswith(single.text) for w in seen[:1])
         assert single.split or len(seen) == 1
+
+
+def test_characters_outside_ascii_are_parts_of_words() -> None:
+    for text, words in {
+        '本["a b", x': ("本[a b,", "x"),
+        "echo {\U000b9a38 本=": ("echo", "{\U000b9a38", "本="),
+        "é=1 ls": ("é=1", "ls"),
+    }.items():
+        analysis = analyse(text)
+        (part,) = analysis.parts
+        assert tuple(word.text for word in part.words) == words
+        assert analysis.complete

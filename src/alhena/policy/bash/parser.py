@@ -318,6 +318,10 @@ _INERT = bytes(
     if code >= 0x80 or chr(code).isalnum() or chr(code) in " \t_./-@,:+%"
 )
 
+_ASCII = bytes(code if code < 0x80 else ord(".") for code in range(256))
+"""Characters outside ASCII are parts of words to bash. The grammar takes some for blanks, and where
+one follows a brace it looks it up behind the end of a table of the C library, and may crash."""
+
 _RESERVED = re.compile(
     rb"\b(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|in|function|select|time|coproc"
     rb"|declare|typeset|export|readonly|local|unset|unsetenv)"
@@ -341,6 +345,7 @@ def parse(data: bytes, findings: Findings) -> "Node":
     from tree_sitter import Parser
 
     parser = Parser(_language())
+    data = data.translate(_ASCII)
     if len(data) <= _SHORT:
         return parser.parse(data).root_node
     marks, pieces = _counted(data)
