@@ -160,11 +160,15 @@ def test_tasks_of_a_real_repository_leave_their_patches_after_everything_was_kil
     git(project, "clone", "-q", str(project / "code"), "fresh")
 
     def answer(contents: list[dict[str, Any]]) -> Any:
-        if "functionResponse" in contents[-1]["parts"][0]:
+        said = contents[-1]["parts"][0].get("functionResponse")
+        if said is not None and "whether it took effect is unknown" not in str(said):
             return echo(contents)
+        again = (
+            'rm -f "$(git rev-parse --git-path index.lock)"; git reset -q --hard; git clean -qfd'
+        )
         words = prompt_of(contents)
         command = f"echo {words} | tee made.txt >> README.md; git mv LICENSE licence; rm Makefile"
-        return [call("run_shell_command", {"command": command})]
+        return [call("run_shell_command", {"command": f"{again}; {command}"})]
 
     write_tasks(project / "tasks.jsonl", TREES, cwd="code")
     with AnsweringServer(answer) as server:

@@ -156,7 +156,7 @@ class SessionStore:
         for item in (*listed.foreign, *found):
             if item.session_id == name:
                 return item
-        if name != LATEST and is_session_id(name) and os.path.lexists(self.path(name)):
+        if name != LATEST and is_session_id(name) and _has_content(self.path(name)):
             raise NoSessionError(
                 f"{printable(self.path(name))} does not begin as a session does: it is something "
                 "else, or its beginning is damaged.",
@@ -474,3 +474,10 @@ def pruned_beside(
     thread = Thread(target=work, name="alhena-retention", daemon=True)
     thread.start()
     return thread
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
