@@ -1,6 +1,8 @@
 """The memory of a session: at its beginning, and when a path leads into a subdirectory."""
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +32,9 @@ TOUCHING = frozenset(
     {"read_file", "read_many_files", "list_directory", "write_file", "replace", "smart_edit"}
 )
 """The tools whose paths say what the model works on."""
+_OF_PLACES = frozenset({"read_many_files", "list_directory"})
+"""Those of them whose paths may be directories."""
+FRESH_S = 1.0
 NOTHING = "There are no context files any more."
 
 
@@ -141,9 +146,11 @@ class SessionMemory:
 
 
 class _ConversationMemory:
-    """Memory files that one conversation has got; a subagent has its own."""
+    """Memory files that one conversation has got; a subagent has its own. The parallel calls of a
+    turn often touch one directory: it is looked at once in FRESH_S seconds."""
 
     def __init__(self, session: SessionMemory) -> None:
+        self._looked: dict[str, float] = {}
         self._session = session
         self._memory: Memory | None = None
         self._forgotten = 0
@@ -156,7 +163,15 @@ class _ConversationMemory:
         if tool not in TOUCHING:
             return ""
         place = self._current()
-        paths = [Path(location.path) for location in locations]
+        now = time.monotonic()
+        paths: list[Path] = []
+        for path in (location.path for location in locations):
+            around = path if tool in _OF_PLACES else os.path.dirname(path)
+            if now - self._looked.get(around, -FRESH_S) >= FRESH_S:
+                self._looked[around] = now
+                paths.append(Path(path))
+        if not paths:
+            return ""
         from alhena.tools.threads import run_blocking
 
         found, problems = await run_blocking(cancellation, place.look, paths)
@@ -171,6 +186,7 @@ class _ConversationMemory:
         forgotten = self._session.forgotten
         if self._place is None or self._memory is not memory or self._forgotten != forgotten:
             self._memory, self._forgotten = memory, forgotten
+            self._looked.clear()
             told = (item.identity for item in memory.files)
             self._place = TouchedMemory(self._session.request, told)
         return self._place
