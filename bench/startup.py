@@ -48,8 +48,8 @@ def run(home: Path, cwd: Path) -> None:
         f"{median_ms(first):.1f} ms",
         shown,
         ratio,
-        "<= 15",
-        ok=ratio <= 15,
+        "<= 9",
+        ok=ratio <= 9,
     )
     _with_filled_home(prompt, home, cwd)
     _against_reference(median_ms(first), env, cwd)
