@@ -98,7 +98,11 @@ async def drive_prompt(
 
             await propose(session, ids)
         else:
-            parts = await (_left if proceeds else _first)(session, channel, prompt_id, prompt)
+            parts = (
+                _left(session, channel, prompt_id, prompt)
+                if proceeds
+                else await _first(session, prompt_id, prompt)
+            )
             while parts:
                 turn = await run_prompt(session.chat, session.scheduler, session.course, parts, ids)
                 parts = () if proceeds else await _after(session, channel, prompt_id, turn)
@@ -206,11 +210,8 @@ async def drive_compression(
         channel.close()
 
 
-async def _first(
-    session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt
-) -> tuple[Part, ...]:
+async def _first(session: Session, prompt_id: str, prompt: Prompt) -> tuple[Part, ...]:
     """The parts of a new prompt, with what hooks add; changed memory goes before them."""
-    del channel
     _begin(session, prompt_id, prompt)
     if session.before_first is not None:
         await session.before_first()
@@ -225,7 +226,7 @@ async def _first(
     return (*before, *parts, *prompt.attached)
 
 
-async def _left(
+def _left(
     session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt
 ) -> tuple[Part, ...]:
     """The parts that continue a prompt where its journal ends: those sent last without an answer;

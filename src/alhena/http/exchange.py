@@ -84,7 +84,7 @@ class Connection:
             while head is None and (head := response.head()) is None:
                 arrived = await self._channel.read(self._idle)
                 if not arrived:
-                    if not response.start and not response.interim:
+                    if not response.begun:
                         return None
                     ended = True
                     raise MalformedResponseError("the connection ended before the answer")
@@ -93,7 +93,7 @@ class Connection:
         except TimeoutError as error:
             raise self._silence() from error
         except OSError as error:
-            if self._response is None or not (self._response.start or self._response.interim):
+            if self._response is None or not self._response.begun:
                 return None
             raise NetworkError(
                 f"{self._named.place} broke the connection: {_reason(error)}."

@@ -64,6 +64,11 @@ class ResponseReader:
         return b"".join(pieces), True
 
     @property
+    def begun(self) -> bool:
+        """True when something has arrived."""
+        return bool(self.start or self.interim)
+
+    @property
     def complete(self) -> bool:
         """True when the response has ended, and the connection can be used again."""
         ended = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
