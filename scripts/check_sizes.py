@@ -1,7 +1,7 @@
 """Sizes that ruff does not check: of each file and class, and of the whole.
 
-Files, classes, folders and wording have fixed limits without waivers. The other figures of the whole
-are printed: they are an outcome."""
+Files, classes, folders and wording have fixed limits without waivers. The other figures of the
+whole are printed: they are an outcome."""
 
 import ast
 import json
