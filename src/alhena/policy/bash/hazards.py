@@ -259,6 +259,8 @@ class Reading:
             return self._code(option, value) if value and self.end >= self.count else None
         if not effect or (value is not None and self._spared(option, effect, value)):
             return None
+        if value is None and effect is Effect.ELSEWHERE and self.table.takes_next(option):
+            return None  # no path is given
         # To name an option that runs a program is not yet to name the program.
         naming = effect in _NAMING
         if (self.end if naming else self.start) < self.count:
