@@ -13,10 +13,15 @@ def _config_hazard(rest: tuple[Word, ...], count: int) -> str | None:
     """`count` words of `rest`, which follow `git config`, are the rule's."""
     beyond = rest[max(count, 0) :]
     options = [word for word in beyond if is_option(word)]
-    file = next((each for each in options if each.text.startswith(("-f", "--fi"))), None)
+    unsure = next((word for word in beyond if word.split and not word.literal), None)
+    if unsure is not None:
+        return unknown(unsure, "git config", Effect.ELSEWHERE)
+    letters = {letter: word for word in options if word.text[1] != "-" for letter in word.text}
+    file = letters.get("f") or next((w for w in options if w.text.startswith("--fi")), None)
     if file is not None:
         return named(file.text, Effect.ELSEWHERE)
-    edited = next((word for word in beyond if word.text in {"-e", "edit", "--edit"}), None)
+    editing = (word for word in beyond if word.text == "edit" or word.text.startswith("--ed"))
+    edited = letters.get("e") or next(editing, None)
     if edited is not None:
         return named(f"git config {edited.text}", Effect.RUNS)
     keys = [word for word in rest if not is_option(word)]
