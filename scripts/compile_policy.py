@@ -30,17 +30,17 @@ _ONE_DASH = ("words", "folded", "long-only")
 _SINGLE = ("also", "use", "style", "operand", "check")
 _OTHER_KEYS = (
     "form operands operand_pattern harmless reads refuses needs commands wraps before language "
-    "language_code letters long spellings groups hands at_files"
+    "language_code letters long spellings groups hands at_files script"
 )
 _KEYS = {*_JUDGED, *_SINGLE, *_OTHER_KEYS.split()}
 _DEFAULTS: dict[str, Any] = {
     **{key: {} for key in ("options", "refuses", "harmless", "hands", "long")},
-    **{key: [] for key in ("form", "needs", "joined")},
+    **{key: [] for key in ("form", "needs", "joined", "letter_groups")},
     **dict.fromkeys(("reads", "judged"), False),
 }
 _COPIED = (
     *("style", "operands", "operand_pattern", "operand", "check", "at_files", "spellings"),
-    *("groups", "console"),
+    *("groups", "console", "script"),
 )
 
 
@@ -120,6 +120,7 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     commands = f"{entry.get('calls', '')} {entry.get('commands', '')}".strip()
     joined = [option for option, (arity, _, _) in options.items() if arity == _JOINED]
     joined += [option for option in hands if option.endswith(",")]
+    groups = () if style in _ONE_DASH else (o for o in options if o[1] != "-" and len(o) > 2)
     found: dict[str, Any] = {
         **{key: entry[key] for key in _COPIED if key in entry},
         "options": _grouped(options),
@@ -131,6 +132,7 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         "harmless": harmless,
         "hands": hands,
         "joined": sorted(joined, key=len, reverse=True),
+        "letter_groups": sorted((o for o in groups if o != "-NUM"), key=len, reverse=True),
         "letters": entry.get("letters"),
         "long": dict(pair.split("=") for pair in entry.get("long", "").split()),
         "commands": _valued(commands) if commands else None,

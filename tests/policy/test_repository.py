@@ -50,6 +50,7 @@ def test_a_fresh_clone_and_its_work_trees_and_submodules_name_nothing(clone: Pat
         ("core.editor", "evil"),
         ("core.pager", "evil"),
         ("core.gitProxy", "evil"),
+        ("imap.tunnel", "evil"),
         ("core.askPass", "evil"),
         ("core.alternateRefsCommand", "evil"),
         ("core.worktree", "/"),

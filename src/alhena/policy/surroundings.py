@@ -28,7 +28,7 @@ _SECTIONS = (
 """Sections whose every key may name a program, or other configuration."""
 _KEYS = (
     "askpass|cmd|command|difffilter|driver|editor|exec|external|fsmonitor|gitproxy|helper|hook|"
-    "pager|program|receivepack|signature|templatedir|textconv|uploadpack|vcs"
+    "pager|program|receivepack|signature|templatedir|textconv|tunnel|uploadpack|vcs"
 )
 _REMOTES = ("url", "remote", "pushdefault")
 _OFF = frozenset({"", "0", "false", "no", "off"})

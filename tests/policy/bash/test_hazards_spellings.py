@@ -12,6 +12,7 @@ from alhena.policy.programs import (
     Program,
     Style,
     all_programs,
+    matches,
     program,
 )
 from tests.support.each import for_each
@@ -25,10 +26,25 @@ _CODE = {
     "sed": "1e x",
     "sqlite3": ".shell x",
 }
+_HARMFUL = (
+    "../x",
+    "@x",
+    "x=@x",
+    "x@x",
+    "src=/x",
+    "movie=x",
+    "image x",
+    "file:/x",
+    "/x",
+    "x.json",
+    "x",
+)
+"""Of these, an option with harmless values takes at least one that is not."""
 _VALUES = {Effect.ELSEWHERE: "../x", Effect.CONNECTS: "evil.example:x"}
 _BASES = {
     "cargo --": ["cargo", "test", "--"],
     "cmake --": ["cmake", "--build", "b", "--"],
+    "gh repo clone --": ["gh", "repo", "clone", "a/b", "--"],
     "json.tool": ["python", "-m", "json.tool"],
     "unittest": ["python", "-m", "unittest"],
 }
@@ -40,15 +56,20 @@ def value_of(key: str, option: str, effect: Effect) -> str:
         return _CODE[key]
     if key == "pytest" and option in {"-W", "--pythonwarnings"}:
         return "error::evil.Warning"
-    return _VALUES.get(effect, "./x.y:%output{x}")
+    value = _VALUES.get(effect, "./x.y:%output{x}")
+    table = program(key)
+    harmless = table.harmless.get(option) if table else None
+    if harmless is None or not matches(harmless, value):
+        return value
+    return next(each for each in _HARMFUL if not matches(harmless, each))
 
 
 def spellings(table: Program, option: str, value: str) -> Iterator[list[str]]:
     """The words for an option with a value, each as the style of its table has it."""
-    name = option.lstrip("-") + ("x" if option.endswith(".") else "")
+    name = option.lstrip("-") + ("x" if option[-1] in ".-" else "")
     valued = table.options[option].takes_next
     behind = [value] if valued else []
-    letter = len(name) == 1
+    letter = len(name) == 1 or option in table.letter_groups
     if table.style in ONE_DASH:
         for dashes in ("-", "--"):
             yield [f"{dashes}{name}", *behind]

@@ -98,7 +98,11 @@ def leads_out(word: Word) -> bool:
     text = word.text
     if not word.literal or text.startswith(("/", "~", "\\")) or "://" in text or text[1:2] == ":":
         return True
-    return not {"..", ".git"}.isdisjoint(text.replace("\\", "/").casefold().split("/"))
+    return not {"..", ".git"}.isdisjoint(text.translate(_SEPARATED).casefold().split("/"))
+
+
+_SEPARATED = str.maketrans(dict.fromkeys("\\:;,=", "/"))
+"""Marks that end the name of a directory, in paths and in lists of them."""
 
 
 def script_effect(name: str, word: Word) -> str | None:
@@ -149,7 +153,7 @@ class Reading:
 
     def hazard(self) -> str | None:
         """The first argument with an effect that the rule does not name, as a sentence."""
-        if self.table.at_files:
+        if self.table.at_files and self.table.script is None:
             for word in self.words[max(self.count, 1) :]:
                 if word.text.startswith("@"):
                     return named(word.source or word.text, "is a file of further arguments")
@@ -165,10 +169,19 @@ class Reading:
                 if found is None and self.operand:
                     found = self.operand(self, word)
                 self.operands += 1
+                if found is None and self._is_script(word):
+                    return None
             if found is not None:
                 return found
             self.at += 1
         return None
+
+    def _is_script(self, word: Word) -> bool:
+        """Are the words behind this operand arguments of the program that it names?"""
+        more, subcommands = self.table.script, self.name.count(" ")
+        if more is None or self.operands <= subcommands:
+            return False
+        return word.literal and not matches(more, word.text)
 
     def _beside_pattern(self, word: Word) -> str | None:
         """The effect of an operand that is not like the program's harmless ones."""
@@ -211,8 +224,10 @@ class Reading:
         for found in options_in(self.table, word):
             attached = attached or found.value is not None
             value = found.value or (self._next(found.names[0]) if found.names else None)
-            effects = (self._effect(found.shown, name, value) for name in found.names)
+            effects = (self.effect(found.shown, name, value) for name in found.names)
             effect = next(filter(None, effects), None)
+            if effect is None and not found.names and found.value is not None:
+                effect = self._beside_pattern(found.value)
             if effect is not None:
                 return effect
             self.vague = self.vague or (whole and not found.names)
@@ -236,13 +251,16 @@ class Reading:
         effect = next(effects, None)
         return unknown(word, self.name, effect) if effect and self.beyond else None
 
-    def _effect(self, shown: str, option: str, value: Word | None) -> str | None:
+    def effect(self, shown: str, option: str, value: Word | None) -> str | None:
+        """The effect of an option with its value, if the rule does not name it."""
         self.seen.add(option)
         effect = self.table.effect_of(option)
         if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
         if not effect or (value is not None and self._spared(option, effect, value)):
             return None
+        if value is None and effect is Effect.ELSEWHERE and self.table.takes_next(option):
+            return None  # no path is given
         # To name an option that runs a program is not yet to name the program.
         naming = effect in _NAMING
         if (self.end if naming else self.start) < self.count:
@@ -264,15 +282,16 @@ class Reading:
     def _spared(self, option: str, effect: Effect, value: Word) -> bool:
         """Is there no harm in this value?"""
         text = value.text
-        if effect is Effect.ELSEWHERE:
-            return not leads_out(value)
-        if not value.literal:
-            return False
-        if effect is Effect.WRITES and text in SINKS:
+        if effect is Effect.WRITES and value.literal and text in SINKS:
             return True
         harmless = self.table.harmless.get(option)
         if harmless is not None:
-            return matches(harmless, text)
+            return value.literal and matches(harmless, text)
+        if effect is Effect.ELSEWHERE:
+            # `-f=../x` is a spelling of `-f ../x` for some.
+            return not (leads_out(value) or leads_out(Word(text.removeprefix("="), value.kind)))
+        if not value.literal:
+            return False
         if effect in (Effect.PLAIN, Effect.CONNECTS):
             local = effect is Effect.CONNECTS and (text in _LOCAL or text[:1] == "/")
             return local or text.replace("-", "").replace("_", "").replace("+", "").isalnum()
@@ -353,19 +372,22 @@ def _inside(reading: Reading, word: Word) -> str | None:
 
 
 def _tar_operand(reading: Reading, word: Word) -> str | None:
-    """`tar xIf program archive`: the first operand may hold options without a dash."""
-    if not reading.beyond:
-        return None
-    if ":" in word.text.partition("/")[0]:
+    """`tar xIf program archive`: the first operand may hold options without a dash, and their
+    values follow it."""
+    if reading.beyond and ":" in word.text.partition("/")[0]:
         return named(word.text, Effect.CONNECTS)
-    if reading.operands or reading.at != 1:
-        return None
-    effects = {c: reading.table.effect_of(f"-{c}") for c in word.text}
-    letters = [c for c, effect in effects.items() if effect not in (Effect.NONE, Effect.CONNECTS)]
     bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
-    if not letters or not bundled:
+    if reading.operands or reading.at != 1 or not bundled:
         return None
-    return named(f"{word.text} (-{letters[0]})", effects[letters[0]])
+    values = iter(range(2, len(reading.words)))
+    for letter in word.text:
+        valued = reading.table.takes_next(f"-{letter}")
+        reading.end = next(values, reading.at) if valued else reading.at
+        value = reading.words[reading.end] if valued else None
+        found = reading.effect(f"{word.text} (-{letter})", f"-{letter}", value)
+        if found is not None:
+            return found
+    return None
 
 
 def _database_operand(reading: Reading, word: Word) -> str | None:
@@ -402,14 +424,37 @@ def _target(reading: Reading, word: Word) -> str | None:
     return named(word.source or word.text, Effect.ELSEWHERE) if leads_out(word) else None
 
 
+def _first_target(reading: Reading, word: Word) -> str | None:
+    return None if reading.operands else _target(reading, word)
+
+
+def _sources(reading: Reading, word: Word) -> str | None:
+    """Sources for cmake, of which `..` is where a directory to build in usually has them; with
+    `--help-full` and the like, the file that it writes."""
+    if reading.beyond and any(name.startswith("--help-") for name in reading.seen):
+        return f"{word.source or word.text} is the file that {reading.name} writes"
+    return None if word.text in {"..", "../"} else _inside(reading, word)
+
+
+def _remote(reading: Reading, word: Word) -> str | None:
+    """The first operand is a repository: a name, or the address of a host."""
+    if reading.operands or not reading.beyond:
+        return None
+    elsewhere = ":" in word.text or leads_out(Word(word.text))
+    return named(word.source or word.text, Effect.CONNECTS) if elsewhere else None
+
+
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "awk": _script_operand,
     "database": _database_operand,
     "editor": _editor_operand,
+    "first_target": _first_target,
     "inside": _inside,
     "make": _make_operand,
+    "remote": _remote,
     "second_written": _second_written,
     "sed": _script_operand,
+    "sources": _sources,
     "tar": _tar_operand,
     "target": _target,
     "task": _task_operand,
@@ -469,7 +514,9 @@ _CROSS = frozenset({"ar", "as", "cpp", "g++", "gcc", "gdb", "ld", "nm", "objcopy
 def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> str | None:
     name = known_as(words[0].text)
     if name == "git":
-        return _git(words, count)
+        from alhena.policy.bash.git_arguments import git_hazard
+
+        return git_hazard(words, count)
     for key in (*_subcommands(name, words), name):
         table = program(key)
         if table is not None and table.judged:
@@ -510,57 +557,3 @@ def _subcommands(name: str, words: tuple[Word, ...]) -> list[str]:
     found = first_operands(words, global_options(name), 2)
     texts = [words[at].text for at in found]
     return [" ".join((name, *texts[:length])) for length in range(len(texts), 0, -1)]
-
-
-_GIT_RUNNERS = {("bisect", "run"), ("submodule", "foreach")}
-_EXECUTED_KEYS = (
-    *("alias.", "pager", "editor", "command", "fsmonitor", "hookspath", "gitproxy", "askpass"),
-    *("external", "textconv", "helper", "program", "filter.", "include", "insteadof", "cmd"),
-    *("protocol.", "driver", "packobjectshook", "template", "receivepack", "uploadpack", ".path"),
-)
-
-
-def _git_config(rest: tuple[Word, ...], count: int) -> str | None:
-    """`count` words of `rest`, which follow `git config`, are the rule's."""
-    beyond = rest[max(count, 0) :]
-    file = next((each for each in beyond if each.text.startswith(("-f", "--file"))), None)
-    if file is not None:
-        return named(file.text, Effect.ELSEWHERE)
-    keys = [word for word in beyond if not is_option(word)]
-    for word in keys:
-        if not word.literal or any(key in word.text.lower() for key in _EXECUTED_KEYS):
-            shown = f"git config {word.source or word.text}"
-            return named(shown, "may set what git runs") if len(keys) > 1 else None
-    return None
-
-
-def _git(words: tuple[Word, ...], count: int) -> str | None:
-    """Options before the subcommand and after it mean different things."""
-    operands = first_operands(words, global_options("git"), 3)
-    start = operands[0] if operands else len(words)
-    table = program("git")
-    if table is not None and (start != 1 or len(words) == 1):
-        before = Reading("git", words[: start + (start < len(words))], count, table).hazard()
-        if before is not None:
-            return before
-    if start >= len(words):
-        return None
-    sub = words[start].text
-    if not words[start].literal:
-        return None if start < count else unknown(words[start], "git", Effect.RUNS)
-    for at, word in enumerate(words[start:], start=start):
-        text = word.text
-        if at >= count and (text.startswith("ext::") or "=ext::" in text or "://-" in text):
-            return named(text, Effect.RUNS)
-    rest = words[start + 1 :]
-    for at, word in enumerate(rest, start=start + 1):
-        if (sub, word.text) in _GIT_RUNNERS and at + 1 >= count:
-            return named(f"git {sub} {word.text}", Effect.RUNS)
-    if sub == "config":
-        return _git_config(rest, count - start - 1)
-    key = f"git {sub}"
-    inner = program(key)
-    if inner is None or not inner.judged:
-        return None
-    operand = OPERANDS.get(inner.operand)
-    return Reading(key, words[start:], max(count - start, 0), inner, operand).hazard()

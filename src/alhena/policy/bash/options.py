@@ -176,24 +176,32 @@ def _named_option(table: Program, word: Word) -> Found:
             return Found(text, (letter,), value)
         family = "--registry" if name.endswith(":registry") else name.partition(".")[0]
     else:
-        family = f"{name.partition('.')[0]}."
-    return Found(text, (family,), value or _ANY) if family in table.options else Found(text, ())
+        begun = (n for n in table.options if n[-1] in ".-" and name.startswith(n))
+        family = next(begun, f"{name.partition('.')[0]}.")
+    if family in table.options:
+        return Found(text, (family,), value or _ANY)
+    return Found(text, (), value)
 
 
 def _letters(table: Program, word: Word) -> Iterator[Found]:
-    """Options of one letter, up to the first that takes a value."""
+    """Options of one letter, or of more where the table has such (`zip -lf`), up to the first that
+    takes a value."""
     apart = table.style is Style.APART
-    for end, letter in enumerate(word.text[1:], start=2):
-        option = table.options.get(f"-{letter}")
+    end = 1
+    while end < len(word.text):
+        long = (n for n in table.letter_groups if word.text.startswith(n[1:], end))
+        name = next(long, f"-{word.text[end]}")
+        end += len(name) - 1
+        option = table.options.get(name)
         if option is None:
-            yield Found(f"-{letter}", ())
+            yield Found(name, ())
             continue
         rest = word.text[end:]
         attached = option.arity is not Arity.FLAG and (bool(rest) or not word.literal)
         if apart:
             attached = option.arity is Arity.APART and rest.isdecimal()
         value = Word(rest, word.kind) if attached else None
-        yield Found(f"-{letter}", (f"-{letter}",), value)
+        yield Found(name, (name,), value)
         if attached or (option.arity is not Arity.FLAG and not apart):
             return
 

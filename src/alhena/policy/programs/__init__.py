@@ -119,7 +119,10 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     `refuses`: options that do not only read. `operand_pattern`: a clause on operands that do not
     match the pattern (`matches`); `harmless`: the values of an option without its effect.
     `judged`: it has options with an effect beyond that. `hands`: option -> the program that gets
-    its value, in words that commas separate. `joined`: options that a value follows directly.
+    its value, in words that commas separate. `joined`: options that a value follows directly;
+    `letter_groups`: those of several letters behind one dash, in a style of letters. `script`:
+    what follows the first operand is for the program that it names, but for operands like this
+    pattern.
     `commands`: options whose value is shell code or a program. `before`: options before the
     subcommand. `letters` and `long`: one-letter options with a value in any subcommand, and long
     names of letters. `operand` and `check` name the functions that judge operands.
@@ -138,6 +141,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     judged: bool = False
     hands: dict[str, str] = {}
     joined: tuple[str, ...] = ()
+    letter_groups: tuple[str, ...] = ()
+    script: str | None = None
     commands: Valued | None = None
     before: Valued | None = None
     wraps: Wrapper | None = None
