@@ -6,17 +6,8 @@ import pytest
 
 from alhena.config.settings import LONG_PROMPT, PriceSettings, settings_of
 from alhena.errors import ConfigError
-from alhena.models.catalogue import (
-    ALIASES,
-    FLASH,
-    FLASH_LITE,
-    PRO,
-    PRO_3,
-    Prices,
-    Tokens,
-    price_table,
-    rates,
-)
+from alhena.models.catalogue import ALIASES, FLASH, FLASH_LITE, PRO, PRO_3
+from alhena.models.prices import Prices, Tokens, price_table, rates
 from tests.support.each import for_each
 
 KNOWN = Prices({})

@@ -413,7 +413,7 @@ def _models(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
 
 def _budget(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     from alhena.agent.limits.budget import Ledger
-    from alhena.models.catalogue import Prices
+    from alhena.models.prices import Prices
 
     model = options.settings.model
     ledger = Ledger(model.budget, Prices(model.prices))

@@ -8,12 +8,12 @@ from alhena.errors import StreamCutError
 from alhena.gateway.dialects import answer_id
 from alhena.models.catalogue import (
     ALIASES,
-    MODELS,
-    SUCCESSORS,
     ModelInfo,
     Thinking,
     model_info,
     resolved_name,
+    served_models,
+    today,
 )
 from alhena.models.generator import ContentGenerator
 from alhena.wire.conformance.check import RequestGate, require_conformance
@@ -176,7 +176,7 @@ class ModelNames:
         found = {self.configured: model_info(self.configured)}
         for name in self._given:
             found.setdefault(name, _named(name, self.model(name)))
-        for info in MODELS if self.gemini else ():
+        for info in served_models(today()) if self.gemini else ():
             found.setdefault(info.name, info)
         return tuple(found.values())
 
@@ -198,7 +198,7 @@ def _named(name: str, model: str) -> ModelInfo:
 
 
 def _is_gemini(name: str) -> bool:
-    return name.startswith(_GEMINI) or name in ALIASES or name in SUCCESSORS
+    return name.startswith(_GEMINI) or name in ALIASES
 
 
 _CUT = "the model's answer ended without a finish reason."
