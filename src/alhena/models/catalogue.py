@@ -271,7 +271,8 @@ def default_generation(name: str) -> GenerationConfig:
     return GenerationConfig(temperature=1.0, top_p=0.95, top_k=64, thinking_config=thinking)
 
 
-_SAMPLING = {"temperature": "temperature", "top_p": "topP", "top_k": "topK"}
+SAMPLING = {"temperature": "temperature", "top_p": "topP", "top_k": "topK"}
+"""Sampling settings: field of GenerationConfig -> name on the wire."""
 
 
 def refused_settings(name: str, generation: GenerationConfig) -> dict[str, str]:
@@ -281,7 +282,7 @@ def refused_settings(name: str, generation: GenerationConfig) -> dict[str, str]:
     info = model_info(name)
     found: dict[str, str] = {}
     if info.sampling is Sampling.REFUSED:
-        for field, wire_name in _SAMPLING.items():
+        for field, wire_name in SAMPLING.items():
             if getattr(generation, field) is not None:
                 found[wire_name] = "Gemini models have no sampling settings from 3.6 on"
         if generation.candidate_count not in {None, 1}:
@@ -305,7 +306,7 @@ def refused_settings(name: str, generation: GenerationConfig) -> dict[str, str]:
 def _refused_by_claude(info: "ClaudeInfo", generation: GenerationConfig) -> dict[str, str]:
     found: dict[str, str] = {}
     if not info.takes_sampling:
-        for field, wire_name in _SAMPLING.items():
+        for field, wire_name in SAMPLING.items():
             if getattr(generation, field) is not None:
                 found[wire_name] = "Claude has no sampling settings from 4.6 on"
     thinking = generation.thinking_config
@@ -319,7 +320,7 @@ def without_refused(name: str, generation: GenerationConfig) -> GenerationConfig
     refused = refused_settings(name, generation)
     if not refused:
         return generation
-    names = {field: None for field, wire_name in _SAMPLING.items() if wire_name in refused}
+    names = {field: None for field, wire_name in SAMPLING.items() if wire_name in refused}
     if "candidateCount" in refused:
         names["candidate_count"] = None
     thinking = generation.thinking_config

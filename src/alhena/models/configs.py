@@ -12,6 +12,8 @@ import msgspec
 from alhena.config.settings import ModelConfigSettings
 from alhena.errors import ConfigError
 from alhena.models.catalogue import (
+    SAMPLING,
+    Sampling,
     Thinking,
     model_info,
     refuse_settings,
@@ -105,7 +107,7 @@ def resolve(
     for alias in chain:
         change: dict[str, Any] = configs[alias].get("generateContentConfig") or {}
         is_ours = aliases.get(alias) is _BUILT_IN.get(alias)
-        merged = _merged(merged, _accepted(change, name) if is_ours else change)
+        merged = _merged(merged, _accepted(change, name, is_default=True) if is_ours else change)
     merged = _merged(merged, _accepted(own or {}, name))
     for change in changes:
         merged = _merged(merged, change.get("generateContentConfig") or {})
@@ -124,15 +126,20 @@ def resolve(
     return ResolvedModel(name=name, config=config, refused=refused)
 
 
-def _accepted(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Settings of our own without those that a model cannot take, or that it had better choose."""
+def _accepted(
+    settings: Mapping[str, Any], name: str, *, is_default: bool = False
+) -> dict[str, Any]:
+    """Settings without those that a model cannot take or, of our defaults, that are left to it."""
     generation = msgspec.convert(
         {key: value for key, value in settings.items() if key not in REQUEST_KEYS},
         GenerationConfig,
     )
     refused = refused_settings(resolved_name(name), generation)
-    if not model_info(name).default_level:
+    info = model_info(name)
+    if is_default and not info.default_level:
         refused["thinkingLevel"] = "left to the model"
+    if is_default and info.sampling is not Sampling.DEFAULT:
+        refused |= dict.fromkeys(SAMPLING.values(), "left to the model")
     kept = {key: value for key, value in settings.items() if key not in refused}
     if (thinking := as_object(kept.get("thinkingConfig"))) is not None:
         kept["thinkingConfig"] = {

@@ -47,7 +47,7 @@ class Prices:
 
     def __init__(self, own: Mapping[str, PriceSettings]) -> None:
         for name, price in own.items():
-            given = (getattr(price, field) for field in price.__struct_fields__)
+            given = (getattr(price, field) for field in PriceSettings.__struct_fields__)
             if any(number is not None and not 0 <= number < float("inf") for number in given):
                 raise ConfigError(
                     f"the price of {name} in model.prices is no amount of money.",
