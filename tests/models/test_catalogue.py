@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from alhena.models.catalogue import (
@@ -15,6 +18,7 @@ from alhena.models.catalogue import (
     resolved_name,
     served_models,
     thinking_config,
+    today,
 )
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 from tests.support.each import for_each
@@ -170,3 +174,22 @@ def test_sampling_settings_of_ours_are_sent_up_to_3_1_only():
     assert default_generation("gemma-3-27b-it").thinking_config is None
     for name in ("gemini-3.5-flash-lite", "gemini-3.6-flash", FLASH, ARGON, "gemini-pro-latest"):
         assert default_generation(name) == GenerationConfig(thinking_config=OWN)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.requirement("TODAY-01")
+def test_every_model_that_the_documents_name_is_served():
+    """Fails on the day when a named model ends: name its successor there."""
+    served = {model.name for model in served_models(today())} | {*ALIASES}
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py")]
+    missing = {
+        (page.name, name)
+        for page in pages
+        for name in re.findall(r"\bgemini-\d[\w.]*(?:-[a-z\d]+)*", page.read_text("utf-8"))
+        if name not in served
+    }
+    assert {name for page, name in missing if page != "models.md"} == set()
+    # docs/models.md also says what holds for a series, "from gemini-3.6 on".
+    assert {name for _, name in missing} <= {"gemini-3.6", "gemini-2.5"}

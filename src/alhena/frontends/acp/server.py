@@ -207,6 +207,7 @@ class EditorServer:
         method = known.get(params["methodId"])
         if method is None:
             raise RpcError(INVALID_PARAMS, f"Invalid params: no method {params['methodId']!r}")
+        from alhena.models.catalogue import default_model
         from alhena.models.errors import CredentialsError
         from alhena.models.providers.select import ModelChoice, choose_generator
 
@@ -214,7 +215,7 @@ class EditorServer:
         try:
             chosen = choose_generator(
                 ModelChoice(
-                    model=self._arguments.model or "gemini-2.5-pro",
+                    model=self._arguments.model or default_model(),
                     environ=place.environ,
                     settings=place.settings,
                     fake_responses=self._arguments.fake_responses,
