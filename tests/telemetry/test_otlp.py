@@ -342,7 +342,7 @@ def test_without_the_extra_one_line_names_it(server: ScriptedServer, home: Path,
     )
     assert (ran.returncode, ran.stdout) == (0, "done\n")
     (line,) = ran.stderr.splitlines()
-    assert "alhena[otel]" in line
+    assert "[otel]" in line
 
 
 @pytest.fixture

@@ -59,7 +59,9 @@ def run_acp(arguments: RunArguments) -> int:
     """Serves the client until it has gone or a signal comes. Raises ConfigError without the
     package of the protocol."""
     if find_spec("acp") is None:
-        raise ConfigError("--acp needs a package.", remedy="Install it: pip install 'alhena[acp]'.")
+        from alhena.distribution import install_command
+
+        raise ConfigError("--acp needs a package.", remedy=f"Install it: {install_command('acp')}")
     check_streams("ACP")
     asyncio.run(_serve(arguments))
     return 0
