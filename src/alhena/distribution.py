@@ -27,7 +27,7 @@ def _folder() -> str | None:
     try:
         text = distribution(NAME).read_text("direct_url.json")
         origin = json.loads(text or "{}")
-        url = urlsplit(origin["url"]) if "dir_info" in origin else None
+        url = urlsplit(str(origin["url"])) if "dir_info" in origin else None
     except (PackageNotFoundError, ValueError, KeyError, TypeError):
         return None
     return unquote(url.path) if url is not None and url.scheme == "file" else None
