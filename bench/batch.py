@@ -26,7 +26,7 @@ from alhena import Agent, run_many
 from alhena.models import Gemini
 
 async def main():
-    async with Gemini("gemini-2.5-flash", api_key="x", base_url=sys.argv[1]) as model:
+    async with Gemini("gemini-3.8-flash", api_key="x", base_url=sys.argv[1]) as model:
         async def took(count):
             begun = time.process_time()
             async for outcome in run_many(["hi"] * count, agent=lambda: Agent(model)):
@@ -112,7 +112,7 @@ def _seconds(
     for count in counts:
         _write(cwd / "tasks.jsonl", count)
         shutil.rmtree(cwd / "r.jsonl.run", ignore_errors=True)
-        command = ("batch", "tasks.jsonl", "--out", "r.jsonl", "-m", "gemini-2.5-flash", *options)
+        command = ("batch", "tasks.jsonl", "--out", "r.jsonl", "-m", "gemini-3.8-flash", *options)
         before = _spent()
         taken = wall([*ALHENA, *command], cwd, env)
         times.append((taken, _spent() - before))

@@ -31,7 +31,7 @@ _MARK = b"@"
 _OPENAI = {"model": "gpt", "stream": True, "messages": [{"role": "user", "content": "go"}]}
 _ANTHROPIC = {**_OPENAI, "max_tokens": 100}
 _GEMINI = {"contents": [{"role": "user", "parts": [{"text": "go"}]}]}
-_STREAM = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+_STREAM = "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
 _KINDS: tuple[tuple[str, str, Mapping[str, object]], ...] = (
     ("anthropic", "/v1/messages", _ANTHROPIC),
     ("openai", "/v1/chat/completions", _OPENAI),

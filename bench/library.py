@@ -24,7 +24,7 @@ def add(a: int, b: int) -> int:
     "Adds."
     return a + b
 
-model = Gemini("gemini-2.5-flash", api_key="x", base_url=sys.argv[1])
+model = Gemini("gemini-3.8-flash", api_key="x", base_url=sys.argv[1])
 print(Agent(model, tools=[add], isolated=True, builtin_tools=()).ask_sync("Add 1 and 2."))
 """
 PYDANTIC_AI = """
@@ -72,7 +72,7 @@ def kilobytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 async def main():
-    async with Gemini("gemini-2.5-flash", api_key="x", base_url=sys.argv[1]) as model:
+    async with Gemini("gemini-3.8-flash", api_key="x", base_url=sys.argv[1]) as model:
         def make():
             return Agent(model, isolated=True, builtin_tools=())
         agents = [make() for _ in range(100)]

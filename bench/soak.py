@@ -15,7 +15,7 @@ from bench.server import BenchServer, candidate, event
 
 TURNS = 10_000
 TURNS_A_PROMPT = 50
-MODEL = "gemini-2.5-flash"
+MODEL = "gemini-3.8-flash"
 THRESHOLD = 0.1
 """Share of a window of 1,048,576 tokens: about 400 KB of conversation."""
 TOKEN = 4
@@ -37,7 +37,7 @@ def state():
 async def main():
     model = ModelSettings(compression_threshold=threshold)
     options = AgentOptions(settings=Settings(model=model))
-    async with Agent(model="gemini-2.5-flash", options=options) as agent:
+    async with Agent(model="gemini-3.8-flash", options=options) as agent:
         for prompt in range(prompts):
             await agent.ask(f"Look at the next part, number {prompt}.")
             print(*state(), len(agent.history), flush=True)

@@ -32,7 +32,7 @@ def _first_request(command: list[str], cwd: Path, env: dict[str, str]) -> float:
 
 def run(home: Path, cwd: Path) -> None:
     env = environment(home)
-    prompt = [*ALHENA, "-m", "gemini-2.5-flash", "-p", "hi"]
+    prompt = [*ALHENA, "-m", "gemini-3.8-flash", "-p", "hi"]
     bare, version, first = [], [], []
     for _ in range(ROUNDS):
         bare.append(wall(PASS, cwd, env))
@@ -123,7 +123,7 @@ def _against_reference(ours_ms: float, env: dict[str, str], cwd: Path) -> None:
         print(f"{'-p hi, first request against the reference':46} gemini is not installed beside")
         return
     settings, chosen = signed_in_reference(env)
-    prompt = [*command, "-m", "gemini-2.5-flash", "--skip-trust", "-p", "hi"]
+    prompt = [*command, "-m", "gemini-3.8-flash", "--skip-trust", "-p", "hi"]
     theirs = median_ms([_first_request(prompt, cwd, env) for _ in range(3)])
     ratio = ours_ms / theirs
     row(

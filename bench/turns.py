@@ -92,7 +92,7 @@ def _loop(env: dict[str, str], cwd: Path) -> None:
         "import asyncio\n"
         "from alhena import Agent\n"
         "async def main():\n"
-        "    async with Agent('gemini-2.5-flash') as agent:\n"
+        "    async with Agent('gemini-3.8-flash') as agent:\n"
         "        await agent.ask('hi')\n"
         "asyncio.run(main())\n"
     )
@@ -109,7 +109,7 @@ def _many_calls(path: Path, env: dict[str, str], cwd: Path) -> None:
     for _ in range(5):
         with BenchServer(answer) as server:
             settings = env | {"GOOGLE_GEMINI_BASE_URL": server.url, "GEMINI_API_KEY": "x"}
-            wall([*ALHENA, "-m", "gemini-2.5-flash", "-p", "hi"], cwd, settings)
+            wall([*ALHENA, "-m", "gemini-3.8-flash", "-p", "hi"], cwd, settings)
             gaps.append(_gaps(server)[1])
         with BenchServer(answer) as server:
             port = server.url.rsplit(":", 1)[1]

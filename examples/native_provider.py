@@ -277,7 +277,7 @@ def run(call: Mapping[str, Any]) -> dict[str, Any]:
 
 async def converse(prompt: str) -> list[dict[str, Any]]:
     """The history of one prompt: every answer is kept whole, every call gets its result."""
-    chosen = choose_generator(ModelChoice(model="gemini-2.5-pro", environ=os.environ))
+    chosen = choose_generator(ModelChoice(model="gemini-3.8-flash", environ=os.environ))
     provider = NativeProvider(chosen.generator, token=secrets.token_hex(4))
     history: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
     while True:

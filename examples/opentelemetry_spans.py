@@ -1,4 +1,4 @@
-"""Spans of a run by OpenTelemetry, printed; needs alhena[otel]."""
+"""Spans of a run by OpenTelemetry, printed; needs alhena-agent[otel]."""
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor

@@ -9,7 +9,7 @@ def price(item: str) -> float:
     return {"tea": 2.5}[item]
 
 
-def shop(model: object = "gemini-2.5-flash") -> Agent:
+def shop(model: object = "gemini-3.8-flash") -> Agent:
     """The program."""
     return Agent(model, tools=[price], isolated=True)  # pyright: ignore[reportArgumentType]
 

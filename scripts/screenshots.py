@@ -49,9 +49,9 @@ def sessions(server: ScriptedServer, **environ: str) -> None:
     first = calling("replace", change)
     first.pieces[:0] = sse(text(PLAN, None)).pieces
     server.reply(first, sse(text("The discount counts now.")), json_reply({"models": models}))
-    environ |= {"GEMINI_MODEL": "gemini-2.5-pro"}
+    environ |= {"GEMINI_MODEL": "gemini-3.8-flash"}
     with at(server, columns=84, rows=28, term="xterm-256color", **environ) as terminal:
-        terminal.until("default  gemini-2.5-pro")
+        terminal.until("default  gemini-3.8-flash")
         terminal.send("Why is the total of shop.py too high? Mend it." + ENTER)
         terminal.until("? details")
         draw(terminal, "terminal-question")

@@ -7,6 +7,9 @@ Names load on first use, so that `import alhena` costs nothing but this file.
 
 from alhena.version import __version__
 
+DISTRIBUTION = "alhena-agent"
+"""The name on PyPI; `alhena` is another project's there. `alhena_command` compares it."""
+
 TYPE_CHECKING = False  # type checkers read it as true; importing typing would cost `--version` 5 ms
 if TYPE_CHECKING:
     from alhena import events, models, otel, testing

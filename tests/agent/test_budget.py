@@ -13,7 +13,7 @@ from alhena.agent.limits.budget import BudgetedGenerator, Ledger
 from alhena.config.settings import BudgetSettings, settings_of
 from alhena.errors import ConfigError, NetworkError, ServerFaultError
 from alhena.events import ApiResponseEvent, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
-from alhena.models.catalogue import Prices
+from alhena.models.prices import Prices
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.builtin.ask_user import Answers

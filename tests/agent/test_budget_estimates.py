@@ -11,7 +11,7 @@ from alhena.agent.limits import CostLimitError, TokenLimitError
 from alhena.agent.limits.budget import BudgetedGenerator, Ledger
 from alhena.config.settings import BudgetSettings
 from alhena.errors import NetworkError
-from alhena.models.catalogue import Prices
+from alhena.models.prices import Prices
 from alhena.wire.content import USER, EncodedContent, text_content
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse

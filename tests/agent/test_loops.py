@@ -18,6 +18,7 @@ from alhena.events import (
     LoopDetectedEvent,
     ToolCallResponseEvent,
 )
+from alhena.models.catalogue import FLASH, PRO
 from alhena.scheduler.states import Status
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import Question
@@ -247,12 +248,12 @@ async def test_a_quick_model_is_asked_first_and_both_have_to_be_sure(project: Pa
         *steps(30), verdict(0.95), verdict(0.5), *steps(6, 30), verdict(1.0),
         verdict(0.92, "It reads\nthe same files."), *steps(5, 36), verdict(1.0), verdict(1.0)
     )  # fmt: skip
-    async with agent(generator, settings=CHECKED, model="gemini-2.5-pro", max_turns=-1) as running:
+    async with agent(generator, settings=CHECKED, model=PRO, max_turns=-1) as running:
         events, error = await events_of(running, "go")
     assert isinstance(error, LoopError)
     assert [request.model for request in generator.requests[30:32]] == [
-        "gemini-2.5-flash",
-        "gemini-2.5-pro",
+        FLASH,
+        PRO,
     ]
     assert found(events) == [("llm_detected_loop", "corrected"), ("llm_detected_loop", "ended")]
     sent = json.dumps([generator.seen(n)[-1] for n in range(len(generator.requests))])

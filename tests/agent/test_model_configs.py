@@ -25,7 +25,7 @@ SAFETY = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
 
 
 def running(
-    script: ScriptedGenerator, configs: dict[str, Any], model: str = "flash"
+    script: ScriptedGenerator, configs: dict[str, Any], model: str = "pro"
 ) -> SessionRunner:
     async def pause(_seconds: float) -> None:
         return
@@ -45,7 +45,7 @@ def override(match: dict[str, Any], **settings: Any) -> dict[str, Any]:
 
 
 async def bodies(
-    script: ScriptedGenerator, configs: dict[str, Any], model: str = "flash"
+    script: ScriptedGenerator, configs: dict[str, Any], model: str = "pro"
 ) -> list[dict[str, Any]]:
     """Bodies of the requests of one prompt."""
     async with running(script, configs, model) as agent:

@@ -18,7 +18,8 @@ from alhena.events import (
     RunFinishedEvent,
     RunStartedEvent,
 )
-from alhena.models.errors import CapacityError, DailyQuotaError, ModelNotFoundError
+from alhena.models.catalogue import FLASH, FLASH_LITE, PRO
+from alhena.models.errors import CapacityError, DailyQuotaError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.tools.contract import Question
@@ -56,7 +57,7 @@ class Answering:
 
 def running(
     script: ScriptedGenerator,
-    model: str = "gemini-2.5-pro",
+    model: str = PRO,
     mode: Any = "always",
     ask: Ask | None = None,
 ) -> SessionRunner:
@@ -89,39 +90,38 @@ async def test_a_pending_tool_response_reaches_the_model_that_takes_over():
     async with running(script) as agent:
         events, error = await events_of(agent, "go")
         assert error is None
-        assert sent_to(script) == ["gemini-2.5-pro", "gemini-2.5-pro", "gemini-2.5-flash"]
+        assert sent_to(script) == [PRO, PRO, FLASH]
         before, after = script.seen(1), script.seen(2)
         assert after[-1] == before[-1]
         assert after[-1]["parts"][0]["functionResponse"]["id"] == "c1"
         assert before[-2]["parts"][0]["thoughtSignature"] == "c2ln"
-        assert "thoughtSignature" not in after[-2]["parts"][0]
-        assert conforming(script, signed=False)
+        assert after[-2]["parts"][0]["thoughtSignature"] == SIGNATURE_SENTINEL
+        assert conforming(script, signed=True)
         (told,) = of(events, ModelFallbackEvent)
-        assert (told.instead_of, told.model) == ("gemini-2.5-pro", "gemini-2.5-flash")
+        assert (told.instead_of, told.model) == (PRO, FLASH)
         assert told.error_type == "daily_quota"
         assert [e.model for e in of(events, ApiRequestEvent)] == sent_to(script)
         assert of(events, RunFinishedEvent)[0].text == "done"
 
-        assert agent.model == "gemini-2.5-flash"
+        assert agent.model == FLASH
         events, _ = await events_of(agent, "more")
-        assert of(events, RunStartedEvent)[0].model == "gemini-2.5-flash"
-        assert sent_to(script)[-1] == "gemini-2.5-flash"
+        assert of(events, RunStartedEvent)[0].model == FLASH
+        assert sent_to(script)[-1] == FLASH
 
 
 async def test_a_model_that_wants_signatures_gets_its_own_thinking_and_the_sentinel():
     script = ScriptedGenerator(STEP, [DAILY], [text("done")])
-    async with running(script, "gemini-3-pro-preview") as agent:
+    async with running(script, "gemini-2.5-flash-lite") as agent:
         _, error = await events_of(agent, "go")
     assert error is None
-    assert sent_to(script)[-1] == "gemini-3-flash-preview"
+    assert sent_to(script)[-1] == FLASH_LITE
     assert script.seen(2)[-2]["parts"][0]["thoughtSignature"] == SIGNATURE_SENTINEL
     assert conforming(script, signed=True)
 
 
 async def test_thinking_settings_follow_the_model_also_past_a_change_of_the_approval_mode():
-    missing = ModelNotFoundError("no such model", status=404)
-    script = ScriptedGenerator([missing], [text("one")], [text("two")])
-    async with running(script, "gemini-3-pro-preview") as agent:
+    script = ScriptedGenerator([DAILY], [text("one")], [text("two")])
+    async with running(script, "gemini-2.5-flash-lite") as agent:
         await events_of(agent, "go")
         agent.toolset.modes.switch(ApprovalMode.DEFAULT)
         await events_of(agent, "go on")
@@ -130,9 +130,9 @@ async def test_thinking_settings_follow_the_model_also_past_a_change_of_the_appr
         for request in script.requests
         if request.config.generation_config is not None
     ]
-    assert [bool(each and each.thinking_level) for each in budgets] == [True, False, False]
-    assert [bool(each and each.thinking_budget) for each in budgets] == [False, True, True]
-    assert sent_to(script)[1:] == ["gemini-2.5-pro", "gemini-2.5-pro"]
+    assert [bool(each and each.thinking_budget) for each in budgets] == [True, False, False]
+    assert [each and each.include_thoughts for each in budgets] == [True, True, True]
+    assert sent_to(script)[1:] == [FLASH_LITE, FLASH_LITE]
 
 
 async def test_without_anybody_to_ask_no_other_model_answers():
@@ -141,16 +141,16 @@ async def test_without_anybody_to_ask_no_other_model_answers():
         events, error = await events_of(agent, "go")
     assert isinstance(error, DailyQuotaError)
     assert not of(events, ModelFallbackEvent)
-    assert sent_to(script) == ["gemini-2.5-pro"]
+    assert sent_to(script) == [PRO]
 
 
 @pytest.mark.parametrize(
     ("answer", "models"),
     [
-        ("Continue with gemini-2.5-flash", ["gemini-2.5-pro", "gemini-2.5-flash"]),
-        ("Stop", ["gemini-2.5-pro"]),
-        ("something else", ["gemini-2.5-pro"]),
-        (None, ["gemini-2.5-pro"]),
+        (f"Continue with {FLASH}", [PRO, FLASH]),
+        ("Stop", [PRO]),
+        ("something else", [PRO]),
+        (None, [PRO]),
     ],
 )
 async def test_a_person_decides_where_there_is_one(answer: str | None, models: list[str]):
@@ -165,7 +165,7 @@ async def test_a_person_decides_where_there_is_one(answer: str | None, models: l
 
 
 async def test_never_means_never():
-    person = Answering("Continue with gemini-2.5-flash")
+    person = Answering(f"Continue with {FLASH}")
     script = ScriptedGenerator([DAILY])
     async with running(script, mode="never", ask=person) as agent:
         _, error = await events_of(agent, "go")
@@ -179,7 +179,7 @@ async def test_a_model_without_room_is_asked_twice_more_before_another_one_is():
         events, error = await events_of(agent, "go")
     assert error is None
     assert [event.delay_s for event in of(events, RetryEvent)] == [1, 3]
-    assert sent_to(script) == ["gemini-2.5-pro"] * 3 + ["gemini-2.5-flash"]
+    assert sent_to(script) == [PRO] * 3 + [FLASH]
 
 
 async def test_a_model_without_room_that_nobody_can_replace_is_waited_for():
@@ -220,7 +220,7 @@ async def test_a_network_that_is_down_is_no_reason_for_another_model():
         ("auto", "ask", "always"),
         ("auto-gemini-3", "ask", "always"),
         ("auto", "never", "never"),
-        ("gemini-2.5-pro", "ask", "ask"),
+        (PRO, "ask", "ask"),
         ("autonomous-model", "ask", "ask"),
     ],
 )
@@ -247,8 +247,8 @@ async def test_a_long_wait_for_room_is_no_reason_to_wait_when_another_model_can_
     assert error is None
     assert not [event for event in events if isinstance(event, RetryEvent)]
     assert [request.model for request in script.requests] == [
-        "gemini-2.5-pro",
-        "gemini-2.5-flash",
+        PRO,
+        FLASH,
     ]
 
 

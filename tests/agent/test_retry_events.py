@@ -18,6 +18,7 @@ from alhena.events import (
     RunFinishedEvent,
     ToolCallResponseEvent,
 )
+from alhena.models.catalogue import FLASH, PRO
 from alhena.models.errors import DailyQuotaError, UnusableAnswerError
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
@@ -46,7 +47,7 @@ def running(script: ScriptedGenerator) -> SessionRunner:
         "approval_mode": ApprovalMode.YOLO,
         "settings": Settings(model=ModelSettings(fallback="always")),
     }
-    return scripted_agent(model="gemini-2.5-pro", **settings)
+    return scripted_agent(model=PRO, **settings)
 
 
 def delegated() -> list[dict[str, Any]]:
@@ -77,25 +78,25 @@ async def test_a_subagent_falls_back_by_itself_with_settings_of_its_own():
     async with running(script) as agent:
         events, error = await events_of(agent, "go")
         assert error is None
-        assert agent.model == "gemini-2.5-pro"
+        assert agent.model == PRO
     (fallback,) = of(events, ModelFallbackEvent)
-    assert (fallback.role, fallback.model) == ("subagent", "gemini-2.5-flash")
+    assert (fallback.role, fallback.model) == ("subagent", FLASH)
     models = [request.model for request in script.requests]
-    assert models == ["gemini-2.5-pro"] * 2 + ["gemini-2.5-flash", "gemini-2.5-pro"]
+    assert models == [PRO] * 2 + [FLASH, PRO]
     before, after = (script.requests[index].config.generation_config for index in (1, 2))
     assert before is not None
     assert after is not None
-    assert before.temperature == after.temperature
+    assert (before.temperature, after.temperature) == (0.1, None)
     assert script.seen(1) == script.seen(2)
 
 
 async def test_a_question_of_a_tools_is_asked_again_and_accounted_once():
     script = ScriptedGenerator([DOWN], [text("yes")])
     events: list[Event] = []
-    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), events.append)
+    model = SessionModel(lambda: (retrying(script), FLASH), events.append)
     assert await model.ask("well?") == "yes"
     (retry,) = of(events, RetryEvent)
-    assert (retry.role, retry.model, retry.delay_s) == ("utility_tool", "gemini-2.5-flash", 5)
+    assert (retry.role, retry.model, retry.delay_s) == ("utility_tool", FLASH, 5)
     assert len(of(events, ApiRequestEvent)) == 1
     assert not of(events, ApiErrorEvent)
 
@@ -113,13 +114,13 @@ async def test_a_question_of_a_tools_is_asked_again_and_accounted_once():
 async def test_an_empty_or_malformed_answer_to_a_tool_is_asked_for_again_a_few_times(bad: Any):
     script = ScriptedGenerator(bad, [text("yes")])
     events: list[Event] = []
-    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), events.append)
+    model = SessionModel(lambda: (retrying(script), FLASH), events.append)
     assert await model.ask("well?") == "yes"
     (retry,) = of(events, RetryEvent)
     assert (retry.role, retry.attempt, retry.max_attempts) == ("utility_tool", 2, 4)
     assert len(of(events, ApiRequestEvent)) == 2
     script = ScriptedGenerator(*[bad] * 4)
-    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), events.append)
+    model = SessionModel(lambda: (retrying(script), FLASH), events.append)
     with pytest.raises(UnusableAnswerError, match="Tried 4 times"):
         await model.generate((text_content("user", "well?"),))
     assert len(script.requests) == 4
@@ -127,7 +128,7 @@ async def test_an_empty_or_malformed_answer_to_a_tool_is_asked_for_again_a_few_t
 
 async def test_a_withheld_answer_to_a_tool_is_not_asked_for_again_and_is_no_text():
     script = ScriptedGenerator([chunk(finish="SAFETY")], [chunk(finish="SAFETY")])
-    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), lambda _event: None)
+    model = SessionModel(lambda: (retrying(script), FLASH), lambda _event: None)
     response = await model.generate((text_content("user", "well?"),))
     assert response.finish_reason == "SAFETY"
     with pytest.raises(UnusableAnswerError, match="withheld"):
@@ -137,7 +138,7 @@ async def test_a_withheld_answer_to_a_tool_is_not_asked_for_again_and_is_no_text
 
 async def test_a_question_of_a_tools_that_breaks_rules_is_not_sent():
     script = ScriptedGenerator([text("yes")])
-    model = SessionModel(lambda: (retrying(script), "gemini-2.5-flash"), lambda _event: None)
+    model = SessionModel(lambda: (retrying(script), FLASH), lambda _event: None)
     with pytest.raises(ConformanceError):
         await model.generate(())
     declared = Tool(function_declarations=(FunctionDeclaration(name="no name"),))

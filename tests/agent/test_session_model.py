@@ -9,8 +9,10 @@ import pytest
 from tests.support.command import alhena
 from tests.support.server import ScriptedServer, sse, text
 
-LEVEL = {"includeThoughts": True, "thinkingLevel": "HIGH"}
-BUDGET = {"includeThoughts": True, "thinkingBudget": -1}
+OWN: dict[str, Any] = {"thinkingConfig": {"includeThoughts": True}}
+LEVEL = {"thinkingConfig": {"includeThoughts": True, "thinkingLevel": "HIGH"}}
+BUDGET = {"thinkingConfig": {"includeThoughts": True, "thinkingBudget": -1}}
+SAMPLING = {"temperature": 1, "topP": 0.95, "topK": 64}
 
 
 def asked(server: ScriptedServer, *arguments: str, **environ: str) -> tuple[str, dict[str, Any]]:
@@ -24,23 +26,25 @@ def asked(server: ScriptedServer, *arguments: str, **environ: str) -> tuple[str,
     return model, request.json["generationConfig"]
 
 
-@pytest.mark.requirement("WIRE-09")
+@pytest.mark.requirement("WIRE-09", "TODAY-01", "TODAY-02")
 @pytest.mark.parametrize(
-    ("given", "model", "thinking"),
+    ("given", "model", "settings"),
     [
-        ("auto", "gemini-2.5-pro", BUDGET),
-        ("flash-lite", "gemini-2.5-flash-lite", BUDGET),
-        ("gemini-3-pro-preview", "gemini-3.1-pro-preview", LEVEL),
-        ("my-model", "my-model", None),
+        ("auto", "gemini-3.8-flash", OWN),
+        ("flash-lite", "gemini-3.5-flash-lite", OWN),
+        ("gemini-2.5-flash-lite", "gemini-2.5-flash-lite", BUDGET | SAMPLING),
+        ("pro", "gemini-3.1-pro-preview", LEVEL | SAMPLING),
+        ("gemini-3-pro-preview", "gemini-3-pro-preview", LEVEL | SAMPLING),
+        ("gemini-6-krypton", "gemini-6-krypton", OWN),
+        ("my-model", "my-model", SAMPLING),
     ],
 )
 def test_a_run_asks_the_model_that_a_name_means(
-    server: ScriptedServer, given: str, model: str, thinking: dict[str, Any] | None
+    server: ScriptedServer, given: str, model: str, settings: dict[str, Any]
 ):
     sent, generation = asked(server, "-m", given)
     assert sent == model
-    assert generation.pop("thinkingConfig", None) == thinking
-    assert generation == {"temperature": 1, "topP": 0.95, "topK": 64}
+    assert generation == settings
 
 
 def test_model_configs_of_the_settings_name_models_and_change_what_they_are_sent(
@@ -51,14 +55,14 @@ def test_model_configs_of_the_settings_name_models_and_change_what_they_are_sent
             "precise": {
                 "extends": "chat-base-2.5",
                 "modelConfig": {
-                    "model": "flash",
+                    "model": "gemini-2.5-flash-lite",
                     "generateContentConfig": {"temperature": 0.2, "topK": None},
                 },
             }
         },
         "customOverrides": [
             {
-                "match": {"model": "gemini-2.5-flash", "overrideScope": "core"},
+                "match": {"model": "gemini-2.5-flash-lite", "overrideScope": "core"},
                 "modelConfig": {"generateContentConfig": {"thinkingConfig": None, "seed": 7}},
             }
         ],
@@ -66,7 +70,7 @@ def test_model_configs_of_the_settings_name_models_and_change_what_they_are_sent
     (home / ".gemini").mkdir()
     file = home / ".gemini" / "settings.json"
     file.write_text(json.dumps({"modelConfigs": configs}), encoding="utf-8")
-    expected = ("gemini-2.5-flash", {"temperature": 0.2, "topP": 0.95, "seed": 7})
+    expected = ("gemini-2.5-flash-lite", {"temperature": 0.2, "topP": 0.95, "seed": 7})
     assert asked(server, "-m", "precise") == expected
     assert asked(server, GEMINI_MODEL="precise") == expected
 
@@ -82,4 +86,20 @@ def test_model_configs_that_cannot_be_used_end_the_run_before_anything_is_sent(
     ran = alhena("-m", "a", "-p", "hi", GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=server.url)
     assert ran.code == 52
     assert "extends 'b'" in ran.err
+    assert server.requests == []
+
+
+@pytest.mark.requirement("TODAY-02")
+def test_a_setting_that_the_model_cannot_take_ends_the_run_before_anything_is_sent(
+    home: Path, server: ScriptedServer
+):
+    (home / ".gemini").mkdir()
+    own = {"thinkingConfig": {"thinkingLevel": "MINIMAL"}}
+    override = {"match": {"overrideScope": "core"}, "modelConfig": {"generateContentConfig": own}}
+    (home / ".gemini" / "settings.json").write_text(
+        json.dumps({"modelConfigs": {"overrides": [override]}}), encoding="utf-8"
+    )
+    ran = alhena("-p", "hi", GEMINI_API_KEY="x", GOOGLE_GEMINI_BASE_URL=server.url)
+    assert ran.code == 52
+    assert "gemini-3.8-flash does not take what modelConfigs sets: thinkingLevel" in ran.err
     assert server.requests == []

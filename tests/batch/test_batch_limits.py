@@ -14,7 +14,7 @@ from alhena.batch.errors import SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.queue import Queue
 from alhena.batch.tasks import Task
-from alhena.models.catalogue import Prices
+from alhena.models.prices import Prices
 from alhena.wire.response import UsageMetadata
 from tests.batch.answering import AnsweringServer, echo, results, write_tasks
 from tests.support.command import alhena, keyed

@@ -23,6 +23,7 @@ from alhena.events import (
 from alhena.frontends.arguments import OutputFormat
 from alhena.frontends.headless.output import output_for
 from alhena.frontends.headless.run import Progress
+from alhena.models.catalogue import FLASH, PRO
 from tests.support.command import ALHENA, alhena
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 
@@ -151,11 +152,9 @@ def test_the_command_asks_again_as_often_as_the_settings_say(server: ScriptedSer
 @pytest.mark.parametrize(
     ("fallback", "model", "code"),
     [
-        ("always", "gemini-2.5-pro", 0),
-        ("ask", "gemini-2.5-pro", 1),
-        ("never", "gemini-2.5-pro", 1),
-        ("ask", "auto", 0),
-        ("never", "auto", 1),
+        ("always", PRO, 0),
+        ("ask", PRO, 1),
+        ("never", PRO, 1),
     ],
 )
 def test_the_result_says_which_model_answered(
@@ -171,15 +170,15 @@ def test_the_result_says_which_model_answered(
     assert ran.code == code
     models = [request.path.rpartition("/")[2].partition(":")[0] for request in server.requests]
     if code:
-        assert models == ["gemini-2.5-pro"]
+        assert models == [PRO]
         assert ran.json["error"]["type"] == "daily_quota"
         return
-    assert models == ["gemini-2.5-pro", "gemini-2.5-flash"]
+    assert models == [PRO, FLASH]
     assert ran.json["response"] == "From flash."
     counted = ran.json["stats"]["models"]
-    assert counted["gemini-2.5-pro"]["api"]["errorsByType"] == {"daily_quota": 1}
-    assert counted["gemini-2.5-flash"]["api"]["totalErrors"] == 0
-    assert "gemini-2.5-flash answers from here on" in ran.err
+    assert counted[PRO]["api"]["errorsByType"] == {"daily_quota": 1}
+    assert counted[FLASH]["api"]["totalErrors"] == 0
+    assert f"{FLASH} answers from here on" in ran.err
 
 
 def test_an_exhausted_capacity_ends_a_run_at_once(server: ScriptedServer):

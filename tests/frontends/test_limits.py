@@ -22,7 +22,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
 USED = {"promptTokenCount": 900, "candidatesTokenCount": 100, "totalTokenCount": 1000}
-EACH = (900 * 1.25 + 100 * 10) / 1e6
+EACH = (900 * 0.75 + 100 * 3.75) / 1e6
 
 
 def looks(server: ScriptedServer, count: int, *, same: bool = False) -> None:

@@ -29,7 +29,7 @@ NO_RUN = "With these settings no run begins."
                 "modelConfigs": {
                     "overrides": [
                         {
-                            "match": {"model": "gemini-2.5-pro"},
+                            "match": {"model": "gemini-3.8-flash"},
                             "modelConfig": {"generateContentConfig": {"temperature": "hot"}},
                         }
                     ]

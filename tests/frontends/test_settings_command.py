@@ -158,16 +158,16 @@ def test_a_run_takes_what_a_trusted_workspace_may_say_and_is_told_of_the_rest(
     server: ScriptedServer, home: Path, project: Path
 ) -> None:
     workspace(
-        project, {"model": {"name": "gemini-2.5-flash"}, "tools": {"allowed": ["write_file"]}}
+        project, {"model": {"name": "gemini-3.7-flash"}, "tools": {"allowed": ["write_file"]}}
     )
     before = run(server, "-o", "json")
-    assert model(server) == "gemini-2.5-pro"
+    assert model(server) == "gemini-3.8-flash"
     assert before.json["response"] == "hello"
     assert "is not trusted" in before.err
     assert ".gemini/settings.json" in before.err
     assert "alhena trust" in before.err
     after = run(server, "--skip-trust")
-    assert model(server) == "gemini-2.5-flash"
+    assert model(server) == "gemini-3.7-flash"
     assert "tools.allowed" in after.err
     assert after.out == "hello\n"
     declared = json.loads(server.requests[-1].body)["tools"][0]["functionDeclarations"]

@@ -85,7 +85,7 @@ async def test_a_conversation_with_calls_side_by_side_goes_through_whole(stream:
     assert (missing["id"], missing["response"]) == ("call-b", {"error": "no such city"})
     config = generator.requests[0].config
     assert config.system_instruction.parts[0].text == "Be brief."
-    assert config.generation_config.thinking_config.thinking_level == "MEDIUM"
+    assert config.generation_config.thinking_config.thinking_level == "HIGH"
     assert config.tools[0].function_declarations[0].parameters_json_schema == WEATHER
     assert generator.requests[0].model == MODEL
 
@@ -102,12 +102,12 @@ async def test_tokens_are_counted_with_instructions_and_tools():
 async def test_models_are_listed_in_the_clients_own_form():
     async with gateway(ScriptedGenerator()) as running, connected(running) as client:
         listed = [model.id async for model in client.models.list()]
-        one = await client.models.retrieve("gemini-2.5-pro")
+        one = await client.models.retrieve("gemini-3.8-flash")
         with pytest.raises(anthropic.NotFoundError):
             await client.models.retrieve("claude-of-a-test")
     assert listed[0] == "gemini-2.5-flash"
-    assert "gemini-2.5-pro" in listed
-    assert one.id == "gemini-2.5-pro"
+    assert "gemini-3.8-flash" in listed
+    assert one.id == "gemini-3.8-flash"
 
 
 async def test_an_error_is_the_clients_own_error_type():

@@ -26,10 +26,10 @@ USER = {"role": "user", "content": "hi"}
         ("gpt-4o", "gemini-2.5-pro"),
         ("gemini-2.5-pro", "gemini-2.5-pro"),
         ("models/gemini-2.5-pro", "gemini-2.5-pro"),
-        ("gemini-3-pro-preview", "gemini-3.1-pro-preview"),
-        ("flash-lite", "gemini-2.5-flash-lite"),
+        ("gemini-3-pro-preview", "gemini-3-pro-preview"),
+        ("flash-lite", "gemini-3.5-flash-lite"),
         ("gemma-3-27b-it", "gemma-3-27b-it"),
-        ("big", "gemini-2.5-pro"),
+        ("big", "gemini-3.1-pro-preview"),
         ("", "gemini-2.5-flash"),
     ],
 )
@@ -77,10 +77,10 @@ async def test_a_reasoning_effort_becomes_a_level_of_the_3_series(effort: str, l
 
 async def test_more_output_than_the_model_has_is_cut_to_its_limit():
     generator = ScriptedGenerator([text("x")])
-    body = {"model": "gemini-2.0-flash", "max_tokens": 64_000, "messages": [USER]}
+    body = {"model": "gemini-3.8-flash", "max_tokens": 99_000, "messages": [USER]}
     async with gateway(generator) as running, client(running) as http:
         await http.post("/v1/messages", json=body)
-    assert generator.requests[0].config.generation_config.max_output_tokens == 8192
+    assert generator.requests[0].config.generation_config.max_output_tokens == 65_536
 
 
 async def test_geminis_own_settings_go_on_as_they_are():

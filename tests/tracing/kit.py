@@ -18,7 +18,7 @@ from alhena.events import (
     UserMessageEvent,
     timestamp,
 )
-from alhena.models.catalogue import Prices
+from alhena.models.prices import Prices
 from alhena.session.records import Header, KnownRecord, line_of, record_of, relined
 from alhena.session.replay import Recorder
 from alhena.session.store import open_store

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.models.catalogue import Prices
+from alhena.models.prices import Prices
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page
 from alhena.tracing.timeline import read_timeline

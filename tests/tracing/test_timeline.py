@@ -20,7 +20,7 @@ from alhena.events import (
     WarningEvent,
     timestamp,
 )
-from alhena.models.catalogue import Prices
+from alhena.models.prices import Prices
 from alhena.session.records import Continued, Header, KnownRecord, line_of
 from alhena.session.replay import Recorder
 from alhena.telemetry.records import Redaction

@@ -15,11 +15,12 @@ from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.events import Event
 from alhena.models.catalogue import (
     ANTHROPIC,
-    MODELS,
     OPENAI,
     default_generation,
     default_model,
     resolved_name,
+    served_models,
+    today,
 )
 from alhena.models.generator import ContentGenerator
 from alhena.models.providers.select import ChosenGenerator, is_demo
@@ -68,6 +69,13 @@ class SessionModels:
         after one that failed."""
         asked = self.requested if model == self.name else model
         return config_for(asked, self._configs, is_retry=is_retry)
+
+    def require(self, model: str) -> None:
+        """Raises ConfigError if `modelConfigs` sets something that `model` cannot take."""
+        if self._configs != _UNCONFIGURED:
+            from alhena.models.configs import require_usable
+
+            require_usable(model, model, self._configs, alone=True)
 
     @property
     def again(self) -> Callable[[str], GenerateContentConfig] | None:
@@ -230,6 +238,7 @@ def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str
     from alhena.chat.recovery import Substitute
 
     known = resolved_name(name) if chosen.speaks_gemini else name
+    models.require(known)
     chat.take_over(Substitute(traits=traits_of(known), config=models.config(known)))
 
 
@@ -250,7 +259,7 @@ async def available(session: Session) -> Choices:
             foreign = not session.chosen.speaks_gemini
             prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
             return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
-    return Choices(tuple(each.name for each in MODELS), complete=False)
+    return Choices(tuple(each.name for each in served_models(today())), complete=False)
 
 
 def drive_switch(name: str) -> Callable[[EventChannel, Session], Coroutine[Any, Any, None]]:

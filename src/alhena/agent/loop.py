@@ -190,7 +190,7 @@ def within_budget(
     own = settings.model.prices
     if budget == BudgetSettings() and not own:
         return chosen, ask, None
-    from alhena.models.catalogue import Prices
+    from alhena.models.prices import Prices
 
     prices = Prices(own)
     if budget == BudgetSettings():

@@ -413,7 +413,7 @@ def _models(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
 
 def _budget(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
     from alhena.agent.limits.budget import Ledger
-    from alhena.models.catalogue import Prices
+    from alhena.models.prices import Prices
 
     model = options.settings.model
     ledger = Ledger(model.budget, Prices(model.prices))
@@ -439,9 +439,9 @@ def _telemetry(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str
     found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)
     if found is None or found.outfile is not None or is_installed():
         return ()
-    from alhena.agent.telemetry import NOT_INSTALLED
+    from alhena.agent.telemetry import missing_packages
 
-    return (NOT_INSTALLED,)
+    return (missing_packages(),)
 
 
 _STEPS: tuple[Step, ...] = (

@@ -11,18 +11,23 @@ import msgspec
 from alhena.agent.run import EventChannel, settled
 from alhena.agent.toolset.toolset import SessionMode, Toolset
 from alhena.config.home import installation_id_path
+from alhena.distribution import install_command
 from alhena.models.providers.select import ChosenGenerator
 from alhena.telemetry.options import TelemetryOptions, installation_id, is_installed
 from alhena.telemetry.records import Record, Redaction, Translation
 from alhena.telemetry.telemetry import CLOSE_S, FileSink, Form, Origin, OutFile, Sink, Telemetry
 from alhena.version import __version__
 
-NOT_INSTALLED = (
-    "telemetry: OpenTelemetry is not installed, so nothing is sent. Install alhena[otel], or name "
-    "a file in telemetry.outfile."
-)
 OTLP_CLOSE_S = 1.0
 """Seconds that a session waits at its end for a collector."""
+
+
+def missing_packages() -> str:
+    """The warning where OpenTelemetry is not installed."""
+    return (
+        "telemetry: OpenTelemetry is not installed, so nothing is sent. Install it: "
+        f"{install_command('otel')}; or name a file in telemetry.outfile."
+    )
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -76,7 +81,7 @@ def open_instrumented(providers: Providers, told: Told, channel: EventChannel) -
 
 def _sent(options: TelemetryOptions, told: Told, channel: EventChannel) -> Telemetry | None:
     if not is_installed():
-        told.bench.warnings.append(NOT_INSTALLED)
+        told.bench.warnings.append(missing_packages())
         return None
     from alhena.telemetry.otlp import OtlpSink
 

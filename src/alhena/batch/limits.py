@@ -13,9 +13,9 @@ from alhena.batch.errors import SharedLimitError
 from alhena.batch.queue import Queue, boot_id
 from alhena.config.settings import LONG_PROMPT
 from alhena.errors import AlhenaError
-from alhena.models.catalogue import Prices, Tokens
 from alhena.models.errors import QuotaError, SpentQuotaError
 from alhena.models.generator import ContentGenerator
+from alhena.models.prices import Prices, Tokens
 from alhena.models.retry import LONGEST_WAIT_S, hint_of
 from alhena.wire.request import GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse, UsageMetadata

@@ -44,8 +44,10 @@ def load_ray() -> Any:
     try:
         return import_module("ray")
     except ImportError as error:
+        from alhena.distribution import install_command
+
         raise ConfigError(
-            "--engine ray needs a package.", remedy="Install it: pip install 'alhena[ray]'."
+            "--engine ray needs a package.", remedy=f"Install it: {install_command('ray')}"
         ) from error
 
 

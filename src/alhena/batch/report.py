@@ -13,7 +13,7 @@ from alhena.batch.overview import counts
 from alhena.batch.progress import duration
 from alhena.batch.queue import Queue
 from alhena.batch.results import TaskResult, result_of
-from alhena.models.catalogue import Prices
+from alhena.models.prices import Prices
 from alhena.session.records import SessionError
 from alhena.telemetry.records import Redaction
 from alhena.tracing.page import as_page

@@ -200,7 +200,7 @@ class Head:
         """Runs what has no result. Raises InterruptedRunError, SharedLimitError, QueueError and
         what kept tasks from running."""
         from alhena.batch.limits import Limiter
-        from alhena.models.catalogue import Prices
+        from alhena.models.prices import Prices
 
         results = ResultsFile(Path(self._config.out), self._config.form)
         results.open(self._queue)

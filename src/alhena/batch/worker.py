@@ -35,9 +35,9 @@ from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.library.agent import Agent
 from alhena.library.options import AgentOptions, Limits
 from alhena.library.result import Result
-from alhena.models.catalogue import Prices
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
+from alhena.models.prices import Prices
 from alhena.session.journal import Disk
 from alhena.session.records import JournalError, SessionError
 

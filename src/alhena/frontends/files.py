@@ -62,7 +62,7 @@ def session_document(journal: Path, form: str, place: "Place") -> bytes:
     """A recorded session in this form: markdown, json or html; only html redacts secrets, by what
     is known in `place`. Raises SessionError, ConfigError."""
     if form == "html":
-        from alhena.models.catalogue import Prices
+        from alhena.models.prices import Prices
         from alhena.telemetry.records import Redaction
         from alhena.tracing.page import as_page
         from alhena.tracing.timeline import read_timeline

@@ -8,12 +8,14 @@ from alhena.errors import StreamCutError
 from alhena.gateway.dialects import answer_id
 from alhena.models.catalogue import (
     ALIASES,
-    MODELS,
-    SUCCESSORS,
     ModelInfo,
     Thinking,
     model_info,
+    refused_settings,
     resolved_name,
+    served_models,
+    today,
+    without_refused,
 )
 from alhena.models.generator import ContentGenerator
 from alhena.wire.conformance.check import RequestGate, require_conformance
@@ -41,9 +43,9 @@ _LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
 
 def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
     """Adapts the config of another dialect's request to the model: its output limit, the form and
-    bounds of its thinking. If it supports no answer format beside tools, the format is described in
-    words. A penalty of zero is dropped. Out-of-range numbers are reduced: limits to the maximum, a
-    seed to another value, always the same."""
+    bounds of its thinking, its sampling settings. If it supports no answer format beside tools, the
+    format is described in words. A penalty of zero is dropped. Out-of-range numbers are reduced:
+    limits to the maximum, a seed to another value, always the same."""
     if config.function_names() and is_formed(config) and not info.forms_beside_functions:
         config = with_form_in_words(config)
     given = config.generation_config
@@ -53,7 +55,7 @@ def fitted(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentCon
     if limit is not None and info.output_limit is not None:
         limit = min(limit, info.output_limit)
     made = replace(
-        given,
+        without_refused(info.name, replace(given, thinking_config=None)),
         max_output_tokens=limit,
         top_k=_bounded(given.top_k),
         seed=_folded(given.seed),
@@ -176,7 +178,7 @@ class ModelNames:
         found = {self.configured: model_info(self.configured)}
         for name in self._given:
             found.setdefault(name, _named(name, self.model(name)))
-        for info in MODELS if self.gemini else ():
+        for info in served_models(today()) if self.gemini else ():
             found.setdefault(info.name, info)
         return tuple(found.values())
 
@@ -198,7 +200,7 @@ def _named(name: str, model: str) -> ModelInfo:
 
 
 def _is_gemini(name: str) -> bool:
-    return name.startswith(_GEMINI) or name in ALIASES or name in SUCCESSORS
+    return name.startswith(_GEMINI) or name in ALIASES
 
 
 _CUT = "the model's answer ended without a finish reason."
@@ -221,7 +223,8 @@ class Upstream:
             name = asked.names.original(first.name)
             raise DialectError(f'the tool "{name}" cannot be declared: {first.reason}', "tools")
         if self.names.gemini:
-            config = config if own else fitted(config, model_info(model))
+            info = model_info(model)
+            config = _own_settings(config, info) if own else fitted(config, info)
             return sendable(replace(asked, config=config), model=model, prompt_id=answer_id())
         config = _callable(config)
         # The gate only knows Gemini's rules. It would take signatures of another service for
@@ -269,6 +272,19 @@ class Upstream:
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._generator.aclose()
+
+
+def _own_settings(config: GenerateContentConfig, info: ModelInfo) -> GenerateContentConfig:
+    """The config of a request in Gemini's own dialect, without sampling settings that the model
+    ignores. Raises DialectError for thinking settings that it rejects."""
+    given = config.generation_config
+    if given is None:
+        return config
+    for name, reason in refused_settings(info.name, given).items():
+        if name.startswith("thinking"):
+            raise DialectError(f"{info.name} does not take {name} ({reason}).", name)
+    made = without_refused(info.name, given)
+    return config if made == given else replace(config, generation_config=made)
 
 
 def _callable(config: GenerateContentConfig) -> GenerateContentConfig:

@@ -37,7 +37,7 @@ from alhena.wire.response import (
 class SharedModel(RetryingGenerator):
     """A model that many agents may use at the same time, over one pool of connections.
 
-        async with Gemini("gemini-2.5-flash") as model:
+        async with Gemini("gemini-3.8-flash") as model:
             agents = [Agent(model), Agent(model)]
 
     Whoever makes it closes it. Failed requests are retried, as those of named models are. `name` is
@@ -249,7 +249,7 @@ def _own_name(name: Any) -> str:
     if is_demo(text) or text.startswith((OPENAI, ANTHROPIC)):
         raise ConfigError(
             f"{text!r} names no Gemini model.",
-            remedy='Pass a name such as "gemini-2.5-flash"; OpenAICompatible and Anthropic are '
+            remedy='Pass a name such as "gemini-3.8-flash"; OpenAICompatible and Anthropic are '
             "for models of other services.",
         )
     return text

@@ -25,7 +25,7 @@ def record(path: str | os.PathLike[str]) -> Generator[None]:
     """Records the requests and answers of all agents inside, for `replay`.
 
         with record("answers.jsonl"):
-            Agent("gemini-2.5-flash").ask_sync("Which files are there?")
+            Agent("gemini-3.8-flash").ask_sync("Which files are there?")
 
     The file has a JSON line per answer and is readable by its owner only: it quotes what the model
     was shown, but contains no key. It is replaced when the block ends; if the block raises, it is

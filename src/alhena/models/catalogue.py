@@ -1,20 +1,20 @@
-"""The model catalogue: names, aliases, limits, thinking, fallback models and prices.
+"""The model catalogue: names, aliases, limits, parameters and fallback models.
 
 An unlisted model is classified by its name: the series decides the form of thinking settings, and
 an unknown model gets no settings that it might reject.
 """
 
 import re
+import time
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cache
-from pathlib import Path
+from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
-from alhena.config.settings import LONG_PROMPT, PriceSettings
 from alhena.errors import ConfigError, ModelError, ServerFaultError
-from alhena.models.errors import ModelNotFoundError, QuotaError
+from alhena.models.errors import QuotaError
 from alhena.values import Value
 from alhena.wire.request import GenerationConfig, ThinkingConfig
 
@@ -22,22 +22,18 @@ DEFAULT_INPUT_LIMIT = 1_048_576
 """Default input limit in tokens, for models that are not listed."""
 _OUTPUT_LIMIT = 65_536
 
-PRO, FLASH, FLASH_LITE = "gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"
-PRO_3 = "gemini-3.1-pro-preview"
+ARGON = "gemini-4-argon"
+PRO, FLASH, FLASH_LITE = "gemini-3.1-pro-preview", "gemini-3.8-flash", "gemini-3.5-flash-lite"
 
 ALIASES = {
-    "auto": PRO,
-    "auto-gemini-2.5": PRO,
-    "auto-gemini-3": PRO_3,
+    "auto": FLASH,
+    "auto-gemini-2.5": FLASH,
+    "auto-gemini-3": FLASH,
     "pro": PRO,
     "flash": FLASH,
     "flash-lite": FLASH_LITE,
 }
-"""Alias -> model name."""
-
-SUCCESSORS = {"gemini-3-pro-preview": PRO_3}
-"""Models now served under another name."""
-
+"""Alias -> model name. The names of series are the reference's; they mean the newest served."""
 
 OPENAI, ANTHROPIC = "openai:", "anthropic:"
 """Prefixes of model names of other services, which use their own dialects."""
@@ -51,12 +47,24 @@ class Thinking(StrEnum):
     LEVEL = "level"
 
 
+class Sampling(StrEnum):
+    """Use of temperature, topP and topK: by DEFAULT ours are sent, OPTIONAL ones only if a person
+    set them; REFUSED ones the model ignores or rejects."""
+
+    DEFAULT = "default"
+    OPTIONAL = "optional"
+    REFUSED = "refused"
+
+
 class ModelInfo(Value, frozen=True, kw_only=True):
     """Properties of a model. Limits are in tokens; None: unknown.
 
     `budgets` are the minimum and maximum of thinking tokens (-1 lets the model choose), `levels`
-    the levels of thinking. `needs_signatures`: the first call of each step of the current turn must
-    be signed; without `takes_signatures`, thoughts and signatures are rejected.
+    the levels of thinking; `default_level` is sent if none is set, "" leaves it to the model.
+    `needs_signatures`: the first call of each step of the current turn must be signed; without
+    `takes_signatures`, thoughts and signatures are rejected. `ends`: the date (YYYY-MM-DD) after
+    which the service has no such model; "" if none is announced. `listed`: the properties are
+    those of the service's documents, not derived from the name.
     """
 
     name: str
@@ -66,9 +74,13 @@ class ModelInfo(Value, frozen=True, kw_only=True):
     thinking: Thinking = Thinking.NONE
     budgets: tuple[int, int] | None = None
     levels: tuple[str, ...] = ()
+    default_level: str = ""
+    sampling: Sampling = Sampling.DEFAULT
     needs_signatures: bool = False
     takes_signatures: bool = True
     preview: bool = False
+    ends: str = ""
+    listed: bool = False
 
     @property
     def media_in_responses(self) -> bool:
@@ -81,46 +93,100 @@ class ModelInfo(Value, frozen=True, kw_only=True):
         """True when JSON answers and functions can be combined, as since Gemini 3."""
         return self.thinking is Thinking.LEVEL
 
+    @property
+    def takes_budgets(self) -> bool:
+        """True when a number of thinking tokens may be set."""
+        levelled_only = self.thinking is Thinking.LEVEL and self.sampling is Sampling.REFUSED
+        return self.thinking is not Thinking.NONE and not levelled_only
 
-def _budgeted(name: str, tier: str, least: int, most: int) -> ModelInfo:
-    return ModelInfo(
-        name=name,
-        tier=tier,
-        output_limit=_OUTPUT_LIMIT,
-        thinking=Thinking.BUDGET,
-        budgets=(least, most),
-    )
-
-
-def _levelled(name: str, tier: str, *levels: str, preview: bool = True) -> ModelInfo:
-    return ModelInfo(
-        name=name,
-        tier=tier,
-        output_limit=_OUTPUT_LIMIT,
-        thinking=Thinking.LEVEL,
-        levels=levels,
-        needs_signatures=True,
-        preview=preview,
-    )
+    def is_served(self, today: str) -> bool:
+        """True if the model has no announced end before `today` (YYYY-MM-DD)."""
+        return not self.ends or today < self.ends
 
 
 _QUICK = ("MINIMAL", "LOW", "MEDIUM", "HIGH")
+_SLOW = _QUICK[1:]
+
+
+def _listed(
+    name: str, tier: str, levels: tuple[str, ...] = (), *, ends: str = "", input_limit: int = 0
+) -> ModelInfo:
+    """A documented model: its series gives what the arguments do not."""
+    info = replace(_by_series(name, *(_version(name) or (0, 0))), tier=tier, ends=ends, listed=True)
+    return replace(
+        info,
+        levels=levels or info.levels,
+        input_limit=input_limit or info.input_limit,
+    )
+
+
+def _version(name: str) -> tuple[int, int] | None:
+    """The version of "gemini-2.5-pro" or "gemini-3"; that of the newest series for the names of
+    the newest models ("gemini-flash-latest"); None for another name."""
+    if name in _NEWEST_NAMES:
+        return _NEWEST
+    found = re.match(_GEMINI_NAME, name)
+    return None if found is None else (int(found[1]), int(found[2] or 0))
+
+
+_GEMINI_NAME = r"gemini-([1-9]\d{0,1})(?:\.(\d{1,2}))?(?![\d.])"
+_NEWEST_NAMES = frozenset({"gemini-flash-latest", "gemini-flash-lite-latest", "gemini-pro-latest"})
+_NEWEST = (4, 0)
+_BUDGETS = {"pro": (128, 32_768), "flash": (0, 24_576), "flash-lite": (0, 24_576)}
+_SPEAKS_OR_PAINTS = frozenset({"tts", "image", "audio", "live", "embedding"})
+
+
+def _by_series(name: str, major: int, minor: int) -> ModelInfo:
+    """The properties that a series has in common; a later one is taken as the newest known.
+    Speech and image models have no thinking settings."""
+    silent = not _SPEAKS_OR_PAINTS.isdisjoint(name.split("-"))
+    version = (major, minor)
+    tier = next((word for word in ("flash-lite", "flash", "pro") if f"-{word}" in name), "custom")
+    thinking = Thinking.NONE
+    if not silent and version >= (3, 0):
+        thinking = Thinking.LEVEL
+    elif not silent and version == (2, 5):
+        thinking = Thinking.BUDGET
+    sampling = Sampling.DEFAULT
+    if version >= (3, 6):
+        sampling = Sampling.REFUSED
+    elif version >= (3, 2):
+        sampling = Sampling.OPTIONAL
+    levels: tuple[str, ...] = ()
+    if thinking is Thinking.LEVEL:
+        levels = ("LOW", "HIGH") if version == (3, 0) else _SLOW
+    return ModelInfo(
+        name=name,
+        tier=tier,
+        output_limit=None if thinking is Thinking.NONE else _OUTPUT_LIMIT,
+        thinking=thinking,
+        budgets=_BUDGETS.get(tier) if thinking is Thinking.BUDGET else None,
+        levels=levels,
+        default_level="HIGH" if levels and version < (3, 2) else "",
+        sampling=sampling,
+        needs_signatures=version >= (3, 0),
+        preview="-preview" in name or "-exp" in name,
+    )
+
 
 MODELS = (
-    _budgeted(PRO, "pro", 128, 32_768),
-    _budgeted(FLASH, "flash", 0, 24_576),
-    _budgeted(FLASH_LITE, "flash-lite", 0, 24_576),
-    _levelled(PRO_3, "pro", "LOW", "MEDIUM", "HIGH"),
-    _levelled(f"{PRO_3}-customtools", "pro", "LOW", "MEDIUM", "HIGH"),
-    _levelled("gemini-3-flash-preview", "flash", *_QUICK),
-    _levelled("gemini-3.1-flash-lite-preview", "flash-lite", *_QUICK),
-    _levelled("gemini-3.1-flash-lite", "flash-lite", *_QUICK, preview=False),
-    _levelled("gemini-3.5-flash-lite", "flash-lite", *_QUICK, preview=False),
-    ModelInfo(name="gemini-2.0-flash", tier="flash", output_limit=8192),
-    ModelInfo(name="gemini-2.0-flash-lite", tier="flash-lite", output_limit=8192),
-    ModelInfo(name="gemini-embedding-001", tier="embedding", input_limit=2048),
+    _listed(FLASH, "flash", _SLOW),
+    _listed(PRO, "pro", _SLOW),
+    _listed(f"{PRO}-customtools", "pro", _SLOW),
+    _listed(FLASH_LITE, "flash-lite", _QUICK),
+    _listed(ARGON, "pro", _SLOW),
+    _listed("gemini-3.7-flash", "flash", _SLOW),
+    _listed("gemini-3.6-flash", "flash", _QUICK),
+    _listed("gemini-3.1-flash-lite", "flash-lite", _QUICK, ends="2027-05-07"),
+    _listed("gemini-flash-latest", "flash"),
+    _listed("gemini-flash-lite-latest", "flash-lite", _QUICK),
+    _listed("gemini-pro-latest", "pro"),
+    _listed("gemini-2.5-pro", "pro", ends="2026-12-01"),
+    _listed("gemini-2.5-flash", "flash", ends="2026-12-01"),
+    _listed("gemini-2.5-flash-lite", "flash-lite"),
+    _listed("gemini-embedding-001", "embedding", input_limit=2048),
 )
-"""The listed models."""
+"""The listed models, as the service documents them (2026-11-29)."""
 
 _BY_NAME = {model.name: model for model in MODELS}
 _FOREIGN_LIMITS = (
@@ -134,60 +200,59 @@ _FOREIGN_LIMITS = (
 )
 """Input limits of other services by prefix of the model name, as documented. For a private server
 it is a guess, which `model.contextWindow` corrects."""
-_SPEAKS_OR_PAINTS = frozenset({"tts", "image", "audio", "live", "embedding"})
 _GEMMA_LIMITS = {"3": 131_072, "4": 256_000}
-
-_THOUGHTS = {
-    Thinking.BUDGET: ThinkingConfig(thinking_budget=-1, include_thoughts=True),
-    Thinking.LEVEL: ThinkingConfig(thinking_level="HIGH", include_thoughts=True),
-}
 
 
 def default_model() -> str:
     """The default model of a session."""
-    return PRO
+    return FLASH
 
 
 def resolved_name(name: str) -> str:
-    """Resolves an alias or a renamed model; other names are unchanged."""
-    bare = name.removeprefix("models/")
-    meant = ALIASES.get(bare, bare)
-    meant = SUCCESSORS.get(meant, meant)
-    return name if meant == bare else meant
+    """Resolves an alias; other names are unchanged."""
+    return ALIASES.get(name.removeprefix("models/"), name)
+
+
+def today() -> str:
+    """Today's date, YYYY-MM-DD."""
+    return time.strftime("%Y-%m-%d")
+
+
+def served_models(today: str) -> tuple[ModelInfo, ...]:
+    """The listed models that are served on `today` (YYYY-MM-DD)."""
+    return tuple(model for model in MODELS if model.is_served(today))
 
 
 def model_info(name: str) -> ModelInfo:
-    """The properties of a model, derived from its series if it is not listed."""
-    bare = resolved_name(name).removeprefix("models/")
-    known = _BY_NAME.get(bare)
-    if known is not None:
-        return known
+    """The properties of a model by any of its names (`models/…`, `publishers/google/models/…`),
+    derived from its series if it is not listed."""
     for begins, limit in _FOREIGN_LIMITS:
-        if bare.startswith(begins):
-            return ModelInfo(name=bare, input_limit=limit)
+        if name.startswith(begins):
+            return ModelInfo(name=name, input_limit=limit)
+    bare = resolved_name(name).rpartition("/")[2]
+    if (known := _BY_NAME.get(bare)) is not None:
+        return known
     family, _, rest = bare.partition("-")
     if family == "gemma":
         limit = _GEMMA_LIMITS.get(rest.partition("-")[0], _GEMMA_LIMITS["3"])
         return ModelInfo(name=bare, input_limit=limit, takes_signatures=False)
-    version = _version(rest) if family == "gemini" else None
-    if version is None:
-        return ModelInfo(name=bare)
-    return _by_series(bare, *version)
-
-
-def _version(rest: str) -> tuple[int, int] | None:
-    """Parses the version of "2.5-pro" or "3"; None without one."""
-    major, _, minor = rest.partition("-")[0].partition(".")
-    if not (major.isascii() and major.isdigit() and len(major) < 4):
-        return None
-    if not minor:
-        return (int(major), 0) if "." not in rest.partition("-")[0] else None
-    return (int(major), int(minor)) if minor.isascii() and minor.isdigit() else None
+    version = _version(bare)
+    return ModelInfo(name=bare) if version is None else _by_series(bare, *version)
 
 
 def thinking_config(name: str) -> ThinkingConfig | None:
     """The default thinking settings of a model; None if it has none (WIRE-09)."""
-    return _THOUGHTS.get(model_info(name).thinking)
+    info = model_info(name)
+    match info.thinking:
+        case Thinking.NONE:
+            return None
+        case Thinking.BUDGET:
+            return ThinkingConfig(thinking_budget=-1, include_thoughts=True)
+        case Thinking.LEVEL:
+            level = info.default_level or None
+            return ThinkingConfig(thinking_level=level, include_thoughts=True)
+        case _:
+            assert_never(info.thinking)
 
 
 def foreign_name(name: str) -> str:
@@ -200,29 +265,83 @@ def default_generation(name: str) -> GenerationConfig:
     services, whose parameters are unknown."""
     if name.startswith((OPENAI, ANTHROPIC)):
         return GenerationConfig()
-    return GenerationConfig(
-        temperature=1.0, top_p=0.95, top_k=64, thinking_config=thinking_config(name)
-    )
+    thinking = thinking_config(name)
+    if model_info(name).sampling is not Sampling.DEFAULT:
+        return GenerationConfig(thinking_config=thinking)
+    return GenerationConfig(temperature=1.0, top_p=0.95, top_k=64, thinking_config=thinking)
 
 
-def _by_series(name: str, major: int, minor: int) -> ModelInfo:
-    """An unlisted model. Speech and image models have no thinking settings."""
-    silent = not _SPEAKS_OR_PAINTS.isdisjoint(name.split("-"))
-    thinking = Thinking.NONE
-    if not silent and (major, minor) == (2, 5):
-        thinking = Thinking.BUDGET
-    elif not silent and major == 3:
-        thinking = Thinking.LEVEL
-    tier = next((word for word in ("flash-lite", "flash", "pro") if f"-{word}" in name), "custom")
-    return ModelInfo(
-        name=name,
-        tier=tier,
-        output_limit=None if thinking is Thinking.NONE else _OUTPUT_LIMIT,
-        thinking=thinking,
-        levels=("LOW", "HIGH") if thinking is Thinking.LEVEL else (),
-        needs_signatures=major == 3,
-        preview="-preview" in name or "-exp" in name,
-    )
+SAMPLING = {"temperature": "temperature", "top_p": "topP", "top_k": "topK"}
+"""Sampling settings: field of GenerationConfig -> name on the wire."""
+
+
+def refused_settings(name: str, generation: GenerationConfig) -> dict[str, str]:
+    """The settings that a model cannot take, by their wire names, each with the reason."""
+    if name.startswith(ANTHROPIC):
+        return _refused_by_claude(claude_info(name), generation)
+    info = model_info(name)
+    found: dict[str, str] = {}
+    if info.sampling is Sampling.REFUSED:
+        for field, wire_name in SAMPLING.items():
+            if getattr(generation, field) is not None:
+                found[wire_name] = "Gemini models have no sampling settings from 3.6 on"
+        if generation.candidate_count not in {None, 1}:
+            found["candidateCount"] = "it answers once"
+    thinking = generation.thinking_config
+    if thinking is None:
+        return found
+    levels = ", ".join(info.levels)
+    if thinking.thinking_budget is not None and info.thinking is Thinking.LEVEL:
+        if not info.takes_budgets:
+            found["thinkingBudget"] = f"it takes a thinkingLevel instead ({levels})"
+        elif thinking.thinking_level is not None:
+            found["thinkingBudget"] = "it takes a thinkingLevel or a thinkingBudget, not both"
+    level = thinking.thinking_level
+    if level is not None and info.listed and level.upper() not in info.levels:
+        known = f"its levels are {levels}" if info.levels else "it has no levels"
+        found["thinkingLevel"] = f"{level!r}: {known}"
+    return found
+
+
+def _refused_by_claude(info: "ClaudeInfo", generation: GenerationConfig) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if not info.takes_sampling:
+        for field, wire_name in SAMPLING.items():
+            if getattr(generation, field) is not None:
+                found[wire_name] = "Claude has no sampling settings from 4.6 on"
+    thinking = generation.thinking_config
+    if info.adaptive and thinking is not None and (thinking.thinking_budget or 0) > 0:
+        found["thinkingBudget"] = "it takes a thinkingLevel instead (LOW, MEDIUM, HIGH)"
+    return found
+
+
+def without_refused(name: str, generation: GenerationConfig) -> GenerationConfig:
+    """The settings without those that the model cannot take (`refused_settings`)."""
+    refused = refused_settings(name, generation)
+    if not refused:
+        return generation
+    names = {field: None for field, wire_name in SAMPLING.items() if wire_name in refused}
+    if "candidateCount" in refused:
+        names["candidate_count"] = None
+    thinking = generation.thinking_config
+    if thinking is not None:
+        thinking = replace(
+            thinking,
+            thinking_budget=None if "thinkingBudget" in refused else thinking.thinking_budget,
+            thinking_level=None if "thinkingLevel" in refused else thinking.thinking_level,
+        )
+    return replace(generation, thinking_config=thinking, **names)
+
+
+def refuse_settings(name: str, refused: Mapping[str, str], place: str) -> None:
+    """Raises ConfigError for `refused_settings` of a model. `place`: where they are set, such as
+    "modelConfigs"."""
+    if refused:
+        wrong = "; ".join(f"{setting} ({reason})" for setting, reason in refused.items())
+        raise ConfigError(
+            f"{name} does not take what {place} sets: {wrong}.",
+            remedy="Remove it there, or choose another model with -m.",
+        )
 
 
 _NAME = r"claude-(?:([a-z]+)-)?(\d{1,2})(?:[.-](\d{1,2}))?(?![\d.])(?:-([a-z]+))?"
@@ -236,12 +355,17 @@ class ClaudeInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `most_output` is the output limit in tokens, thinking included, None if unknown;
     `default_output` is used without an explicit limit, which the service requires. `thinks`: it
-    supports thinking budgets.
+    has thinking; `adaptive`: with a level of effort in place of a budget of tokens. Without
+    `takes_sampling`, it rejects temperature, top_p and top_k; without `takes_prefill`, a request
+    that ends with the beginning of the answer.
     """
 
     most_output: int | None = None
     default_output: int = LEAST_OUTPUT
     thinks: bool = True
+    adaptive: bool = False
+    takes_sampling: bool = True
+    takes_prefill: bool = True
 
 
 def claude_info(name: str) -> ClaudeInfo:
@@ -257,6 +381,9 @@ def claude_info(name: str) -> ClaudeInfo:
         most_output=most,
         default_output=min(most or _USUAL, _USUAL),
         thinks=version >= (3, 7),
+        adaptive=version >= (4, 6),
+        takes_sampling=version < (4, 6),
+        takes_prefill=version < (4, 6),
     )
 
 
@@ -270,123 +397,27 @@ def _most_output(family: str, version: tuple[int, int]) -> int | None:
     return 32_000 if family == "opus" and version in {(4, 0), (4, 1)} else 64_000
 
 
-_NAME_FALLBACK = r"gemini-\d+(?:\.\d+)?-(pro|flash-lite|flash)(-preview(?:-[\w.-]+)?)?"
-_PREVIEW_FLASH = "gemini-3-flash-preview"
-_STABLE = "gemini-2.5-"
-
-
 def successors(model: str) -> tuple[str, ...]:
     """The chain of fallback models of `model`."""
     found: list[str] = []
-    waiting = [model]
-    while waiting:
-        asked = waiting.pop()
-        for error in (ModelNotFoundError("gone", status=404), QuotaError("spent", status=429)):
-            other = fallback_model(asked, error)
-            if other is not None and other not in found:
-                found.append(other)
-                waiting.append(other)
+    other = fallback_model(model, QuotaError("spent", status=429))
+    while other is not None:
+        found.append(other)
+        other = fallback_model(other, QuotaError("spent", status=429))
     return tuple(found)
 
 
 def fallback_model(model: str, error: ModelError) -> str | None:
-    """The next model after `model`, when `error` is a quota or capacity error, a missing model or a
-    repeated failure; None when there is none, or it would fail too.
+    """The next model after `model`, when `error` is a quota or capacity error or a repeated
+    failure; None when there is none, or it would fail too.
 
-    From pro to flash of the same series, from an unavailable preview to its stable predecessor; the
-    chain never returns, so it ends.
+    A model of the pro tier is followed by the flash that aliases mean, any other by the model that
+    aliases mean in its tier; so each chain ends.
     """
-    found = re.fullmatch(_NAME_FALLBACK, model.removeprefix("models/"))
-    if found is None:
+    bare = resolved_name(model).removeprefix("models/")
+    if _version(bare) is None or _SPEAKS_OR_PAINTS.intersection(bare.split("-")):
         return None
-    size, preview = found[1], found[2]
-    if isinstance(error, ModelNotFoundError):
-        return f"{_STABLE}{size}" if preview else None
     if not isinstance(error, QuotaError | ServerFaultError) or error.status is None:
         return None
-    if preview:
-        return _PREVIEW_FLASH if size == "pro" else f"{_STABLE}{size}"
-    return found[0].replace("-pro", "-flash") if size == "pro" else None
-
-
-_TABLE = Path(__file__).parent / "prices.toml"
-_MILLION = 1_000_000
-
-
-class PriceTable(msgspec.Struct, frozen=True):
-    """`prices.toml`: the source and date of the prices, and the prices by model name."""
-
-    source: str
-    date: str
-    models: dict[str, PriceSettings]
-
-
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of tokens. `cached` are part of `prompt`; thinking is part of `output`."""
-
-    prompt: int = 0
-    cached: int = 0
-    output: int = 0
-
-
-class Prices:
-    """`own` are the user's prices, which override the table. Raises ConfigError for an invalid
-    one."""
-
-    def __init__(self, own: Mapping[str, PriceSettings]) -> None:
-        for name, price in own.items():
-            given = (getattr(price, field) for field in price.__struct_fields__)
-            if any(number is not None and not 0 <= number < float("inf") for number in given):
-                raise ConfigError(
-                    f"the price of {name} in model.prices is no amount of money.",
-                    remedy="Give US dollars for a million tokens, 0 or more.",
-                )
-        self._own = own
-        self._found: dict[str, PriceSettings | None] = {}
-
-    def of(self, model: str) -> PriceSettings | None:
-        """The price of a model; None if unknown."""
-        if model not in self._found:
-            self._found[model] = self._search(model)
-        return self._found[model]
-
-    def _search(self, model: str) -> PriceSettings | None:
-        names = (model, resolved_name(model).rpartition("/")[2])
-        for table in (self._own, price_table().models):
-            for name in names:
-                fits = [pattern for pattern in table if _fits(pattern, name)]
-                if fits:
-                    return table[max(fits, key=len)]
-        return None
-
-    def cost(self, model: str, tokens: Tokens, *, long: bool | None = None) -> float | None:
-        """Cost in US dollars; None if the price is unknown. `long`: the prompt had more than
-        LONG_PROMPT tokens, if `tokens` cover several requests."""
-        price = self.of(model)
-        if price is None:
-            return None
-        fresh, cached, output = rates(price, tokens.prompt > LONG_PROMPT if long is None else long)
-        amount = (tokens.prompt - tokens.cached) * fresh + tokens.cached * cached
-        return (amount + tokens.output * output) / _MILLION
-
-
-def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:
-    """Prices of input, cached input and output; of `long` requests with their surcharge."""
-    fresh, cached, output = price.input, price.cached, price.output
-    if long:
-        fresh = fresh if price.long_input is None else price.long_input
-        cached = cached if price.long_cached is None else price.long_cached
-        output = output if price.long_output is None else price.long_output
-    return fresh, fresh if cached is None else cached, output
-
-
-@cache
-def price_table() -> PriceTable:
-    """The table included in this version."""
-    return msgspec.toml.decode(_TABLE.read_bytes(), type=PriceTable)
-
-
-def _fits(pattern: str, name: str) -> bool:
-    if pattern.endswith("*"):
-        return name.startswith(pattern[:-1])
-    return pattern == name
+    other = {"pro": FLASH, "flash": FLASH, "flash-lite": FLASH_LITE}.get(model_info(bare).tier)
+    return None if other == bare else other

@@ -11,7 +11,16 @@ import msgspec
 
 from alhena.config.settings import ModelConfigSettings
 from alhena.errors import ConfigError
-from alhena.models.catalogue import Thinking, model_info, resolved_name, thinking_config
+from alhena.models.catalogue import (
+    SAMPLING,
+    Sampling,
+    Thinking,
+    model_info,
+    refuse_settings,
+    refused_settings,
+    resolved_name,
+    without_refused,
+)
 from alhena.wire.content import needs_mending
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
@@ -19,11 +28,27 @@ from alhena.wire.request import GenerateContentConfig, GenerationConfig, Thinkin
 CORE = "core"
 """The scope of the main session, as opposed to its agents."""
 
-_BASE = {
+_BUILT_IN: dict[str, Any] = {
     "base": {"modelConfig": {"generateContentConfig": {"temperature": 0, "topP": 1}}},
     "chat-base": {
         "extends": "base",
         "modelConfig": {"generateContentConfig": {"temperature": 1, "topP": 0.95, "topK": 64}},
+    },
+    "chat-base-2.5": {
+        "extends": "chat-base",
+        "modelConfig": {
+            "generateContentConfig": {
+                "thinkingConfig": {"thinkingBudget": -1, "includeThoughts": True}
+            }
+        },
+    },
+    "chat-base-3": {
+        "extends": "chat-base",
+        "modelConfig": {
+            "generateContentConfig": {
+                "thinkingConfig": {"thinkingLevel": "HIGH", "includeThoughts": True}
+            }
+        },
     },
 }
 _CHAT_BASES = {
@@ -38,10 +63,12 @@ REQUEST_KEYS = frozenset({"safetySettings", "labels", "serviceTier", "modelArmor
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model under its requested name, with the settings of its requests."""
+    """A model under its requested name, with the settings of its requests. `refused`: the user's
+    settings that it cannot take, by wire name, each with the reason; they are not in `config`."""
 
     name: str
     config: GenerateContentConfig
+    refused: Mapping[str, str] = {}
 
     @property
     def generation(self) -> GenerationConfig:
@@ -63,24 +90,27 @@ def resolve(
     A model without an alias extends `base`; None is the chat base of its series (`chat-base-2.5`,
     `chat-base-3` or `chat-base`). `own` are the caller's settings; overrides apply after them.
     Later and more specific ones win, and those of an alias over those of its base. `is_retry`: for
-    an attempt after a failed one. Raises ConfigError.
+    an attempt after a failed one. Settings that the model cannot take are left out; `refused` names
+    the user's. Raises ConfigError.
     """
     aliases = _aliases(settings)
     chain = _chain(requested, aliases, base)
-    merged: dict[str, Any] = {}
-    name = ""
-    for alias in chain:
-        config = _config(aliases.get(alias), f"alias {alias!r}")
-        name = config.get("model") or name
-        merged = _merged(merged, config.get("generateContentConfig") or {})
-    merged = _merged(merged, own or {})
+    configs = {alias: _config(aliases.get(alias), f"alias {alias!r}") for alias in chain}
+    name = next((model for alias in chain[::-1] if (model := configs[alias].get("model"))), "")
     name = name or requested
     levels = {item: level for level, item in enumerate([*chain, name, resolved_name(name)])}
     wanted = {"overrideScope": scope, "isRetry": is_retry}
-    for override in _matching((*settings.overrides, *settings.custom_overrides), levels, wanted):
-        config = _config(override, "an override")
-        name = config.get("model") or name
-        merged = _merged(merged, config.get("generateContentConfig") or {})
+    found = _matching((*settings.overrides, *settings.custom_overrides), levels, wanted)
+    changes = [_config(override, "an override") for override in found]
+    name = next((model for change in changes[::-1] if (model := change.get("model"))), name)
+    merged: dict[str, Any] = {}
+    for alias in chain:
+        change: dict[str, Any] = configs[alias].get("generateContentConfig") or {}
+        is_ours = aliases.get(alias) is _BUILT_IN.get(alias)
+        merged = _merged(merged, _accepted(change, name, is_default=True) if is_ours else change)
+    merged = _merged(merged, _accepted(own or {}, name))
+    for change in changes:
+        merged = _merged(merged, change.get("generateContentConfig") or {})
     try:
         config = converted(merged)
     except msgspec.ValidationError as error:
@@ -89,7 +119,33 @@ def resolve(
             f"modelConfigs: what is set for {requested}{attempts} cannot be used: {error}.",
             remedy="Correct that value in the settings.",
         ) from error
-    return ResolvedModel(name=resolved_name(name), config=config)
+    name = resolved_name(name)
+    generation = config.generation_config or GenerationConfig()
+    refused = refused_settings(name, generation)
+    config = msgspec.structs.replace(config, generation_config=without_refused(name, generation))
+    return ResolvedModel(name=name, config=config, refused=refused)
+
+
+def _accepted(
+    settings: Mapping[str, Any], name: str, *, is_default: bool = False
+) -> dict[str, Any]:
+    """Settings without those that a model cannot take or, of our defaults, that are left to it."""
+    generation = msgspec.convert(
+        {key: value for key, value in settings.items() if key not in REQUEST_KEYS},
+        GenerationConfig,
+    )
+    refused = refused_settings(resolved_name(name), generation)
+    info = model_info(name)
+    if is_default and not info.default_level:
+        refused["thinkingLevel"] = "left to the model"
+    if is_default and info.sampling is not Sampling.DEFAULT:
+        refused |= dict.fromkeys(SAMPLING.values(), "left to the model")
+    kept = {key: value for key, value in settings.items() if key not in refused}
+    if (thinking := as_object(kept.get("thinkingConfig"))) is not None:
+        kept["thinkingConfig"] = {
+            key: value for key, value in thinking.items() if key not in refused
+        }
+    return kept
 
 
 def converted(settings: Mapping[str, Any]) -> GenerateContentConfig:
@@ -108,12 +164,15 @@ def converted(settings: Mapping[str, Any]) -> GenerateContentConfig:
 def require_usable(
     requested: str, name: str, settings: ModelConfigSettings, *, alone: bool
 ) -> None:
-    """Raises ConfigError for configurations that would fail later in a session with `requested`,
-    the model `name`: on a retry or, unless it is `alone`, in a fallback model."""
+    """Raises ConfigError for configurations that would fail in a session with `requested`, the
+    model `name`: settings that it cannot take, and what would fail on a retry or, unless it is
+    `alone`, in a fallback model."""
     from alhena.models.catalogue import successors
 
-    for model in (requested, *(() if alone else successors(name))):
-        for is_retry in (False, True):
+    for is_retry in (False, True):
+        found = resolve(requested, settings, is_retry=is_retry)
+        refuse_settings(found.name, found.refused, "modelConfigs")
+        for model in () if alone else successors(name):
             resolve(model, settings, is_retry=is_retry)
 
 
@@ -127,21 +186,7 @@ def names_retries(settings: ModelConfigSettings) -> bool:
 
 
 def _aliases(settings: ModelConfigSettings) -> dict[str, Any]:
-    thinking = {
-        _CHAT_BASES[kind]: {
-            "extends": "chat-base",
-            "modelConfig": {
-                "generateContentConfig": {
-                    "thinkingConfig": msgspec.to_builtins(thinking_config(model))
-                }
-            },
-        }
-        for kind, model in (
-            (Thinking.BUDGET, "gemini-2.5-pro"),
-            (Thinking.LEVEL, "gemini-3.1-pro-preview"),
-        )
-    }
-    return {**_BASE, **thinking, **settings.aliases, **settings.custom_aliases}
+    return {**_BUILT_IN, **settings.aliases, **settings.custom_aliases}
 
 
 def _chain(requested: str, aliases: Mapping[str, Any], base: str | None) -> list[str]:

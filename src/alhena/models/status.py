@@ -181,9 +181,9 @@ def near_model(model: str) -> str | None:
     """The known model of a similar name."""
     from difflib import get_close_matches
 
-    from alhena.models.catalogue import MODELS
+    from alhena.models.catalogue import served_models, today
 
-    names = [each.name for each in MODELS]
+    names = [each.name for each in served_models(today())]
     near = get_close_matches(model.lower(), names, n=1, cutoff=0.75)
     return near[0] if near and near[0] != model else None
 

@@ -1,6 +1,6 @@
 """OpenTelemetry for programs: `instrument()` reports all agents of the process.
 
-Needs the extra `alhena[otel]`. docs/telemetry.md has the names of spans, records and metrics.
+Needs the extra `alhena-agent[otel]`. docs/telemetry.md has the names of spans, records and metrics.
 """
 
 from typing import TYPE_CHECKING
@@ -31,7 +31,11 @@ def instrument(
     from alhena.telemetry.options import is_installed
 
     if not is_installed():
-        raise ConfigError("OpenTelemetry is not installed.", remedy="Install alhena[otel].")
+        from alhena.distribution import install_command
+
+        raise ConfigError(
+            "OpenTelemetry is not installed.", remedy=f"Install it: {install_command('otel')}"
+        )
     from alhena.agent import session_factory
     from alhena.agent.telemetry import Providers
 

@@ -29,7 +29,7 @@ from alhena.events import (
     ToolCallUpdateEvent,
     WarningEvent,
 )
-from alhena.models.catalogue import Prices, Tokens
+from alhena.models.prices import Prices, Tokens
 from alhena.session.records import (
     Answered,
     Contents,

@@ -109,7 +109,7 @@ async def test_an_answer_that_cannot_be_written_down_is_said_and_trusts_nothing(
 def test_at_a_terminal_a_new_folder_is_asked_about_before_anything_of_it_counts(
     server: ScriptedServer, home: Path, project: Path
 ) -> None:
-    workspace(project, {"model": {"name": "gemini-2.5-flash"}})
+    workspace(project, {"model": {"name": "gemini-3.7-flash"}})
     server.reply(sse(text("Good day.")))
     with at(server, GEMINI_MODEL="") as terminal:
         shown = terminal.until("Trust this folder?")
@@ -121,9 +121,9 @@ def test_at_a_terminal_a_new_folder_is_asked_about_before_anything_of_it_counts(
         terminal.send("hello" + ENTER)
         terminal.until("Good day.")
         leave(terminal)
-    assert "gemini-2.5-flash" in server.requests[-1].path
+    assert "gemini-3.7-flash" in server.requests[-1].path
     with at(server, GEMINI_MODEL="") as terminal:
-        terminal.until("gemini-2.5-flash")
+        terminal.until("gemini-3.7-flash")
         assert "Trust this folder?" not in terminal.screen.text
         leave(terminal)
 
@@ -131,16 +131,16 @@ def test_at_a_terminal_a_new_folder_is_asked_about_before_anything_of_it_counts(
 def test_not_now_begins_a_session_without_what_the_folder_says(
     server: ScriptedServer, home: Path, project: Path
 ) -> None:
-    workspace(project, {"model": {"name": "gemini-2.5-flash"}})
+    workspace(project, {"model": {"name": "gemini-3.7-flash"}})
     server.reply(sse(text("Good day.")))
     with at(server, GEMINI_MODEL="") as terminal:
         terminal.until("Trust this folder?")
         terminal.send(ESC)
-        terminal.until("gemini-2.5-pro", gone="Trust this folder?")
+        terminal.until("gemini-3.8-flash", gone="Trust this folder?")
         terminal.send("hello" + ENTER)
         terminal.until("Good day.")
         leave(terminal)
-    assert "gemini-2.5-pro" in server.requests[-1].path
+    assert "gemini-3.8-flash" in server.requests[-1].path
     assert not home.joinpath(*LIST).exists()
 
 

@@ -197,7 +197,7 @@ class Spending:
         tokens an answer took."""
         if self._uncounted:
             return None
-        from alhena.models.catalogue import Prices, Tokens
+        from alhena.models.prices import Prices, Tokens
 
         prices, total = Prices(self._own), 0.0
         for (model, long), (prompt, cached, output) in self._used.items():

@@ -19,8 +19,8 @@ from alhena.chat.estimates import config_tokens, content_tokens, part_tokens
 from alhena.config.settings import LONG_PROMPT, BudgetSettings
 from alhena.errors import AlhenaError, ConfigError
 from alhena.events import Event, RunFinishedEvent, RunStartedEvent, ToolCallUpdateEvent
-from alhena.models.catalogue import Prices, Tokens
 from alhena.models.generator import ContentGenerator
+from alhena.models.prices import Prices, Tokens
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.contract import Question
 from alhena.values import Value

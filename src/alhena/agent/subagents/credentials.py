@@ -12,13 +12,13 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from alhena.agent.subagents.remote import (
-    MISSING,
     ApiKeyAuth,
     Auth,
     GoogleAuth,
     HttpAuth,
     OAuth,
     RemoteAgent,
+    missing_package,
 )
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
@@ -235,7 +235,7 @@ async def _addresses(
     if page and token_url:
         return page, token_url, scopes
     if find_spec("a2a") is None:
-        raise InputError(f"remote agent '{agent.name}': {MISSING}")
+        raise InputError(f"remote agent '{agent.name}': {missing_package()}")
     from alhena.agent.subagents.a2a import RemoteConversation
 
     flow = await RemoteConversation(agent, None, environ).sign_in_flow()

@@ -22,9 +22,15 @@ if TYPE_CHECKING:
     from alhena.agent.subagents.a2a import RemoteConversation
 
 WELL_KNOWN = "/.well-known/agent-card.json"
-MISSING = "it needs a package. Install it: pip install 'alhena[a2a]'."
 ASK_PRIORITY = 51
 """Just above the default rule that lets agents of this machine work."""
+
+
+def missing_package() -> str:
+    """The remedy where the package of the protocol is not installed."""
+    from alhena.distribution import install_command
+
+    return f"it needs a package. Install it: {install_command('a2a')}"
 
 
 class _Secret(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -192,7 +198,7 @@ class RemoteAgents:
     async def run(self, name: str, objective: str, context: ExecutionContext) -> ToolResult:
         """The result of the agent called `name`; every failure is a value."""
         if find_spec("a2a") is None:
-            return ToolResult.failed(f"Remote agent '{name}' cannot be asked: {MISSING}")
+            return ToolResult.failed(f"Remote agent '{name}' cannot be asked: {missing_package()}")
         # In a thread: it takes up to a second.
         await asyncio.to_thread(import_module, "alhena.agent.subagents.a2a")
         conversation = self._conversations.get(name)

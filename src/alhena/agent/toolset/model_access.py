@@ -79,7 +79,7 @@ class SessionModel:
             config=GenerateContentConfig(
                 system_instruction=text_content(USER, system) if system else None,
                 tools=tools or None,
-            ).with_settings(self._settings(schema)),
+            ).with_settings(self._settings(schema, model or own)),
         )
         request, _ = RequestGate().admit(request)
         patience = None
@@ -116,14 +116,14 @@ class SessionModel:
         self._emit(account.answered())
         return response
 
-    def _settings(self, schema: dict[str, Any] | None) -> GenerateContentConfig:
-        if schema is None:
-            return self._config
-        generation = msgspec.structs.replace(
-            self._config.generation_config or GenerationConfig(),
-            response_mime_type="application/json",
-            response_json_schema=schema,
-        )
+    def _settings(self, schema: dict[str, Any] | None, model: str) -> GenerateContentConfig:
+        from alhena.models.catalogue import without_refused
+
+        generation = without_refused(model, self._config.generation_config or GenerationConfig())
+        if schema is not None:
+            generation = msgspec.structs.replace(
+                generation, response_mime_type="application/json", response_json_schema=schema
+            )
         return msgspec.structs.replace(self._config, generation_config=generation)
 
     def _tell(self, event: RetryEvent) -> None:

@@ -59,7 +59,9 @@ def run_acp(arguments: RunArguments) -> int:
     """Serves the client until it has gone or a signal comes. Raises ConfigError without the
     package of the protocol."""
     if find_spec("acp") is None:
-        raise ConfigError("--acp needs a package.", remedy="Install it: pip install 'alhena[acp]'.")
+        from alhena.distribution import install_command
+
+        raise ConfigError("--acp needs a package.", remedy=f"Install it: {install_command('acp')}")
     check_streams("ACP")
     asyncio.run(_serve(arguments))
     return 0
@@ -207,6 +209,7 @@ class EditorServer:
         method = known.get(params["methodId"])
         if method is None:
             raise RpcError(INVALID_PARAMS, f"Invalid params: no method {params['methodId']!r}")
+        from alhena.models.catalogue import default_model
         from alhena.models.errors import CredentialsError
         from alhena.models.providers.select import ModelChoice, choose_generator
 
@@ -214,7 +217,7 @@ class EditorServer:
         try:
             chosen = choose_generator(
                 ModelChoice(
-                    model=self._arguments.model or "gemini-2.5-pro",
+                    model=self._arguments.model or default_model(),
                     environ=place.environ,
                     settings=place.settings,
                     fake_responses=self._arguments.fake_responses,

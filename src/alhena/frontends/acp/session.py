@@ -25,7 +25,7 @@ from alhena.frontends.acp.connection import (
 from alhena.frontends.acp.questions import Questions
 from alhena.frontends.acp.updates import CallUpdates, chunk
 from alhena.frontends.mentions import PromptCommands, attachment, command_word
-from alhena.models.catalogue import MODELS
+from alhena.models.catalogue import served_models, today
 from alhena.models.errors import CredentialsError
 from alhena.policy.model import ApprovalMode
 from alhena.system.errors import ProcessStartError, WriteFailureError
@@ -123,7 +123,7 @@ class EditorSession:
     def state(self) -> dict[str, Any]:
         """The modes and options of the session, as a client reads them."""
         modes = self.runner.toolset.modes
-        models = dict.fromkeys((self.runner.model, *(each.name for each in MODELS)))
+        models = dict.fromkeys((self.runner.model, *(each.name for each in served_models(today()))))
         known = [
             {"id": mode, "name": name, "description": what}
             for mode, (name, what) in MODES.items()

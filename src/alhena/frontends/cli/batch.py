@@ -315,7 +315,7 @@ def _show(directory: "Place", task_id: str) -> int:
 def _report(directory: "Place", page: str | None) -> int:
     from alhena.batch.report import as_text, report_of, write_page
     from alhena.frontends.current_settings import place_here
-    from alhena.models.catalogue import Prices
+    from alhena.models.prices import Prices
     from alhena.telemetry.records import Redaction
 
     with _opened(directory) as queue:

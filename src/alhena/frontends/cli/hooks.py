@@ -249,7 +249,7 @@ def _shown(entry: HookEntry) -> str:
 
 
 SAMPLE_TOOL = "write_file"
-_REQUEST = {"model": "gemini-2.5-pro", "messages": [{"role": "user", "content": "Hello"}]}
+_REQUEST = {"model": "gemini-3.8-flash", "messages": [{"role": "user", "content": "Hello"}]}
 _RESPONSE = {
     "text": "Hello!",
     "candidates": [{"content": {"role": "model", "parts": ["Hello!"]}, "finishReason": "STOP"}],

@@ -160,9 +160,11 @@ def _require_extra() -> None:
 
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
+        from alhena.distribution import install_command
+
         raise ConfigError(
             f"`alhena serve` needs {' and '.join(missing)}, which the base install leaves out.",
-            remedy=f"Install what is missing: pip install {' '.join(missing)}.",
+            remedy=f"Install what is missing: {install_command('gateway')}",
         )
 
 

@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
     from alhena.config.effective_settings import open_place
     from alhena.frontends.arguments import parsed
     from alhena.frontends.files import write_document
-    from alhena.models.catalogue import Prices
+    from alhena.models.prices import Prices
     from alhena.session.store import project_store
     from alhena.tracing.page import MARK, as_json, as_page
 

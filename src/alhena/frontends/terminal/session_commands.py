@@ -401,9 +401,9 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
 async def _picked(context: "Conversation") -> tuple[str, bool] | None:
     """The model that was picked, and whether it is saved."""
     from alhena.agent.chat import drive_listing
-    from alhena.models.catalogue import MODELS
+    from alhena.models.catalogue import served_models, today
 
-    limits = {each.name: f"{each.input_limit:,} tokens" for each in MODELS}
+    limits = {each.name: f"{each.input_limit:,} tokens" for each in served_models(today())}
     found: list[Choices] = []
     async for _ in context.agent.aside(drive_listing(found.append)):
         pass

@@ -1,0 +1,33 @@
+"""The distribution that brings this package, `alhena-agent`, and the commands that install parts of
+it. On PyPI the name `alhena` is another project's."""
+
+import shlex
+import sys
+
+NAME = "alhena-agent"
+
+
+def install_command(extra: str) -> str:
+    """The command line that installs an extra into the environment of this interpreter: from the
+    folder that this package was installed from, if it was, else by the distribution's name."""
+    from importlib.util import find_spec
+
+    installer = f"{shlex.quote(sys.executable)} -m pip install"
+    if find_spec("pip") is None:  # as in the environments of uv
+        installer = f"uv pip install --python {shlex.quote(sys.executable)}"
+    return f"{installer} {shlex.quote(f'{_folder() or NAME}[{extra}]')}"
+
+
+def _folder() -> str | None:
+    """The folder that this distribution was installed from."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        text = distribution(NAME).read_text("direct_url.json")
+        origin = json.loads(text or "{}")
+        url = urlsplit(str(origin["url"])) if "dir_info" in origin else None
+    except (PackageNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return unquote(url.path) if url is not None and url.scheme == "file" else None
