@@ -324,10 +324,10 @@ class _Conditions:
         None when they do not. Of a pattern, what it spells out counts as named: it has to spell
         out assignments, and the command inside a wrapper."""
         if rule.command_prefixes:
-            for prefix in rule.command_prefixes:
-                if allows(prefix, part):
-                    return prefix_words(prefix) if self._pattern_allows(rule, part) else None
-            return None
+            prefixes = [prefix for prefix in rule.command_prefixes if allows(prefix, part)]
+            if not prefixes or not self._pattern_allows(rule, part):
+                return None
+            return max((prefix_words(prefix) or () for prefix in prefixes), key=len)
         if rule.command_regex is not None:
             if not self._given.clock.starts(to_word_end(rule.command_regex), part.text):
                 return None

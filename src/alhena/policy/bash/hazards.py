@@ -21,7 +21,7 @@ from alhena.policy.bash.options import (
     split_settings,
 )
 from alhena.policy.bash.reach import names_command
-from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
+from alhena.policy.bash.scripts import strange_awk, strange_sed
 from alhena.policy.programs import (
     ONE_DASH,
     Console,
@@ -109,15 +109,11 @@ def script_effect(name: str, word: Word) -> str | None:
         if stays_inside(name, word.text):
             return None
         return f"the commands for {name} may run, write or load something else"
-    match sed_effect(word.text) if name == "sed" else awk_effect(word.text):
-        case ScriptEffect.NONE:
-            return None
-        case ScriptEffect.WRITES:
-            return f"the {name} script writes a file"
-        case ScriptEffect.RUNS:
-            return f"the {name} script runs another program"
-        case ScriptEffect.UNKNOWN:
-            return f"the {name} script cannot be read with certainty"
+    read = strange_sed if name == "sed" else strange_awk
+    strange = read(word.text, by_rule=True)
+    if strange is None:
+        return None
+    return f"{strange!r} in the {name} script may write, run or load something"
 
 
 class Reading:
@@ -141,6 +137,7 @@ class Reading:
         self.ended_at = len(words)
         self._ended = self._surely = False
         self.vague = False
+        self.doubtful = 0
 
     @property
     def beyond(self) -> bool:
@@ -229,6 +226,8 @@ class Reading:
         both = is_option(following) and not (following.literal and following.text == "--")
         if not both and (following.literal or not following.split):
             self.at += 1
+        elif both:
+            self.doubtful = self.end
         return following
 
     def _may_become(self, word: Word) -> str | None:
@@ -237,7 +236,8 @@ class Reading:
         return unknown(word, self.name, effect) if effect and self.beyond else None
 
     def _effect(self, shown: str, option: str, value: Word | None) -> str | None:
-        self.seen.add(option)
+        if self.start != self.doubtful:
+            self.seen.add(option)
         effect = self.table.effect_of(option)
         if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
@@ -286,8 +286,13 @@ _GIVES_SCRIPT = frozenset({"-e", "--expression", "--source", "-f", "--file"})
 
 
 def _script_operand(reading: Reading, word: Word) -> str | None:
-    """The first operand of sed and awk is a script, unless an option gives one."""
-    if reading.operands or reading.seen & _GIVES_SCRIPT or not reading.beyond:
+    """The first operand of sed and awk is a script, unless an option gives one, or it is the empty
+    suffix of BSD's `sed -i ''`."""
+    if reading.operands or reading.seen & _GIVES_SCRIPT:
+        return None
+    if word.literal and not word.text:
+        reading.operands -= 1
+    if not reading.beyond:
         return None
     return script_effect(main_name(reading.name), word)
 
