@@ -13,9 +13,9 @@ from tests.policy.support import ALLOW, ASK, rules, run, shell_rule
 from tests.support.each import for_each
 
 RULES = {
-    "prefix": rules(shell_rule("allow", commandPrefix=["awk", "gawk", "mawk", "sed", "sed -i", "sed -i ''"])),
-    "regex": rules(shell_rule("allow", commandRegex="(awk|gawk|mawk|sed( -i( '')?)?) ")),
-    "pattern": rules(shell_rule("allow", argsPattern='"command":"(awk|gawk|mawk|sed( -i( \'\')?)?) ')),
+    "prefix": rules(shell_rule("allow", commandPrefix=["awk", "gawk", "mawk", "original-awk", "sed", "sed -i", "sed -i ''"])),
+    "regex": rules(shell_rule("allow", commandRegex="(awk|gawk|mawk|original-awk|sed( -i( '')?)?) ")),
+    "pattern": rules(shell_rule("allow", argsPattern='"command":"(awk|gawk|mawk|original-awk|sed( -i( \'\')?)?) ')),
 }  # fmt: skip
 
 AWK_RUNS = [
@@ -58,6 +58,8 @@ def outcomes(command: str) -> set[str]:
     *("awk -F: -v n=3 '{print $n}' f", "awk -F '\\t' '{print $2}' f"),
     *("awk '{print $1}' n=3 f", "gawk -W posix 1 f", "sed -n -e 1p -e '$p' f", "sed -n --expression=1p f"),
     *("sed -i s/a/b/ f", "sed -i -e 's/a/b/' -e '/x/d' f g", "sed -i '' s/a/b/ f", "sed -E -n '/(a|b)+/p' f"),
+    *("awk '{print $1}' print.log system.txt 'a (1).txt'", "awk -F '|' -v 'x=(a)' '{print $2, x}' f", "gawk -e '{print}' f.txt"),
+    *("sed -i s/a/b/ 'my file.txt' wait.txt", "sed -l 5 -n l f", "sed -n p 'w f'"),
 ])  # fmt: skip
 def test_an_ordinary_script_runs_under_a_rule_for_its_program(command: str) -> None:
     assert outcomes(command) == RULES.keys()
@@ -72,6 +74,10 @@ def test_an_ordinary_script_runs_under_a_rule_for_its_program(command: str) -> N
     *("gawk -W exec=f", "gawk -Wsource='{print > \"f\"}' 1", "mawk -W exec f", "mawk -We f", "gawk -W file=f", "gawk -W load=x 1"),
     *("awk -F --source= 'BEGIN { system(\"x\") }'", "awk -F -e1 '{ print > \"f\" }' g", "gawk --sour='{ print > \"f\" }' g"),
     *("awk 1 --source '{ print > \"f\" }' g", "sed -l -ep 'w f' g", "sed -l --expression=p '1e x' g", "sed --expr='w f' g", "sed -i '' 'w f' g"),
+    # An awk that does not know an option takes the next word for its program.
+    *("original-awk -e1 '{ print > \"f\" }'", "awk --source=1 '{ print > \"f\" }' g", "gawk --source= '{ print > \"f\" }' g", "awk --source= \"$X\""),
+    *("awk --assign '{ print > \"f\" }' 1", "awk --lint --assign '{ print > \"f\" }'", "awk --field-separator \"$X\" 1", "awk -e 1 '{ print > \"f\" }'"),
+    *("sed -l 'w f' g", "sed --li --ex=p 'w f'", "sed -l -l 'w f'", "sed -i s/a/b/ 'w f'", "sed -I .bak '1e x' f", "sed --line-length=p 'w f' g"),
     *("awk -f f g", "awk -E f", "gawk -i inplace 1 f", "gawk -l x 1", "gawk -o f 1", "sed -f f g", "sed -nf f g", "sed \"$X\" f", "awk \"$X\" f"),
 ])  # fmt: skip
 def test_a_script_that_is_not_known_to_be_harmless_asks(command: str) -> None:
@@ -88,6 +94,53 @@ def test_other_names_of_awk_have_the_same_arguments() -> None:
 def test_a_question_shows_the_piece_of_the_script_that_asks() -> None:
     reason = run(RULES["prefix"], "sed 'p;w f' g").reason
     assert "'w f' in the sed script may write, run or load something" in reason
+
+
+TESTS = rules(
+    shell_rule("allow", commandPrefix=["echo", "cat", "pytest", "python -m pytest", "python3 -B -m pytest"]),
+    shell_rule("allow", commandPrefix=["uv run pytest", "coverage run -m pytest", "python -mpytest"]),
+    shell_rule("allow", commandPrefix=["python -m cProfile -m pytest", "python -Wd -X dev -m pytest"]),
+    shell_rule("allow", commandPrefix=["python -m pdb", "python -m code", "python -m asyncio", "python -m sqlite3"]),
+)  # fmt: skip
+RUNNERS = [
+    *("pytest", "python -m pytest", "python3 -B -m pytest", "python -mpytest", "uv run pytest"),
+    *("coverage run -m pytest", "python -m cProfile -m pytest", "python -Wd -X dev -m pytest"),
+]
+
+
+@for_each("runner", RUNNERS)
+def test_tests_do_not_read_a_debugger_s_commands_that_are_not_known(runner: str) -> None:
+    for rest in ("--pdb", "--trace", "tests --trace -x", "--pdb --tb=short"):
+        assert run(TESTS, f"{runner} {rest}").outcome is ALLOW
+        assert run(TESTS, f"echo c | {runner} {rest}").outcome is ASK
+        assert run(TESTS, f"{runner} {rest} < commands").outcome is ASK
+        assert run(TESTS, f"cat commands | {runner} {rest}").outcome is ASK
+        assert run(TESTS, f"{runner} {rest} <<< 'import os; os.system(\"x\")'").outcome is ASK
+        assert run(TESTS, f"{runner} {rest} <<< q").outcome is ALLOW
+    assert run(TESTS, f"cat data | {runner} -x tests").outcome is ALLOW
+
+
+@for_each("runner", RUNNERS)
+def test_arguments_of_tests_are_seen_however_they_are_started(runner: str) -> None:
+    assert run(TESTS, f"{runner} -x -k name tests").outcome is ALLOW
+    for rest in ("-p evil", "-c other.ini", "--rootdir=..", "-o addopts=x", "--pdbcls=evil:X"):
+        assert run(TESTS, f"{runner} {rest}").outcome is ASK
+
+
+@for_each("command", [
+    *("cat f | python -m pdb a.py", "python -m pdb a.py < f", "python -m pdb -c '!x()' a.py", "python -m pdb a.py <<< '!x()'"),
+    *("cat f | python -m code", "python -m code -q < f", "python -m asyncio <<< 'x()'", "cat f | python -m sqlite3 a.db"),
+    "python -m sqlite3 ../a.db",
+])  # fmt: skip
+def test_a_module_with_a_console_does_not_read_what_is_not_known(command: str) -> None:
+    assert run(TESTS, command).outcome is ASK
+
+
+@for_each("command", [
+    *("python -m pdb a.py", "python -m pdb -c continue a.py", "python -m pdb a.py <<< bt", "python -m code < /dev/null"),
+])  # fmt: skip
+def test_a_module_with_a_console_runs_with_known_commands(command: str) -> None:
+    assert run(TESTS, command).outcome is ALLOW
 
 
 PROGRAMS = {

@@ -61,6 +61,12 @@ def strange_sed(script: str, *, by_rule: bool = False) -> str | None:
     return found.strange if by_rule else found.reading or found.strange
 
 
+def writes_as_sed(text: str) -> bool:
+    """Would a text that is no plain name of a file write or run something as a script of sed?"""
+    plain = all(letter.isalnum() or letter in "._/-+" for letter in text)
+    return not plain and sed_effect(text) in (ScriptEffect.WRITES, ScriptEffect.RUNS)
+
+
 _DELIMITERS = frozenset("/|#,@:!%+~=_;")
 _END = r"[ \t]*(?:[;\n}#]|\Z)"
 _LABEL = r"[A-Za-z0-9_.]*(?:[ \t]*\}*[ \t]*(?:[;\n]|\Z)|[ \t]+#)"
@@ -321,6 +327,12 @@ def strange_awk(program: str, *, by_rule: bool = False) -> str | None:
     """The first piece of an awk program that is not known to only print, or `by_rule` to write, run
     and load nothing."""
     return program[:40] if len(program) > _MAX_AWK else _Awk(program, by_rule=by_rule).strange()
+
+
+def could_be_awk(text: str) -> bool:
+    """Could a text, as a program of awk, do more than print? Names of files hardly do."""
+    names = ("system", "print", "getline", "extension", "@")
+    return any(mark in text for mark in '(|>"') and any(name in text for name in names)
 
 
 class _Awk:
