@@ -5,6 +5,7 @@ restricts is looked for in everything the part may come down to.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -323,10 +324,10 @@ class _Conditions:
         None when they do not. Of a pattern, what it spells out counts as named: it has to spell
         out assignments, and the command inside a wrapper."""
         if rule.command_prefixes:
-            for prefix in rule.command_prefixes:
-                if allows(prefix, part):
-                    return prefix_words(prefix) if self._pattern_allows(rule, part) else None
-            return None
+            prefixes = [prefix for prefix in rule.command_prefixes if allows(prefix, part)]
+            if not prefixes or not self._pattern_allows(rule, part):
+                return None
+            return max((prefix_words(prefix) or () for prefix in prefixes), key=len)
         if rule.command_regex is not None:
             if not self._given.clock.starts(to_word_end(rule.command_regex), part.text):
                 return None
@@ -336,8 +337,46 @@ class _Conditions:
             return None
         if rule.command_regex is None and rule.args_pattern is None:
             return ()
+        return self._spelled_words(rule, part)
+
+    def _spelled_words(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | None:
+        """The leading words of a part that the rule's patterns spell; None when they do not spell
+        an assignment, or a word that decides what runs."""
         patterns = f"{rule.command_regex or ''} {rule.args_pattern or ''}".replace("\\", "")
-        return _spelled_out(patterns, part)
+        spelled, text = 0, part.text
+        for start, end, meant in _leading_pieces(part):
+            if meant not in patterns or not self._match_covers(rule, text, end):
+                break
+            # A wildcard would match another word just as well.
+            others = [(text[:start] + word, text[end:]) for word in _other_words(text[start:end])]
+            if any(
+                self._match_covers(rule, begun + rest, len(begun), unsure=True)
+                for begun, rest in others
+            ):
+                break
+            spelled += 1
+        length = spelled - len(part.assignments)
+        if length < 0 or (part.words and unreached(part.words, length) is not None):
+            return None
+        return tuple(word.text for word in part.words[:length])
+
+    def _match_covers(self, rule: PolicyRule, text: str, end: int, *, unsure: bool = False) -> bool:
+        """Does the match of one of the rule's patterns on a command reach the offset `end` of its
+        text? `unsure` is the answer when that cannot be found out."""
+        clock = self._given.clock
+        if rule.command_regex is not None:
+            reached = clock.reach(to_word_end(rule.command_regex), text, 0)
+            if unsure if reached is None else reached >= end:
+                return True
+        if rule.args_pattern is None:
+            return False
+        try:
+            whole, begun = stable_json({"command": text}), stable_json({"command": text[:end]})
+        except ValueError:
+            return unsure
+        pattern = to_word_end_in_json(rule.args_pattern)
+        reached = clock.reach(pattern, whole, len(_BEFORE_COMMAND))
+        return unsure if reached is None else reached >= len(begun) - len('"}')
 
     def restricts(self, rule: PolicyRule, part: Part, reach: Reach) -> Match:
         """Could a deny or ask rule be meant for a part of a command, however it is written?"""
@@ -378,8 +417,9 @@ class _Conditions:
             text = stable_json({"command": part.text})
         except ValueError:
             return False
-        clock = self._given.clock
-        return bool(clock.reaches(to_word_end_in_json(pattern), text, len(_BEFORE_COMMAND)))
+        start = len(_BEFORE_COMMAND)
+        end = self._given.clock.reach(to_word_end_in_json(pattern), text, start)
+        return end is not None and end > start
 
     def _command_match(self, rule: PolicyRule, command: Command, part: Part | None) -> Match:
         """All conditions of the rule on one command; `part` is given for the part itself."""
@@ -442,18 +482,34 @@ def _in_class(part: Part | None) -> Match:
     return Match.YES if part is not None and not_read_only(part) is None else Match.NO
 
 
-def _spelled_out(patterns: str, part: Part) -> tuple[str, ...] | None:
-    """The words of a part that stand in patterns as they are; None when an assignment, or a word
-    that decides what runs, does not."""
-    if any(assignment.source not in patterns for assignment in part.assignments):
-        return None
-    named = [word.text for word in part.words if word.literal and word.text in patterns]
-    leading = 0
-    while leading < min(len(part.words), len(named)) and named[leading] == part.words[leading].text:
-        leading += 1
-    if part.words and unreached(part.words, leading) is not None:
-        return None
-    return tuple(named)
+def _leading_pieces(part: Part) -> Iterator[tuple[int, int, str]]:
+    """The assignments and words of a part as far as bash replaces nothing in them: offsets in its
+    text, and the text that is meant."""
+    text, end = part.text, 0
+    for each in part.redirections:
+        text = text.replace(each.source, "\0" * len(each.source), 1)
+    pieces = [(each.source, each.source) for each in part.assignments]
+    literal = takewhile(lambda word: word.literal, part.words)
+    pieces += [(word.source, word.text) for word in literal]
+    for source, meant in pieces:
+        start = text.find(source, end)
+        if start < 0 or not source:
+            return
+        end = start + len(source)
+        yield start, end, meant
+
+
+def _other_words(word: str) -> Iterator[str]:
+    """Words that differ from this one in its first letter, its last, and all of them."""
+    at = [index for index, letter in enumerate(word) if letter.isalnum()]
+    for places in (at[:1], at[-1:], at) if at else ():
+        for letters in ("x7", "k3"):
+            other = letters[1] if word[places[0]].isdigit() else letters[0]
+            changed = [other if index in places else c for index, c in enumerate(word)]
+            if "".join(changed) != word:
+                yield "".join(changed)
+    if not at:
+        yield f"{word}xx"
 
 
 def _analysed(call: PolicyCall, command: str) -> Analysis:

@@ -86,15 +86,16 @@ class PatternClock:
         """Could a match that begins inside `text` be completed by more text?"""
         return self._run(pattern, text, anywhere=True, partial=True)
 
-    def reaches(self, pattern: str, text: str, start: int) -> bool | None:
-        """Does a match begin at or before `start`, and end after it?"""
+    def reach(self, pattern: str, text: str, start: int) -> int | None:
+        """The end of the match that begins at or before `start`; 0 when there is none."""
+        best = 0
         for position, anywhere in ((start, False), (0, True)):
             found = self._found(pattern, text, position=position, anywhere=anywhere)
             if found is _UNKNOWN:
                 return None
-            if found and found.start() <= start < found.end():
-                return True
-        return False
+            if found and found.start() <= start:
+                best = max(best, found.end())
+        return best
 
     def _run(self, pattern: str, text: str, *, anywhere: bool, partial: bool) -> bool | None:
         found = self._found(pattern, text, anywhere=anywhere, partial=partial)

@@ -23,6 +23,7 @@ _CODE = {
     "gdb": "shell x",
     "mysql": "\\! x",
     "psql": "\\! x",
+    **dict.fromkeys(("python -m IPython", "python -m pdb"), "!x"),
     "sed": "1e x",
     "sqlite3": ".shell x",
 }

@@ -16,12 +16,14 @@ from alhena.policy.bash.options import (
     base_name,
     first_operands,
     inner_command,
+    inner_module,
     is_option,
+    module_words,
     options_in,
     split_settings,
 )
 from alhena.policy.bash.reach import names_command
-from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
+from alhena.policy.bash.scripts import could_be_awk, strange_awk, strange_sed, writes_as_sed
 from alhena.policy.programs import (
     ONE_DASH,
     Console,
@@ -29,7 +31,6 @@ from alhena.policy.programs import (
     Program,
     Style,
     global_options,
-    interpreter,
     main_name,
     matches,
     option_name,
@@ -113,15 +114,11 @@ def script_effect(name: str, word: Word) -> str | None:
         if stays_inside(name, word.text):
             return None
         return f"the commands for {name} may run, write or load something else"
-    match sed_effect(word.text) if name == "sed" else awk_effect(word.text):
-        case ScriptEffect.NONE:
-            return None
-        case ScriptEffect.WRITES:
-            return f"the {name} script writes a file"
-        case ScriptEffect.RUNS:
-            return f"the {name} script runs another program"
-        case ScriptEffect.UNKNOWN:
-            return f"the {name} script cannot be read with certainty"
+    read = strange_sed if name == "sed" else strange_awk
+    strange = read(word.text, by_rule=True)
+    if strange is None:
+        return None
+    return f"{strange!r} in the {name} script may write, run or load something"
 
 
 class Reading:
@@ -145,6 +142,7 @@ class Reading:
         self.ended_at = len(words)
         self._ended = self._surely = False
         self.vague = False
+        self.doubtful = 0
 
     @property
     def beyond(self) -> bool:
@@ -244,6 +242,8 @@ class Reading:
         both = is_option(following) and not (following.literal and following.text == "--")
         if not both and (following.literal or not following.split):
             self.at += 1
+        elif both:
+            self.doubtful = self.end
         return following
 
     def _may_become(self, word: Word) -> str | None:
@@ -253,7 +253,8 @@ class Reading:
 
     def effect(self, shown: str, option: str, value: Word | None) -> str | None:
         """The effect of an option with its value, if the rule does not name it."""
-        self.seen.add(option)
+        if self.start != self.doubtful:
+            self.seen.add(option)
         effect = self.table.effect_of(option)
         if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
@@ -301,14 +302,35 @@ class Reading:
 _NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)
 
 
-_GIVES_SCRIPT = frozenset({"-e", "--expression", "--source", "-f", "--file"})
+_GIVES_SCRIPT = frozenset({"-e", "--expression", "-f", "--file"})
+_IN_PLACE = frozenset({"-i", "-I", "--in-place"})
 
 
-def _script_operand(reading: Reading, word: Word) -> str | None:
-    """The first operand of sed and awk is a script, unless an option gives one."""
-    if reading.operands or reading.seen & _GIVES_SCRIPT or not reading.beyond:
+def _sed_operand(reading: Reading, word: Word) -> str | None:
+    """The first operand of sed is a script, unless an option gives one. BSD takes the word behind
+    `-i` for a suffix, and the next for the script."""
+    empty = word.literal and not word.text
+    if reading.operands == 0 and not reading.seen & _GIVES_SCRIPT:
+        reading.operands -= empty
+        return script_effect("sed", word) if reading.beyond else None
+    if reading.operands > 1 or not reading.beyond or reading.seen.isdisjoint(_IN_PLACE):
         return None
-    return script_effect(main_name(reading.name), word)
+    return f"sed may take {word.text} for its script" if writes_as_sed(word.text) else None
+
+
+def _awk_operand(reading: Reading, word: Word) -> str | None:
+    """The first operand of awk is a program. Versions differ in their options and what these take,
+    so that any other word may be it."""
+    if reading.operands or not reading.seen.isdisjoint({"-f", "--file"}) or not reading.beyond:
+        return None
+    given = word.literal and not reading.seen.isdisjoint({"-e", "--source"})
+    return None if given else script_effect("awk", word)
+
+
+def _hidden_program(words: tuple[Word, ...]) -> str | None:
+    """The effect of a word that some awk may take for its program."""
+    programs = (word for word in words if word.literal and could_be_awk(word.text))
+    return next(filter(None, (script_effect("awk", word) for word in programs)), None)
 
 
 def _second_written(reading: Reading, word: Word) -> str | None:
@@ -445,7 +467,7 @@ def _remote(reading: Reading, word: Word) -> str | None:
 
 
 OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
-    "awk": _script_operand,
+    "awk": _awk_operand,
     "database": _database_operand,
     "editor": _editor_operand,
     "first_target": _first_target,
@@ -453,7 +475,7 @@ OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
     "make": _make_operand,
     "remote": _remote,
     "second_written": _second_written,
-    "sed": _script_operand,
+    "sed": _sed_operand,
     "sources": _sources,
     "tar": _tar_operand,
     "target": _target,
@@ -474,26 +496,31 @@ def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
     for _ in range(_TOO_DEEP):
         if not words or not words[0].literal:
             return None
-        start = _module(words)
-        inner = inner_command(words) if start is None else None
-        if start is None and (inner is None or not inner.starts):
-            return _hazard(words, count, part)
-        extra: tuple[Word, ...] = ()
-        if inner is not None:
-            start = inner.starts[-1][0]
-            extra = (ANYTHING,) if inner.via in INPUT_IN_ARGUMENTS else ()
-            found = _hazard(words[: inner.starts[0][0]], count)
-            if found is not None or inner.wrapper.remote:
+        module = module_words(words)
+        if module is not None:
+            words, count = module, max(count - len(words) + len(module), 0)
+            key = f"python -m {words[0].text}"
+            table = program(key)
+            found = _read(key, words, count, table, part) if table is not None else None
+            if found is not None:
                 return found
-        words, count = (*words[start:], *extra), max(count - (start or 0), 0)
+        at = inner_module(words)
+        if at is not None:
+            found = _hazard(words[:at], count)
+            if found is not None:
+                return found
+            words, count = (Word("python"), *words[at:]), max(count - at + 1, 0)
+            continue
+        inner = None if module else inner_command(words)
+        if inner is None or not inner.starts:
+            return _hazard(words, count, part)
+        found = _hazard(words[: inner.starts[0][0]], count)
+        if found is not None or inner.wrapper.remote:
+            return found
+        start = inner.starts[-1][0]
+        extra = (ANYTHING,) if inner.via in INPUT_IN_ARGUMENTS else ()
+        words, count = (*words[start:], *extra), max(count - start, 0)
     return "it is wrapped too deeply to be looked through"
-
-
-def _module(words: tuple[Word, ...]) -> int | None:
-    """The index of the module in `python -m MODULE`."""
-    if len(words) > 2 and words[1].text == "-m" and words[1].literal and words[2].literal:
-        return 2 if interpreter(base_name(words[0].text)) in {"python", "pypy"} else None
-    return None
 
 
 def known_as(head: str) -> str:
@@ -529,6 +556,8 @@ def _read(
 ) -> str | None:
     reading = Reading(key, words, count, table, OPERANDS.get(table.operand))
     found = reading.hazard() or (_input(reading, part) if part else None)
+    if table.operand == "awk":
+        found = found or _hidden_program(words[max(count, 1) :])
     behind = program(f"{key} --")
     if found is not None or behind is None:
         return found
@@ -540,6 +569,8 @@ def _input(reading: Reading, part: Part) -> str | None:
     """The effect of the commands that a program reads from its standard input."""
     console = reading.table.console
     if console is None or reading.seen & set(console.without.split()):
+        return None
+    if console.needs and not reading.vague and reading.seen.isdisjoint(console.needs.split()):
         return None
     if reading.operands >= console.operands and not reading.vague:
         return None

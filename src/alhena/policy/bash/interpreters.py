@@ -16,13 +16,14 @@ from alhena.policy.bash.options import (
     option_values,
     takes,
 )
-from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
+from alhena.policy.bash.scripts import ScriptEffect, sed_effect, strange_awk, strange_sed
 from alhena.policy.programs import Valued, listed, program
 
 if TYPE_CHECKING:
     import re
 
 _EDITORS = frozenset({"vim", "ex", "emacs", "gdb", "lldb"})
+_AWK_RUNNERS = ("system", "|", "@", "extension")
 _SHELL_MARKS = ("$(", "${", "\\", "`", "eval", '"$')
 
 
@@ -116,11 +117,11 @@ def _awk(words: tuple[Word, ...], found: _CodeSearch) -> Iterator[Runs]:
     if from_file or found.script is None:
         return
     program = words[found.script]
-    effect = awk_effect(program.text)
-    runs = effect is not ScriptEffect.NONE and any(mark in program.text for mark in _SHELL_MARKS)
-    if not program.literal or (runs and effect is not ScriptEffect.WRITES):
+    text = program.text
+    runs = strange_awk(text, by_rule=True) and any(mark in text for mark in _AWK_RUNNERS)
+    if not program.literal or (runs and any(mark in text for mark in _SHELL_MARKS)):
         yield Runs(via="awk")
-    if effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}:
+    if runs:
         yield Runs(via="awk", mentions=(program,), sure=False)
 
 
@@ -173,9 +174,12 @@ def sed_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
         scripts = [words[i] for i in operand]
     for script in scripts:
         effect = sed_effect(script.text)
-        if not script.literal or effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}:
+        unread = effect is ScriptEffect.NONE and strange_sed(script.text, by_rule=True) is not None
+        runs = not script.literal or effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}
+        if runs:
             # `s/…/…/e` runs what it read.
             yield Runs(via="sed")
+        if runs or unread:
             yield Runs(via="sed", mentions=(script,), sure=False)
 
 

@@ -1,7 +1,9 @@
-"""Scripts of sed and awk: their effects, and the first piece not known to only print.
+"""Scripts of sed and awk: one strict reader for each, which finds the first piece that is not known
+to be harmless.
 
-Versions differ on where some texts end (slashes within brackets, labels, the text of `a`), and on
-whether a slash divides. Such a piece is not known to only print.
+Versions differ on where some texts end (slashes within brackets, labels), and on whether a slash
+divides. Such a piece is not known to be harmless. By a rule for the program a script may also read
+files, loop without end and define functions: a rule is asked whether it writes, runs or loads.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,15 +54,24 @@ def sed_effect(script: str) -> ScriptEffect:
     return _Sed(script).read().effect
 
 
-def strange_sed(script: str) -> str | None:
-    """The rest of a sed script from the first command on that is not known to only print."""
-    return _Sed(script).read().strange
+def strange_sed(script: str, *, by_rule: bool = False) -> str | None:
+    """The rest of a sed script from the first command on that is not known to only print, or
+    `by_rule` to only print and read files."""
+    found = _Sed(script).read()
+    return found.strange if by_rule else found.reading or found.strange
+
+
+def writes_as_sed(text: str) -> bool:
+    """Would a text that is no plain name of a file write or run something as a script of sed?"""
+    plain = all(letter.isalnum() or letter in "._/-+" for letter in text)
+    return not plain and sed_effect(text) in (ScriptEffect.WRITES, ScriptEffect.RUNS)
 
 
 _DELIMITERS = frozenset("/|#,@:!%+~=_;")
 _END = r"[ \t]*(?:[;\n}#]|\Z)"
-_LABEL = rf"[A-Za-z0-9_.]*{_END}"
-_LINE_OF_TEXT = r"[ \t]*[^\\\n{};\s][^\\\n]*+(?=\n|\Z)"
+_LABEL = r"[A-Za-z0-9_.]*(?:[ \t]*\}*[ \t]*(?:[;\n]|\Z)|[ \t]+#)"
+_FILE_NAME = r"[ \t]*[^\\\n{};\s][^\\\n{};]*+(?=\n|\Z)"
+_TEXT = r"[ \t]*(?:\\\n|[^\\\n{};\s]|\\[ \t]*[^\\\s])(?:[^\\\n]|\\.|\\\n)*+(?=\n|\Z)"
 _BRACKET = r"\[\^?\]?(?:\[[:.=][a-z]*[:.=]\]|\\[^\]\n]|\[(?![:.=])|[^\[\]\\\n])*+\]"
 _PLAIN_COMMANDS = r"(?:[ \t\n;{}]|[=dDgGhHnNpPqQxlLzF][0-9 \t]*+(?=[;\n}#]|\Z))*+"
 
@@ -71,6 +82,8 @@ class _Sed:
         self.at = self.start = 0
         self.effect = ScriptEffect.NONE
         self.strange: str | None = None
+        self.reading: str | None = None
+        self.label_line = 0
 
     def read(self) -> "_Sed":
         try:
@@ -81,6 +94,8 @@ class _Sed:
                 self._command(letter)
                 if letter != "{":
                     self._alike(_END, self.at)
+                if self.start < self.label_line < self.at:
+                    self._has(ScriptEffect.NONE)
         except IndexError:
             self._has(ScriptEffect.UNKNOWN)
         return self
@@ -89,7 +104,10 @@ class _Sed:
         """The command at hand has this effect, or none and is not read alike everywhere."""
         self.effect = worse(self.effect, effect)
         if self.strange is None:
-            self.strange = self.text[self.start : self.start + 40]
+            self.strange = self._shown()
+
+    def _shown(self) -> str:
+        return self.text[self.start : self.start + 40]
 
     def _alike(self, pattern: str, at: int) -> None:
         """The command at hand is only read alike everywhere if the pattern matches there."""
@@ -128,12 +146,13 @@ class _Sed:
             else:
                 return
 
-    def _delimited(self, mark: str, *, regex: bool = True) -> None:
-        """Skip past the next `mark` that neither a backslash nor a bracket protects."""
+    def _delimited(self, mark: str, *, regex: bool = True, lines: bool = False) -> None:
+        """Skip past the next `mark` that neither a backslash nor a bracket protects. `lines`: a
+        backslash may stand before a line break."""
         if mark not in _DELIMITERS:
             self._has(ScriptEffect.NONE)
         while (letter := self._take()) != mark:
-            if letter == "\n" or (letter == "\\" and self._take() == "\n"):
+            if letter == "\n" or (letter == "\\" and self._take() == "\n" and not lines):
                 self._has(ScriptEffect.NONE)
             elif letter == "[" and regex:
                 start = self.at
@@ -156,26 +175,30 @@ class _Sed:
             end = self.text.find("\n", self.at)
             self.at = len(self.text) if end < 0 else end
         elif letter in "aic":
-            # One line of text, and more behind a backslash; an unread rest only adds commands.
-            self._alike(_LINE_OF_TEXT, self.at)
-            self._line()
-        elif letter in "wW":
-            self._has(ScriptEffect.WRITES)
-            self._line()
-        elif letter == "e":
-            self._has(ScriptEffect.RUNS)
-            self._line()
+            found = _compiled(_TEXT).match(self.text, self.at)
+            self._alike(_TEXT, self.at)
+            # An unread rest only adds commands.
+            self.at = found.end() if found else self._end_of_line()
+        elif letter in "wWe":
+            self._has(ScriptEffect.RUNS if letter == "e" else ScriptEffect.WRITES)
+            self.at = self._end_of_line()
         elif letter in "btT:":
             self._blanks(" \t")
             self._alike(_LABEL, self.at)
             self._label()
-        elif letter in "rRv":
+            # BSD's labels extend to the end of the line: no later command may go beyond it.
+            self.label_line = self._end_of_line()
+        elif letter in "rR":
+            self.reading = self.reading or self._shown()
+            self._alike(_FILE_NAME, self.at)
+            self._label("\n;}")
+        elif letter == "v":
             self._has(ScriptEffect.NONE)
             self._label()
         elif letter == "s":
             mark = self._take()
             self._delimited(mark)
-            self._delimited(mark, regex=False)
+            self._delimited(mark, regex=False, lines=True)
             self._flags()
         elif letter == "y":
             mark = self._take()
@@ -191,23 +214,20 @@ class _Sed:
             flag = self._take()
             if flag == "w":
                 self._has(ScriptEffect.WRITES)
-                self._line()
+                self.at = self._end_of_line()
             elif flag == "e":
                 self._has(ScriptEffect.RUNS)
             elif flag not in "gpiImM0123456789":
                 self._has(ScriptEffect.UNKNOWN)
 
-    def _line(self) -> None:
-        """To the end of the line, or of the text when a backslash carries it on."""
+    def _end_of_line(self) -> int:
         end = self.text.find("\n", self.at)
-        while end > 0 and self.text[end - 1] == "\\":
-            end = self.text.find("\n", end + 1)
-        self.at = len(self.text) if end < 0 else end
+        return len(self.text) if end < 0 else end
 
-    def _label(self) -> None:
-        """A file name or a label: some versions end it at a semicolon, so what follows one is
-        read as commands, too."""
-        while self.at < len(self.text) and self.text[self.at] not in "\n;":
+    def _label(self, ends: str = "\n;} \t") -> None:
+        """A label or a file name: some versions end it early, so what follows is read as commands,
+        too."""
+        while self.at < len(self.text) and self.text[self.at] not in ends:
             self.at += 1
 
 
@@ -221,7 +241,7 @@ def _compiled(pattern: str) -> "re.Pattern[str]":
 _MAX_AWK = 8 * 1024
 _AWK_TOKENS = (
     r'(?P<space>[ \t]+)|(?P<other>\r|\\\n|\#[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*")'
-    r"|(?P<word>[A-Za-z_]\w*)|(?P<number>[0-9.]+)"
+    r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<number>[0-9.]+)"
     r"|(?P<operator>\|\||&&|>=|==|<=|!=|\+\+|--|>>|\|&|.|\n)"
 )
 _AWK_REGEX = (
@@ -230,6 +250,7 @@ _AWK_REGEX = (
 )
 _BEFORE_REGEX = frozenset({"print", "printf", "return", "do", "else", "case"})
 _EITHER = frozenset({")", "++", "--", "getline", "exit", "in", "delete"})
+_CONDITIONS = frozenset({"if", "while", "for", "switch"})
 
 
 class _Token(msgspec.Struct, frozen=True, gc=False):
@@ -248,6 +269,7 @@ def _awk_tokens(program: str) -> Iterator[_Token]:
 
     pattern = re.compile(_AWK_TOKENS, re.DOTALL)
     at, before = 0, "\n"
+    conditions: list[bool] = []
     while at < len(program):
         if program[at] == "/" and (before in _BEFORE_REGEX or not _is_operand(before)):
             end, sure = _regex_end(program, at + 1)
@@ -262,8 +284,11 @@ def _awk_tokens(program: str) -> Iterator[_Token]:
         if kind != "space":
             sure = text != '"' and (text != "/" or before not in _EITHER)
             yield _Token(kind, text, at, sure)
+        if text == "(":
+            conditions.append(before in _CONDITIONS)
+        value = text == ")" and conditions and not conditions.pop()
         if kind not in {"space", "other"}:
-            before = "0" if kind in {"string", "number"} else text
+            before = "0" if value or kind in {"string", "number"} else text
         at = found.end()
 
 
@@ -283,93 +308,104 @@ def _regex_end(text: str, at: int) -> tuple[int, bool]:
     return at, False
 
 
-def awk_effect(program: str) -> ScriptEffect:
-    """The effect of an awk program: `system`, pipes and extensions run, `print >` writes."""
-    import re
-
-    if re.search(r"\bsystem\b|@\s*[A-Za-z_]|\bextension\b", program):
-        return ScriptEffect.RUNS
-    if "|" not in program and ">" not in program:
-        return ScriptEffect.NONE
-    if len(program) > _MAX_AWK:
-        return ScriptEffect.UNKNOWN
-    effect, depth = ScriptEffect.NONE, 0
-    printing: int | None = None
-    for token in _awk_tokens(program):
-        if not token.sure:
-            return ScriptEffect.UNKNOWN
-        match token.text if token.kind in {"operator", "word"} else "":
-            case "print" | "printf":
-                printing = depth
-            case "|" | "|&":
-                return ScriptEffect.RUNS
-            case "(" | "[":
-                depth += 1
-            case ")" | "]":
-                depth -= 1
-            case ";" | "\n" | "}" | "{":
-                printing = None
-            case ">" | ">>" if printing is not None and depth <= printing:
-                effect = ScriptEffect.WRITES
-            case _:
-                pass
-    return effect
+_MARKS = r"\|\||&&|[<>=!]=|\+\+|--|[-+*/%^!~<>=?:,;(){}\[\]$\n]"
+_AFTER_GETLINE = r"(?:[A-Za-z_][A-Za-z0-9_]* )?[;\n})]"
 
 
-_MARKS = r"\|\||&&|[<>=!]=|\+\+|--|[-+*/%!~<>=?:,;(){}\[\]$\n]"
-
-
-def known_variable(name: str) -> bool:
+def known_variable(name: str, *, by_rule: bool = False) -> bool:
     """May an awk program that only prints use this variable?"""
+    if by_rule:
+        return name.isidentifier() and not any(
+            name in listed(f"awk_{kind}")
+            for kind in ("keywords", "functions", "more_keywords", "more_functions", "refused")
+        )
     single = len(name) == 1 and "a" <= name <= "z"
     return single or name in listed("awk_variables")
 
 
-def strange_awk(program: str) -> str | None:
-    """The first piece of an awk program that is not known to only print."""
-    if len(program) > _MAX_AWK:
-        return program[:40]
-    tokens = list(_awk_tokens(program))
-    parens = braces = 0
-    for at, token in enumerate(tokens):
-        before = tokens[at - 1] if at else _Token("operator", "\n", 0)
-        if not _prints(token, before, [each.text for each in tokens[at + 1 : at + 4]]):
-            return token.text if token.kind == "word" else program[token.at : token.at + 40]
-        if token.kind == "operator":
-            parens += (token.text == "(") - (token.text == ")")
-            braces += (token.text == "{") - (token.text == "}")
-            # Within an action `>` writes to a file, unless parentheses make it a comparison.
-            if min(parens, braces) < 0 or (token.text == ">" and braces and not parens):
+def strange_awk(program: str, *, by_rule: bool = False) -> str | None:
+    """The first piece of an awk program that is not known to only print, or `by_rule` to write, run
+    and load nothing."""
+    return program[:40] if len(program) > _MAX_AWK else _Awk(program, by_rule=by_rule).strange()
+
+
+def could_be_awk(text: str) -> bool:
+    """Could a text, as a program of awk, do more than print? Names of files hardly do."""
+    names = ("system", "print", "getline", "extension", "@")
+    return any(mark in text for mark in '(|>"') and any(name in text for name in names)
+
+
+class _Awk:
+    def __init__(self, program: str, *, by_rule: bool) -> None:
+        self.program = program
+        self.by_rule = by_rule
+        self.tokens = list(_awk_tokens(program))
+        self.parens = self.braces = 0
+        self.printing = False
+
+    def strange(self) -> str | None:
+        for at, token in enumerate(self.tokens):
+            before = self.tokens[at - 1] if at else _Token("operator", "\n", 0)
+            following = [each.text for each in self.tokens[at + 1 : at + 4]]
+            if not self._prints(token, before, following):
+                word = token.kind == "word"
+                return token.text if word else self.program[token.at : token.at + 40]
+            if not self._fits_place(token):
                 return token.text
-    return None
+        return None
 
+    def _fits_place(self, token: _Token) -> bool:
+        """Is the piece harmless at its place? `>` writes in a statement with `print`, which in
+        parentheses (of `for`) or outside braces is not read alike everywhere."""
+        match token.text if token.kind in {"word", "operator"} else "":
+            case "print" | "printf":
+                self.printing = True
+                return self.braces > 0 and self.parens == 0
+            case ">":
+                return self.parens > 0 or not self.printing
+            case ";" | "{" | "}" as text:
+                self.printing = False
+                self.braces += (text == "{") - (text == "}")
+            case "(" | ")" as text:
+                self.parens += (text == "(") - (text == ")")
+            case _:
+                pass
+        return min(self.parens, self.braces) >= 0
 
-def _prints(token: _Token, before: _Token, following: list[str]) -> bool:
-    """Is this a piece of programs that only print?"""
-    text = token.text
-    match token.kind if token.sure else "":
-        case "word":
-            return _known_name(text, following)
-        case "string":
-            return "\n" not in text
-        case "number":
-            return text.count(".") <= 1 and text[0] != "."
-        case "regex":
-            return _compiled(_AWK_REGEX).fullmatch(text) is not None
-        case "operator" if text == "/":
-            divides = before.kind == "number" or before.text == "]" or known_variable(before.text)
-            return divides and following[:1] != ["="]
-        case "operator":
-            return _compiled(_MARKS).fullmatch(text) is not None
-        case _:
-            return False
+    def _prints(self, token: _Token, before: _Token, following: list[str]) -> bool:
+        """Is this a piece of programs that only print?"""
+        text = token.text
+        match token.kind if token.sure else "":
+            case "word":
+                return self._known_name(text, following)
+            case "string":
+                return "\n" not in text
+            case "number":
+                return text.count(".") <= 1 and text[0] != "."
+            case "regex":
+                return _compiled(_AWK_REGEX).fullmatch(text) is not None
+            case "operator" if text == "/":
+                return self._divides(before) and following[:1] != ["="]
+            case "operator":
+                return _compiled(_MARKS).fullmatch(text) is not None
+            case "other":
+                return text[0] == "#" and "\\" not in text
+            case _:
+                return False
 
+    def _divides(self, before: _Token) -> bool:
+        variable = before.kind == "word" and known_variable(before.text, by_rule=self.by_rule)
+        return variable or before.kind == "number" or before.text in {"]", ")"}
 
-def _known_name(name: str, following: list[str]) -> bool:
-    if name == "for":
-        return following[2:3] == ["in"]
-    if name in listed("awk_keywords"):
-        return True
-    if following[:1] == ["("]:
-        return name in listed("awk_functions")
-    return known_variable(name)
+    def _known_name(self, name: str, following: list[str]) -> bool:
+        if self.by_rule:
+            if name == "getline":
+                return _compiled(_AFTER_GETLINE).match(" ".join(following)) is not None
+            return name not in listed("awk_refused")
+        if name == "for":
+            return following[2:3] == ["in"]
+        if name in listed("awk_keywords"):
+            return True
+        if following[:1] == ["("]:
+            return name in listed("awk_functions")
+        return known_variable(name)

@@ -100,11 +100,12 @@ class Console(msgspec.Struct, frozen=True):
     """The language of a program that reads commands. `refused`: a pattern that no harmless text
     holds. `lines`: a pattern that each line of a harmless text is; the lines are not looked at when
     it is empty. The program does not read its standard input when one of the options `without` is
-    there, or as many operands as `operands` says."""
+    there, none of the options `needs` (if it names any), or as many operands as `operands` says."""
 
     refused: str = ""
     lines: str = ""
     without: str = ""
+    needs: str = ""
     operands: int = 1_000_000
 
 
