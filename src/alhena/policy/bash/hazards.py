@@ -19,6 +19,7 @@ from alhena.policy.bash.options import (
     is_option,
     options_in,
     split_settings,
+    unknown_subcommand,
 )
 from alhena.policy.bash.reach import names_command
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
@@ -91,6 +92,11 @@ def unknown(word: Word, name: str, effect: str) -> str:
     shown = word.source or word.text or "…"
     effect = effect if effect is not Effect.ELSEWHERE else "works elsewhere"
     return f"{shown} may turn out to be an option by which {name} {effect}"
+
+
+def any_subcommand(word: Word, name: str) -> str:
+    """A word in the place of a subcommand is not known, as a sentence."""
+    return f"{word.source or word.text} may be any subcommand of {name}; write it out"
 
 
 def leads_out(word: Word) -> bool:
@@ -470,6 +476,9 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
     name = known_as(words[0].text)
     if name == "git":
         return _git(words, count)
+    unsure = unknown_subcommand(words)
+    if unsure is not None and unsure >= count:
+        return any_subcommand(words[unsure], name)
     for key in (*_subcommands(name, words), name):
         table = program(key)
         if table is not None and table.judged:
@@ -546,8 +555,9 @@ def _git(words: tuple[Word, ...], count: int) -> str | None:
     if start >= len(words):
         return None
     sub = words[start].text
-    if not words[start].literal:
-        return None if start < count else unknown(words[start], "git", Effect.RUNS)
+    unsure = unknown_subcommand(words)
+    if unsure is not None and unsure >= count:
+        return any_subcommand(words[unsure], "git")
     for at, word in enumerate(words[start:], start=start):
         text = word.text
         if at >= count and (text.startswith("ext::") or "=ext::" in text or "://-" in text):
