@@ -23,19 +23,28 @@ _SECRETS = frozenset(
 )
 _VARIANTS = (".env.local", ".env.production", ".env.development.local")
 _KEYS = (".pem", ".p12", ".pfx", ".key")
-_PUBLIC = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist", "cacert.pem"})
+_PUBLIC = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _CREDENTIALS = re.compile(r"https?://[^/\s]+@|extraheader|password|token|secret", re.IGNORECASE)
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 DIVIDING = frozenset(" \t\n*?[\\")
 """Characters that keep the name of a file from being one word of bash."""
 MOST_ENTRIES = 100_000
-_MOST_READ = 64 * 1024
+_MOST_READ = 1024 * 1024
+_PLAIN_SETTING = re.compile(
+    r"\s*|[;#][^=:]*|(?!.*(?:auth|cert|key|pass|secret|token|user))[a-z-]+ *= *[\w./:^~-]{0,60}"
+)
 
 
 def may_hold_secrets(name: str) -> bool:
-    """Is this the name of a file, or a pattern for names, that may hold secrets?"""
+    """Is this the name of a file, in any case, or a pattern for names, that may hold secrets?"""
+    name = name.lower()
     if name.strip("*") and has_magic(name):
         return any(fnmatchcase(each, name) for each in (*_SECRETS, *_VARIANTS))
+    return _is_secret(name)
+
+
+def _is_secret(name: str) -> bool:
+    name = name.lower()
     if name in _PUBLIC:
         return False
     return (
@@ -78,8 +87,9 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         real = facts.real(path) if link else path
         if link and os.path.lexists(real) and not facts.contains(real):
             return f"{relative} leads out of the workspace"
-        names = [*relative.split("/"), *(_inside(real, facts) if link else ())]
-        private = private or any(map(may_hold_secrets, names)) or holds_credentials(real)
+        above = [*relative.split("/")[:-1], *(_inside(real, facts) if link else ())]
+        private = private or any(map(may_hold_secrets, above)) or holds_credentials(real)
+        private = private or (may_hold_secrets(name) and not _is_public(real))
         return f"{relative} may hold secrets" if self.content and private else None
 
 
@@ -162,6 +172,9 @@ class _Walk:
         link = entry.is_symlink()
         if link and not self.reach.follows:
             return None
+        special = link or private or self.reach.words or entry.name.startswith("config")
+        if not special and not entry.is_dir() and not _is_secret(entry.name):
+            return None  # as most files are
         relative = "/".join(_inside(entry.path, self.facts)).lstrip("/")
         if not entry.is_dir() or self.reach.words:
             found = self.reach.refuse(entry.path, self.facts, relative, private=private)
@@ -172,7 +185,8 @@ class _Walk:
         path = self.facts.real(entry.path) if link else entry.path
         if link and not self.facts.contains(path):
             return f"{relative} leads out of the workspace"
-        waiting.append((path, private or self._is_private(path)))
+        secret = self._is_private(path) if link else _is_secret(entry.name)
+        waiting.append((path, private or secret))
         return None
 
 
@@ -184,8 +198,20 @@ def holds_credentials(path: str) -> bool:
     return text is None or _CREDENTIALS.search(text) is not None
 
 
+def _is_public(path: str) -> bool:
+    """Has a file, by whose name it may hold secrets, surely none, such as the certificates and the
+    settings of npm that packages bring along?"""
+    if path.endswith(".pem"):
+        text = _text(path) or ""
+        return "PRIVATE" not in text and "-----BEGIN CERTIFICATE-----" in text
+    if path.endswith("/.npmrc"):
+        text = _text(path)
+        return text is not None and all(map(_PLAIN_SETTING.fullmatch, text.splitlines()))
+    return False
+
+
 def _text(path: str) -> str | None:
-    """The text of a small file; None for one that cannot be read."""
+    """The text of a file that is not very large; None for one that cannot be read."""
     try:
         with open(path, encoding="latin-1") as file:
             text = file.read(_MOST_READ + 1)

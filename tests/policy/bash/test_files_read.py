@@ -58,6 +58,7 @@ echo $(true)$TOKEN$(true)
 """
 HIDDEN = """
 cat .e*
+cat .ENV
 cat .[^x]*
 cat .e\\nv
 cat .e\\n*
@@ -69,6 +70,7 @@ diff -N empty .
 diff --to-file=empty -rN .
 git grep --no-index foo
 git grep --untracked foo
+git grep --recurse-submodules foo
 git grep --no-index -e foo
 git grep --no-index foo -- ':(glob)**'
 git diff --no-index . empty
@@ -159,6 +161,8 @@ rg -g '*.py' x
 rg -g '!*.md' foo
 rg --hidden -g '*.py' foo
 rg --files --hidden
+git check-ignore -v .env
+git ls-files .env
 git grep foo
 git grep -n foo -- '*.py'
 git diff README.md sub/b.txt
@@ -204,6 +208,7 @@ find -L . -name x
 ls -LR
 grep foo *
 """,
+    "public": "grep -rn foo .\ndiff -rN . empty\nrg foo\nrg --hidden foo",
     "names like options": "grep x -- *.md\ngrep x ./*.md\ngrep x *.md\ncat src/*.py",
     "ignored": "rg foo\nrg foo src\ncat .gitignore",
 }
@@ -231,6 +236,15 @@ def test_what_may_show_a_secret_or_a_file_from_elsewhere_is_asked_about(
 def test_what_can_reach_no_secret_runs_unasked(kind: str, home: Path) -> None:
     lines = UNASKED[kind].strip().splitlines()
     assert allowed(build(home, KINDS[kind]), lines) == lines
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["//registry.example.org/:_authToken=x", "_password=x", "# x=y", "registry=https://a:b@c/"],
+)
+def test_settings_of_npm_that_may_hold_a_secret_are_asked_about(setting: str, home: Path) -> None:
+    work = build(home, {".npmrc": f"save-exact=true\n{setting}\n"})
+    assert allowed(work, ["grep -rn foo .", "rg --hidden foo"]) == []
 
 
 def test_where_there_is_no_repository_git_compares_directories_as_they_are(home: Path) -> None:

@@ -43,6 +43,10 @@ KINDS: dict[str, dict[str, str | Path]] = {
     },
     "names that divide": {".env": f"{MARK}\n", "a .env": "x\n", "x ./.env": "x\n"},
     "names that are globs": {".env": f"{MARK}\n", ".e*": "x\n", "b[c]": Path("../out/file")},
+    "public": {
+        ".npmrc": "# of all\nsave-exact = true\nregistry=https://registry.example.org/\n",
+        "lib/roots.pem": "-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n",
+    },
     "credentials": {".git/config.worktree": f"[http]\n\textraheader = {MARK}\n"},
 }  # fmt: skip
 
