@@ -30,11 +30,17 @@ _ONE_DASH = ("words", "folded", "long-only")
 _SINGLE = ("also", "use", "style", "operand", "check")
 _OTHER_KEYS = (
     "form operands operand_pattern harmless reads refuses needs commands wraps before language "
-    "language_code letters long spellings groups hands at_files script"
+    "language_code letters long spellings groups hands at_files script files"
+)
+_FILE_ROLES = frozenset(
+    {
+        *("pattern", "texts", "lists", "shows", "names", "trees", "follows", "hidden", "tracked"),
+        *("only", "without"),
+    }
 )
 _KEYS = {*_JUDGED, *_SINGLE, *_OTHER_KEYS.split()}
 _DEFAULTS: dict[str, Any] = {
-    **{key: {} for key in ("options", "refuses", "harmless", "hands", "long")},
+    **{key: {} for key in ("options", "refuses", "harmless", "hands", "long", "files")},
     **{key: [] for key in ("form", "needs", "joined", "letter_groups")},
     **dict.fromkeys(("reads", "judged"), False),
 }
@@ -92,7 +98,7 @@ def _with_used(entry: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
                     found.setdefault(key, value)
     if "reads" not in entry:  # what others only read with is merely known here
         found["known"] = f"{found.get('known', '')} {found.pop('reads', '')}".strip()
-        for key in ("form", "operands", "refuses", "needs"):
+        for key in ("form", "operands", "refuses", "needs", "files"):
             found.pop(key, None)
         if not found["known"]:
             del found["known"]
@@ -117,6 +123,13 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     }
     hands = {_named(text, style): other for text, other in entry.get("hands", {}).items()}
     options.update({name: (_VALUE, "", False) for name in hands if name[-1] != ","})
+    files = {
+        role: text.split() if text == "*" else [option for option, _ in _read(text, style)]
+        for role, text in entry.get("files", {}).items()
+    }
+    unknown = files.keys() - _FILE_ROLES
+    if unknown:
+        raise ValueError(f"{name}: unknown keys {sorted(unknown)} in files")
     commands = f"{entry.get('calls', '')} {entry.get('commands', '')}".strip()
     joined = [option for option, (arity, _, _) in options.items() if arity == _JOINED]
     joined += [option for option in hands if option.endswith(",")]
@@ -131,6 +144,7 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         "needs": [[text.split(), clause] for clause, text in entry.get("needs", {}).items()],
         "harmless": harmless,
         "hands": hands,
+        "files": files,
         "joined": sorted(joined, key=len, reverse=True),
         "letter_groups": sorted((o for o in groups if o != "-NUM"), key=len, reverse=True),
         "letters": entry.get("letters"),

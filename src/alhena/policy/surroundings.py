@@ -249,6 +249,24 @@ def _paths(index: bytes, start: int) -> Iterator[str]:
                 break
 
 
+def _tracked(index: bytes) -> list[str]:
+    """The paths in an index of the common form. Raises ValueError for another."""
+    version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:12], "big")
+    if index[:4] != b"DIRC" or version not in {2, 3}:
+        raise ValueError("its index is not plain")
+    found: list[str] = []
+    at = 12
+    for _ in range(count):
+        flags = int.from_bytes(index[at + 60 : at + 62], "big")
+        begin = at + (64 if flags & 0x4000 else 62)
+        end = index.find(b"\0", begin)
+        if end < begin or (flags & 0xFFF) not in {end - begin, 0xFFF}:
+            raise ValueError("its index is not plain")
+        found.append(os.fsdecode(index[begin:end]))
+        at += (end - at + 8) & ~7
+    return found
+
+
 class Surroundings:
     """Facts about directories, as the file system is now. `cwd` is where commands run unless they
     say otherwise, `roots` are the directories of the workspace: absolute paths, symbolic links
@@ -261,10 +279,14 @@ class Surroundings:
 
     def contains(self, path: str) -> bool:
         """Is the real place of `path` inside the workspace?"""
-        real = self.real(path)
-        return any(
-            real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self.roots
-        )
+        return self.root_of(self.real(path)) is not None
+
+    def root_of(self, real: str) -> str | None:
+        """The directory of the workspace that a real path is in."""
+        for root in self.roots:
+            if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
+                return root
+        return None
 
     def real(self, path: str) -> str:
         """`path` with symbolic links resolved, as far as it exists."""
@@ -281,6 +303,23 @@ class Surroundings:
         """The git directory that git would use in `directory`: a `.git` here or above, or a
         directory that is a bare repository itself."""
         return next((found for _, found in repositories(directory)), None)
+
+    def tracked(self, directory: str) -> list[str] | None:
+        """The files that git tracks in the repository of `directory`; None where that is not
+        known."""
+        top, dot_git = next(iter(repositories(directory)), ("", ""))
+        if not top or top == dot_git:
+            return None
+        try:
+            git_dir, _ = _directories(dot_git)
+            if any(name.startswith("sharedindex.") for name in _entries(git_dir)):
+                return None
+            names = _tracked(read_limited(os.path.join(git_dir, "index"), MAX_INDEX))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError):
+            return None
+        return [os.path.join(top, name) for name in names]
 
     def named_program(self, directory: str, use: "GitUse") -> str | None:
         """A program that a repository makes git run in `directory`, by where it is named."""

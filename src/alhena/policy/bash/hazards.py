@@ -21,6 +21,7 @@ from alhena.policy.bash.options import (
     module_words,
     options_in,
     split_settings,
+    unknown_subcommand,
 )
 from alhena.policy.bash.reach import names_command
 from alhena.policy.bash.scripts import could_be_awk, strange_awk, strange_sed, writes_as_sed
@@ -92,6 +93,11 @@ def unknown(word: Word, name: str, effect: str) -> str:
     shown = word.source or word.text or "…"
     effect = effect if effect is not Effect.ELSEWHERE else "works elsewhere"
     return f"{shown} may turn out to be an option by which {name} {effect}"
+
+
+def any_subcommand(word: Word, name: str) -> str:
+    """A word in the place of a subcommand is not known, as a sentence."""
+    return f"{word.source or word.text} may be any subcommand of {name}; write it out"
 
 
 def leads_out(word: Word) -> bool:
@@ -540,6 +546,9 @@ _CROSS = frozenset({"ar", "as", "cpp", "g++", "gcc", "gdb", "ld", "nm", "objcopy
 
 def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> str | None:
     name = known_as(words[0].text)
+    unsure = unknown_subcommand(words)
+    if unsure is not None and unsure >= count:
+        return any_subcommand(words[unsure], name)
     if name == "git":
         from alhena.policy.bash.git_arguments import git_hazard
 

@@ -17,6 +17,7 @@ from alhena.policy.programs import (
     global_options,
     interpreter,
     listed,
+    main_name,
     option_name,
     program,
     wrapper,
@@ -89,10 +90,28 @@ def behind_subcommands(words: Sequence[Word], path: Sequence[str]) -> int | None
     for depth, want in enumerate(path):
         known = global_options(" ".join((name, *path[:depth])))
         found = first_operands(words[start:], known, 1)
-        if not found or words[start + found[0]].text != want:
+        place = words[start + found[0]] if found else None
+        if place is None or not place.literal or place.text != want:
             return None
         start += found[0]
     return start + 1
+
+
+def unknown_subcommand(words: Sequence[Word]) -> int | None:
+    """The index of a word that is not literal where the tables know subcommands; None when there is
+    none. It may be any of them."""
+    name = main_name(base_name(words[0].text))
+    table = program(name)
+    if table is None or not table.subcommands:
+        return None
+    path = name
+    for at in first_operands(words, global_options(name), 2):
+        if not any(key.startswith(f"{path} ") for key in table.subcommands):
+            return None
+        if not words[at].literal:
+            return at
+        path = f"{path} {words[at].text}"
+    return None
 
 
 def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
@@ -373,6 +392,9 @@ class _Search:
 def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
     """The commands that the wrapper at the head of `words` runs."""
     inner = inner_command(words)
+    name = base_name(words[0].text)
+    if _runner_paths(name) and unknown_subcommand(words) is not None:
+        yield Runs(via=name)
     if inner is None:
         return
     via = inner.via

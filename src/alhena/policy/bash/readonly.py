@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from alhena.policy.bash.builtins import one_word, refuse_bracket, refuse_printf, refuse_test
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import options_in
 from alhena.policy.bash.scripts import known_variable, strange_awk, strange_sed
@@ -26,11 +27,6 @@ from alhena.policy.programs import Effect as OptionEffect
 
 _PIPE = "<("
 """A process substitution becomes the name of a pipe, /dev/fd/63."""
-
-
-def one_word(word: Word) -> bool:
-    """Is the word surely one word when bash has expanded it?"""
-    return word.literal or not word.split
 
 
 def surely_operand(word: Word) -> bool:
@@ -66,6 +62,11 @@ class Given(msgspec.Struct):
 
     options: list[tuple[str, Word | None]]
     operands: list[Word]
+    ended: int
+    """The number of operands before `--`; those behind it are no options, whatever they become."""
+    late: list[Word]
+    """Values of options, words of their own, behind an operand: to programs that end their options
+    there, they are operands."""
 
     def values(self, *names: str) -> list[Word]:
         """The values that options of these names have, in order."""
@@ -81,7 +82,8 @@ def read_words(table: Program, program: str, words: Sequence[Word]) -> Given | s
     they are not surely harmless."""
     reading = _Reading(table, program, words)
     reading.read()
-    return reading.refusal or Given(reading.options, reading.operands)
+    ended = len(reading.operands) if reading.ended is None else reading.ended
+    return reading.refusal or Given(reading.options, reading.operands, ended, reading.late)
 
 
 class _Reading:
@@ -92,6 +94,8 @@ class _Reading:
         self.at = 0
         self.options: list[tuple[str, Word | None]] = []
         self.operands: list[Word] = []
+        self.late: list[Word] = []
+        self.ended: int | None = None
         self.refusal: str | None = None
         self.expression = "expression" in table.form
         self.guarded = "guarded" in table.form or table.operands is not None
@@ -102,13 +106,16 @@ class _Reading:
             word = words[self.at]
             self.at += 1
             text = word.text
-            if not word.literal:
+            if not word.literal and "subcommand" in self.table.form:
+                self.refusal = f"{word.source} could be any subcommand"
+            elif not word.literal:
                 self._unknown(word)
             elif text[:1] != "-" or text == "-":
                 self.operands.append(word)
                 if "subcommand" in self.table.form:
                     self._rest()
             elif text == "--" and not self.expression:
+                self.ended = len(self.operands)
                 self._rest()
             elif "leading" in self.table.form and self.operands:
                 self.refusal = f"{text} comes after an operand"
@@ -135,12 +142,12 @@ class _Reading:
                 self.refusal = f"{self.program} without {' or '.join(sorted(names))} {clause}"
 
     def _unknown(self, word: Word) -> None:
-        if not self.guarded or surely_operand(word):
+        name, equals, text = word.text.partition("=")
+        valued = equals and self._arity(name) not in {None, Arity.FLAG}
+        if valued and (one_word(word) or word.kind is WordKind.PATTERN):
+            self.options.append((name, Word(text, word.kind, word.source, word.split)))
+        elif not self.guarded or surely_operand(word):
             self.operands.append(word)
-            return
-        name, equals, _ = word.text.partition("=")
-        if equals and one_word(word) and self._arity(name) not in {None, Arity.FLAG}:
-            self.options.append((name, word))
         else:
             before = "./" if self.expression else "--"
             self.refusal = f"{word.source} could be an option; {before} before it rules that out"
@@ -184,6 +191,8 @@ class _Reading:
         elif self.guarded and arity != Arity.DASHED and _looks_like_option(value):
             self.refusal = f"{value.source or value.text} could be an option"
         self.options.append((name, value))
+        if self.operands:
+            self.late.append(value)
 
     def _arity(self, name: str) -> Arity | None:
         """The arity of an option that only reads; None for any other."""
@@ -307,84 +316,6 @@ def refuse_sed(given: Given) -> str | None:
     return None
 
 
-_UNARY = frozenset(f"-{letter}" for letter in "bcdefghkLnNOGprsStuwxz")
-_TEXT_BINARY = frozenset(["=", "==", "!=", "<", ">", "-nt", "-ot", "-ef"])
-_NUMBER_BINARY = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
-
-
-def refuse_printf(words: Sequence[Word]) -> str | None:
-    """printf prints, unless -v or a %n in the format assigns to a variable."""
-    if words and words[0].literal and words[0].text == "--":
-        words = words[1:]
-    if not words:
-        return "printf needs a format"
-    form = words[0]
-    if not form.literal:
-        return f"{form.source} could be -v or a format with %n, which assign to a variable"
-    if form.text[:1] == "-":
-        return f"{form.text} may make printf assign to a variable"
-    if "%" in form.text and not _plain_format(form.text):
-        return "the format may make printf assign to a variable (%n)"
-    return None
-
-
-def _plain_format(text: str) -> bool:
-    known = (
-        r"%%|%[-+ #0']*(?:\*|\d+)?(?:\.(?:\*|\d*))?"
-        r"(?:[hlLjzt]*[diouxXeEfFgGaAcsb]|[qQ]|\([^()]*\)T)"
-    )
-    return "%" not in re.sub(known, "", text)
-
-
-def refuse_test(words: Sequence[Word]) -> str | None:
-    """Tests of files, strings and plain numbers; `-v` and `-R` evaluate subscripts."""
-    for word in words:
-        if not one_word(word):
-            return f"{word.source} could become several words; quote it"
-    if len(words) <= 4:
-        return _refuse_simple(words)
-    start = 0
-    for at, word in enumerate(words):
-        if not word.literal:
-            return f"{word.source} in a compound test could be an operator"
-        if word.text in {"-a", "-o"}:
-            refusal = _refuse_simple(words[start:at])
-            if refusal:
-                return refusal
-            start = at + 1
-    return _refuse_simple(words[start:])
-
-
-def refuse_bracket(words: Sequence[Word]) -> str | None:
-    """`[ … ]` is test."""
-    if not words or not words[-1].literal or words[-1].text != "]":
-        return "[ lacks its ]"
-    return refuse_test(words[:-1])
-
-
-def _refuse_simple(words: Sequence[Word]) -> str | None:
-    if len(words) > 1 and words[0].literal and words[0].text == "!":
-        words = words[1:]
-    if len(words) <= 1:
-        return None
-    operator = words[-2]
-    if operator.literal:
-        if len(words) == 2 and operator.text in _UNARY:
-            return None
-        if len(words) == 3 and operator.text in _TEXT_BINARY:
-            return None
-        if len(words) == 3 and operator.text in _NUMBER_BINARY:
-            return _refuse_numbers(words[0], words[2])
-    return f"{operator.source or operator.text} is not a known operator of test"
-
-
-def _refuse_numbers(*operands: Word) -> str | None:
-    for word in operands:
-        if not word.literal or not word.text.strip().lstrip("+-").isdigit():
-            return f"{word.source or word.text} is not a plain number, and may be evaluated"
-    return None
-
-
 _TAR_LISTS = r"-?(?=[a-zJ]*t)[tvzjJ]{1,4}f"
 
 
@@ -416,27 +347,28 @@ def refuse_git(words: Sequence[Word]) -> str | None:
         return None
     if not given.operands:
         return "git needs a subcommand"
-    sub, *rest = given.operands
-    return _refuse_subcommand(sub.text, rest)
-
-
-def _refuse_subcommand(name: str, words: Sequence[Word]) -> str | None:
-    table = None
-    if words and words[0].literal:
-        table = program(f"git {name} {words[0].text}")
-    if table is not None and table.reads:
-        name, words = f"{name} {words[0].text}", words[1:]
-    else:
-        table = program(f"git {name}")
+    key, table, words = _git_table(given.operands)
     if table is None or not table.reads:
-        if name in _NETWORK:
-            return f"git {name} uses the network"
-        return f"git {name} is not in the list of subcommands that only read"
-    given = read_words(table, f"git {name}", words)
+        if key.removeprefix("git ") in _NETWORK:
+            return f"{key} uses the network"
+        return f"{key} is not in the list of subcommands that only read"
+    given = read_words(table, key, words)
     if isinstance(given, str):
         return given
-    check = _FORMS.get(name)
-    return _refuse_formats(given) or (check(given) if check else None)
+    check = _FORMS.get(key)
+    refusal = _refuse_by_patterns(table, given) or _refuse_formats(given)
+    return refusal or (check(given) if check else None)
+
+
+def _git_table(words: Sequence[Word]) -> tuple[str, Program | None, Sequence[Word]]:
+    """The subcommand at the head of `words`, with its table and what follows."""
+    key = f"git {words[0].text}"
+    if len(words) > 1 and words[1].literal:
+        longer = f"{key} {words[1].text}"
+        table = program(longer)
+        if table is not None and table.reads:
+            return longer, table, words[2:]
+    return key, program(key), words[1:]
 
 
 def _refuse_formats(given: Given) -> str | None:
@@ -479,9 +411,9 @@ def _refuse_config(given: Given) -> str | None:
 
 
 _FORMS: dict[str, Callable[[Given], str | None]] = {
-    "branch": _refuse_branch,
-    "tag": _refuse_tag,
-    "config": _refuse_config,
+    "git branch": _refuse_branch,
+    "git config": _refuse_config,
+    "git tag": _refuse_tag,
 }
 
 
@@ -534,17 +466,54 @@ def _refuse_program(name: str, words: Sequence[Word]) -> str | None:
     name = main_name(name)
     if name in _LANGUAGES:
         return _LANGUAGES[name](words)
+    key, table, words = _table_of(name, words)
+    if table is None or not table.reads:
+        if table is not None and texts and words[0].literal and any(map(_reads, table.subcommands)):
+            return f"{name} {texts[0]} is not in the list of commands that only read"
+        return why_absent(name)
+    return _refuse_by_table(key, table, words)
+
+
+def _table_of(name: str, words: Sequence[Word]) -> tuple[str, Program | None, Sequence[Word]]:
+    """The program or its subcommand, with its table and the words that belong to it."""
     table = program(name)
-    if texts and words[0].literal and table is not None and table.subcommands:
-        key = f"{name} {texts[0]}"
+    if table is not None and table.subcommands and words and words[0].literal:
+        key = f"{name} {words[0].text}"
         inner = program(key)
         if inner is not None and inner.reads:
-            return _refuse_by_table(key, inner, words[1:])
-        if not table.reads and any(map(_reads, table.subcommands)):
-            return f"{key} is not in the list of commands that only read"
-    if table is None or not table.reads:
-        return why_absent(name)
-    return _refuse_by_table(name, table, words)
+            return key, inner, words[1:]
+    return name, table, words
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """The words of a command that only reads, by the table of its program or subcommand, and the
+    directories to which git goes first."""
+
+    key: str
+    table: Program
+    given: Given
+    moves: tuple[str, ...] = ()
+
+
+def read_arguments(part: Part) -> Arguments | None:
+    """The arguments of a command that only reads; None without a table that divides them."""
+    words = part.words[1:]
+    head = part.words[0] if part.words else None
+    name = main_name(program_name(head.text) or "") if head and head.literal else ""
+    table = program(name)
+    moves: tuple[str, ...] = ()
+    if name != "git" or table is None:
+        key, table, words = _table_of(name, words)
+    else:
+        before = read_words(table, name, words)
+        if isinstance(before, str) or not before.operands:
+            return None
+        moves = tuple(word.text for word in before.values("-C"))
+        key, table, words = _git_table(before.operands)
+    given = read_words(table, key, words) if table is not None and table.reads else ""
+    if table is None or isinstance(given, str):
+        return None
+    return Arguments(key, table, given, moves)
 
 
 def _reads(name: str) -> bool:

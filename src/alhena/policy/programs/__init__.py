@@ -61,6 +61,22 @@ class Style(StrEnum):
 ONE_DASH = (Style.WORDS, Style.FOLDED, Style.LONG_ONLY)
 
 
+class FileRole(StrEnum):
+    """The part that an option plays in which files a program reads."""
+
+    PATTERN = "pattern"  # it gives the pattern or script that is otherwise the first operand
+    TEXTS = "texts"  # its value is no file
+    LISTS = "lists"  # names of files are read from a file, or from the input
+    SHOWS = "shows"  # it may show secrets
+    NAMES = "names"  # only names are shown, no contents
+    TREES = "trees"  # directories are read with all that is below
+    FOLLOWS = "follows"  # symbolic links below them are followed
+    HIDDEN = "hidden"  # hidden and ignored files below them are read, too
+    TRACKED = "tracked"  # the files are those that git tracks
+    ONLY = "only"  # of these, only files whose names match its value; with `!`, only others
+    WITHOUT = "without"  # files and directories whose names match its value are left out
+
+
 class Option(msgspec.Struct, frozen=True):
     """One option. `reads`: a program that reads still only reads with it."""
 
@@ -125,8 +141,10 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     what follows the first operand is for the program that it names, but for operands like this
     pattern.
     `commands`: options whose value is shell code or a program. `before`: options before the
-    subcommand. `letters` and `long`: one-letter options with a value in any subcommand, and long
-    names of letters. `operand` and `check` name the functions that judge operands.
+    subcommand. `files`: options by the part they play in which files are read (`FileRole`), `*`
+    when no option is needed. `letters` and `long`: one-letter options with a value in any
+    subcommand, and long names of letters. `operand` and `check` name the functions that judge
+    operands.
     """
 
     options: dict[str, Option] = {}
@@ -141,6 +159,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     harmless: dict[str, str] = {}
     judged: bool = False
     hands: dict[str, str] = {}
+    files: dict[FileRole, tuple[str, ...]] = {}
     joined: tuple[str, ...] = ()
     letter_groups: tuple[str, ...] = ()
     script: str | None = None
