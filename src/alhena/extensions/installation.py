@@ -9,8 +9,6 @@ import os
 import shutil
 import stat
 import subprocess
-import tarfile
-import zipfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +36,7 @@ from alhena.config.extensions import (
 )
 from alhena.config.home import config_home
 from alhena.errors import InputError
+from alhena.extensions.archives import MAX_BYTES, MAX_ENTRIES, SUFFIXES, ArchiveError, unpack
 from alhena.system.environment import shield_memory
 from alhena.system.errors import printable
 from alhena.system.files import exclusive
@@ -182,10 +181,7 @@ def _change(path: Path, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> 
     change_file(path, rewritten, f"{path.name} was not changed")
 
 
-MAX_BYTES = 200_000_000
-MAX_ENTRIES = 20_000
 GIT_TIMEOUT_S = 300.0
-_ARCHIVES = (".zip", ".tar.gz", ".tgz")
 _SAFE = ("core.hooksPath=/dev/null", "core.symlinks=true", "protocol.allow=never")
 _PROTOCOLS = ("http", "https", "file")
 
@@ -202,12 +198,12 @@ def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None
             raise _refused(source, "--ref is for git URLs")
         elif path.is_dir():
             _copy(path, target)
-        elif path.is_file() and path.name.endswith(_ARCHIVES):
+        elif path.is_file() and path.name.lower().endswith(SUFFIXES):
             target.mkdir()
             _unpack(path, target)
         else:
             raise _refused(source, "it is no folder, .zip, .tar.gz, or http(s) or file git URL")
-    except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ArchiveError) as error:
         raise _refused(source, str(error)) from error
 
 
@@ -258,12 +254,8 @@ def _require_plain(folder: Path, source: str) -> None:
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Unpacks an archive, without its one top folder. Nothing leads out of the target."""
-    if archive.name.endswith(".zip"):
-        shutil.unpack_archive(archive, target)
-    else:
-        shutil.unpack_archive(archive, target, filter="data")
-    _require_plain(target, str(archive))
+    """Unpacks an archive, without its one top folder."""
+    unpack(archive, target)
     inside = list(target.iterdir())
     if len(inside) == 1 and inside[0].is_dir():
         top = inside[0].rename(target.with_name(f"{target.name}.top"))
