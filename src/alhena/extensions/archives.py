@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from lzma import LZMAError
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import msgspec
 
@@ -72,7 +72,7 @@ class _Budget:
 class _Stream:
     """What gzip unpacks; its bytes count, also those of headers."""
 
-    def __init__(self, source: IO[bytes], budget: _Budget) -> None:
+    def __init__(self, source: gzip.GzipFile, budget: _Budget) -> None:
         self._source = source
         self._budget = budget
 
@@ -110,8 +110,7 @@ def _write(entry: _Entry, target: Path) -> None:
     mode = 0o755 if entry.executable else 0o644
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, mode), "wb") as file:
-        for piece in _pieces(entry):
-            file.write(piece)
+        file.writelines(_pieces(entry))
 
 
 def _pieces(entry: _Entry) -> Iterator[bytes]:
@@ -162,14 +161,16 @@ def _of_zip(archive: Path) -> Iterator[_Entry]:
 
 def _of_tar(archive: Path) -> Iterator[_Entry]:
     budget = _Budget(archive.stat().st_size)
-    with gzip.open(archive, "rb") as source:
-        with tarfile.open(fileobj=_Stream(source, budget), mode="r|") as found:  # type: ignore[call-overload]
-            for info in found:
-                plain = info.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and info.sparse is None
-                if not plain and not info.isdir():
-                    raise ArchiveError(f"{info.name} is a link or no file")
-                content = found.extractfile(info) if plain else None
-                yield _Entry(_parts(info.name), content, bool(info.mode & stat.S_IXUSR))
+    with (
+        gzip.open(archive, "rb") as source,
+        tarfile.open(fileobj=cast("IO[bytes]", _Stream(source, budget)), mode="r|") as found,
+    ):
+        for info in found:
+            plain = info.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and info.sparse is None
+            if not plain and not info.isdir():
+                raise ArchiveError(f"{info.name} is a link or no file")
+            content = found.extractfile(info) if plain else None
+            yield _Entry(_parts(info.name), content, bool(info.mode & stat.S_IXUSR))
 
 
 def _parts(name: str) -> tuple[str, ...]:

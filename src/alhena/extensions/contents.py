@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from alhena.commands import CustomCommands, Source
+from alhena.config.extension_parts import substituted
 from alhena.config.extensions import (
     Extension,
     Manifest,
     manifest_document,
     manifest_of,
-    substituted,
 )
 from alhena.config.mcp_servers import server_of
 from alhena.display_text import one_line
@@ -33,7 +33,7 @@ class Contents:
     def __init__(self, folder: Path, workspace: Path, base: Path | None = None) -> None:
         document = manifest_document(folder)
         self._place = folder if base is None else base / manifest_of(folder, document).name
-        document = substituted(document, self._place, workspace, {})
+        document = substituted(document, self._place, workspace)
         self.manifest: Manifest = manifest_of(folder, document)
         self.problems: list[str] = []
         self.folder = folder

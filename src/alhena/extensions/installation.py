@@ -18,21 +18,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from alhena.config.extension_parts import METADATA, Pin, pinned
 from alhena.config.extensions import (
     ENABLEMENT,
-    METADATA,
     REPLACED,
     SECRETS,
     Extension,
     Installation,
-    Pin,
     extensions_path,
     is_enabled,
-    pinned,
     pins_path,
     read_enablement,
     read_pins,
     read_secrets,
+    restrictions_path,
 )
 from alhena.config.home import config_home
 from alhena.errors import InputError
@@ -84,6 +83,7 @@ def put(content: Path, name: str, installation: Installation, environ: Mapping[s
         ) from error
     if installation.type == "link":
         _forget(pins_path(environ), name)
+        shutil.rmtree(restrictions_path(name, environ), ignore_errors=True)
     else:
         accept(name, environ)
 
@@ -93,14 +93,18 @@ def _expect(name: str, content: Path, environ: Mapping[str, str]) -> None:
     old = read_pins(environ).get(name)
     if old is None and os.path.lexists(extensions_path(environ) / name):
         return  # without a state, as the reference installs them, any content is used
-    state = replace(old or Pin(files="", content=""), next=pinned(content).content)
+    state = replace(old or Pin(), next=pinned(content).parts)
     _change(pins_path(environ), lambda found: found | {name: msgspec.to_builtins(state)})
 
 
 def accept(name: str, environ: Mapping[str, str]) -> None:
-    """Accepts the files of an installed extension as they are now. Raises ConfigError."""
-    state = msgspec.to_builtins(pinned(extensions_path(environ) / name))
+    """Accepts the parts of an installed extension as they are now. Raises ConfigError."""
+    from alhena.extensions.restrictions import write_restrictions
+
+    folder = extensions_path(environ) / name
+    state = msgspec.to_builtins(pinned(folder))
     read_pins(environ)
+    write_restrictions(folder, restrictions_path(name, environ))
     _change(pins_path(environ), lambda found: found | {name: state})
 
 
@@ -114,6 +118,7 @@ def remove(extension: Extension, environ: Mapping[str, str]) -> None:
     except OSError as error:
         raise InputError(f"cannot remove {extension.home}: {error.strerror or error}.") from error
     base = extensions_path(environ)
+    shutil.rmtree(restrictions_path(extension.name, environ), ignore_errors=True)
     for path in (pins_path(environ), base / ENABLEMENT, config_home(environ) / SECRETS):
         _forget(path, extension.name)
 

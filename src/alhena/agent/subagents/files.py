@@ -240,9 +240,9 @@ def with_resolved_servers(
         forced = OF_WORKSPACE
     for each in extensions:
         if each.name == agent.source:
-            from alhena.config.extensions import substituted
+            from alhena.config.extension_parts import substituted
 
-            entries = substituted(entries, each.folder, cwd, {})
+            entries = substituted(entries, each.folder, cwd)
             entries = {
                 name: {**entry, "env": {**each.environ, **entry.get("env", {})}}
                 for name, entry in entries.items()

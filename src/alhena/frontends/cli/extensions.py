@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from alhena.config.environment import own_environment
+from alhena.config.extension_parts import MANIFEST as FILE
+from alhena.config.extension_parts import is_as_pinned, is_up_to_date
 from alhena.config.extensions import (
-    FILE,
     Extension,
     Extensions,
     Installation,
     extensions_path,
     is_allowed,
-    is_as_pinned,
     load_extensions,
     read_pins,
 )
@@ -103,8 +103,9 @@ def run(argv: list[str]) -> int:
 def show_used(chosen: tuple[str, ...] | None) -> int:
     """Carries out `alhena --list-extensions`."""
     place = place_here(extensions=chosen)
-    if place.extensions:
-        names = "".join(f"- {each.name}\n" for each in place.extensions)
+    used = [each for each in place.extensions if not each.why]
+    if used:
+        names = "".join(f"- {each.name}\n" for each in used)
         write_stdout(f"Installed extensions:\n{names}")
     else:
         write_stdout("No extensions installed.\n")
@@ -184,14 +185,13 @@ class _Command:
 
     def _fetched(self, installation: Installation, old: Extension | None) -> int:
         """Fetches an extension, asks, and puts it in its place."""
-        from alhena.config.extensions import pinned
         from alhena.extensions.contents import Contents
         from alhena.extensions.installation import fetch, put, staging
 
         self._require_allowed(installation)
         with staging(extensions_path(os.environ)) as content:
             fetch(installation.source, content, own_environment(os.environ), installation.ref)
-            if old is not None and not old.why and is_as_pinned(content, pinned(old.folder)):
+            if old is not None and not old.why and is_up_to_date(old.folder, content):
                 write_stdout(f"{old.name} is up to date.\n")
                 return 0
             brought = Contents(content, self._cwd, extensions_path(os.environ))
