@@ -95,7 +95,7 @@ def _changed(folder: Path, accepted: Mapping[str, str]) -> list[str]:
 
 
 def _walked(folder: Path) -> Iterator[str]:
-    """The parts that are told by their names and permissions."""
+    """The parts that are known by their names and permissions."""
     for name, entry in _files(folder).items():
         top, _, rest = name.partition("/")
         suffix = os.path.splitext(name)[1].lower()
@@ -213,7 +213,7 @@ def _substituted(value: Any, folder: Path) -> Any:
 def _document(folder: Path, name: str) -> Any:
     try:
         return parse_settings(folder / name, read_limited(folder / name))
-    except (OSError, ConfigError):  # it is a part all the same, and the reason is said elsewhere
+    except (OSError, ConfigError):  # it is a part all the same, and another reader gives the reason
         return None
 
 

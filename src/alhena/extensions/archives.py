@@ -70,7 +70,7 @@ class _Budget:
 
 
 class _Stream:
-    """What gzip unpacks; its bytes count, also those of headers."""
+    """The output of gzip; its bytes count, also those of headers."""
 
     def __init__(self, source: gzip.GzipFile, budget: _Budget) -> None:
         self._source = source

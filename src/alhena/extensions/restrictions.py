@@ -1,6 +1,7 @@
-"""What an extension restricts, as an extension of its own, for the time when it is not as it was
-accepted: its policies, its excluded tools, and its guards. These are hooks that could have blocked
-something; in their place stands one that blocks whatever they would have been asked about."""
+"""The restrictions of an extension, as an extension of its own, for the time when its files differ
+from the accepted ones: its policies, its excluded tools, and its guards. These are hooks that could
+have blocked something; in their place is one that blocks whatever they would have been asked about.
+"""
 
 import os
 import shlex

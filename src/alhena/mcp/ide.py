@@ -130,7 +130,7 @@ def _announced(environ: Mapping[str, str]) -> tuple[list[Companion], list[str]]:
 
 
 def _alterable(path: Path) -> str:
-    """The reason why somebody else may have written what is at a path, "" if nobody can."""
+    """The reason why another user may have written a path, "" if none can."""
     try:
         status = os.lstat(path)
     except OSError as error:

@@ -25,12 +25,19 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import agrees, is_terminal, json_document, write_json, write_stdout
+from alhena.frontends.streams import (
+    agrees,
+    is_terminal,
+    json_document,
+    write_json,
+    write_lines,
+    write_stdout,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.extensions.contents import Contents
+    from alhena.frontends.consent import Consent
 
 USAGE = """\
 usage: alhena extensions list [--json]
@@ -185,8 +192,8 @@ class _Command:
 
     def _fetched(self, installation: Installation, old: Extension | None) -> int:
         """Fetches an extension, asks, and puts it in its place."""
-        from alhena.extensions.contents import Contents
         from alhena.extensions.installation import fetch, put, staging
+        from alhena.frontends.consent import consent_to_extension
 
         self._require_allowed(installation)
         with staging(extensions_path(os.environ)) as content:
@@ -194,8 +201,10 @@ class _Command:
             if old is not None and not old.why and is_up_to_date(old.folder, content):
                 write_stdout(f"{old.name} is up to date.\n")
                 return 0
-            brought = Contents(content, self._cwd, extensions_path(os.environ))
-            name = brought.manifest.name
+            manifest, brought = consent_to_extension(
+                content, self._cwd, os.environ, extensions_path(os.environ)
+            )
+            name = manifest.name
             if old is not None and name != old.name:
                 raise InputError(f"the source of {old.name} is now the extension {name}.")
             if old is None:
@@ -203,20 +212,20 @@ class _Command:
             if not self._agreed(brought, f"Install {name}"):
                 return 0
             put(content, name, installation, os.environ)
-        write_stdout(f"{name} {one_line(brought.manifest.version)} is installed.\n")
+        write_stdout(f"{name} {one_line(manifest.version)} is installed.\n")
         self._ask_for_values(name)
         return 0
 
     def link(self) -> int:
         """Links an extension."""
-        from alhena.extensions.contents import Contents
         from alhena.extensions.installation import put, staging
+        from alhena.frontends.consent import consent_to_extension
 
         folder = Path(os.path.realpath(self._options.name))
         installation = Installation(source=str(folder), type="link")
         self._require_allowed(installation)
-        brought = Contents(folder, self._cwd)
-        name = brought.manifest.name
+        manifest, brought = consent_to_extension(folder, self._cwd, os.environ)
+        name = manifest.name
         self._require_new(name)
         if self._agreed(brought, f"Link {name}, also what it brings later"):
             with staging(extensions_path(os.environ)) as content:
@@ -228,14 +237,14 @@ class _Command:
 
     def enable(self) -> int:
         """Enables an extension, and accepts its files if they have changed."""
-        from alhena.extensions.contents import Contents
         from alhena.extensions.installation import accept
+        from alhena.frontends.consent import consent_to_extension
 
         extension = self._named()
         pin = read_pins(os.environ).get(extension.name)
         changed = pin is not None and not is_as_pinned(extension.folder, pin)
         if changed and not extension.linked:
-            brought = Contents(extension.folder, self._cwd)
+            _, brought = consent_to_extension(extension.folder, self._cwd, os.environ)
             if not self._agreed(brought, f"The files of {extension.name} have changed. Use it"):
                 return 0
             accept(extension.name, os.environ)
@@ -329,25 +338,12 @@ class _Command:
         if not is_allowed(installation.source, security.allowed_extensions):
             raise UsageError("security.allowedExtensions does not match that source.")
 
-    def _agreed(self, brought: "Contents", question: str) -> bool:
+    def _agreed(self, brought: "Consent", question: str) -> bool:
         """Shows what an extension brings and asks. Raises UsageError without a person to ask."""
-        write_stdout("".join(f"{each}\n" for each in brought.lines))
-        tell(_tell_agents(brought))
+        write_lines(brought.lines)
+        tell(brought.problems)
         question = f"Its commands run with your rights. {question}? [y/N] "
         return agrees(question, "nothing was changed", consent=self._options.consent)
-
-
-def _tell_agents(brought: "Contents") -> list[str]:
-    """Shows the MCP servers of an extension's agents; returns all that is wrong in it."""
-    from alhena.agent.subagents.files import AgentFiles, AgentSource
-    from alhena.frontends.cli.agents import server_lines
-
-    folder = brought.folder / "agents"
-    files = AgentFiles([AgentSource(name=brought.manifest.name, folder=folder)], {})
-    for agent in files.found:
-        for line in server_lines(agent.definition):
-            write_stdout(f"  MCP server of the agent {agent.name}: {one_line(line, 500)}\n")
-    return [*brought.problems, *files.problems]
 
 
 def _tell_missing(extension: Extension, indent: str = "") -> None:
@@ -374,13 +370,12 @@ def _as_json(extension: Extension) -> dict[str, object]:
 
 def _validate(folder: Path) -> int:
     """Says what is wrong in the extension of a folder; returns 1 when something is."""
-    from alhena.extensions.contents import Contents
+    from alhena.frontends.consent import consent_to_extension
 
-    brought = Contents(folder, folder)
-    write_stdout("".join(f"{each}\n" for each in brought.lines))
-    problems = _tell_agents(brought)
-    tell(problems)
-    if problems:
+    _, brought = consent_to_extension(folder, folder, os.environ)
+    write_lines(brought.lines)
+    tell(brought.problems)
+    if brought.problems:
         return 1
     write_stdout("It is valid.\n")
     return 0
