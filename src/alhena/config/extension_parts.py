@@ -12,19 +12,23 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
-
-import msgspec
+from typing import Any
 
 from alhena.config.documents import parse_settings, read_limited
+from alhena.config.extensions import (
+    HOOKS,
+    MANIFEST,
+    METADATA,
+    Pin,
+    array_in,
+    hooks_in,
+    object_in,
+    substituted,
+)
 from alhena.config.pinned_entries import CODE, DATA, file_digest, named_files
 from alhena.display_text import first_of
 from alhena.errors import ConfigError
-from alhena.values import Value
 
-MANIFEST = "gemini-extension.json"
-METADATA = ".gemini-extension-install.json"
-HOOKS = "hooks/hooks.json"
 MAX_NAMED = 5
 _READ = {
     "hooks": re.compile(r"hooks/hooks\.json"),
@@ -44,17 +48,6 @@ _BUILD = frozenset(
 )
 """Files that say what a command such as `npm start` runs."""
 _IMPORT = re.compile(r"(?<![\w@])@([^\s`]+)")
-_VARIABLE = re.compile(r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}")
-
-
-class Pin(Value, frozen=True, kw_only=True):
-    """The accepted state of an installed extension: the digests of its `parts` by their names;
-    `files` is a digest of their sizes and times. `next` are the parts that are about to take their
-    place."""
-
-    parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    files: str = ""
-    next: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 def pinned(folder: Path) -> Pin:
@@ -137,9 +130,9 @@ def _files(folder: Path) -> dict[str, os.DirEntry[str]]:
 def _named(folder: Path) -> dict[str, bool]:
     """The files of the folder that its servers, hooks and agents name, and its context files; true
     where they surely are no data of a program."""
-    manifest = _object(_document(folder, MANIFEST))
+    manifest = object_in(_document(folder, MANIFEST))
     found = dict.fromkeys(_context(folder, manifest.get("contextFileName")), True)
-    commands: list[Any] = list(_object(manifest.get("mcpServers")).values())
+    commands: list[Any] = list(object_in(manifest.get("mcpServers")).values())
     commands += hook_commands(_document(folder, HOOKS))
     for name in _walked(folder):
         if name.startswith("agents/") and _is_read(name):
@@ -154,7 +147,7 @@ def _named(folder: Path) -> dict[str, bool]:
 
 def _context(folder: Path, names: Any) -> Iterator[str]:
     """The context files and what they import, within the folder."""
-    listed = _array(names) or [names or "GEMINI.md"]
+    listed = array_in(names) or [names or "GEMINI.md"]
     root = os.path.realpath(folder)
     waiting = [os.path.normpath(os.path.join(root, str(each))) for each in listed]
     seen: set[str] = set()
@@ -176,34 +169,6 @@ def hook_commands(document: Any) -> Iterator[str]:
         command = hook.get("command")
         if isinstance(command, str):
             yield command
-
-
-def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
-    """The hooks of a document, as far as it has the right form."""
-    for groups in _object(_object(document).get("hooks")).values():
-        for group in _array(groups):
-            for hook in _array(_object(group).get("hooks")):
-                if isinstance(hook, dict) and isinstance(_object(hook).get("env", {}), dict):
-                    yield _object(hook)
-
-
-def substituted(value: Any, folder: Path, workspace: Path) -> Any:
-    """A JSON value with `${extensionPath}`, `${workspacePath}`, `${/}` and `${pathSeparator}`
-    replaced."""
-    texts = {
-        "extensionPath": str(folder),
-        "workspacePath": str(workspace),
-        "/": os.sep,
-        "pathSeparator": os.sep,
-    }
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: texts[found[1]], value)
-    if isinstance(value, list):
-        return [substituted(each, folder, workspace) for each in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {key: substituted(each, folder, workspace) for key, each in members.items()}
-    return value
 
 
 def _substituted(value: Any, folder: Path) -> Any:
@@ -245,11 +210,3 @@ def _digest(path: Path) -> str:
     except OSError:
         return ""
     return file_digest(str(path)) if stat.S_ISREG(mode) else "no file"
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _array(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

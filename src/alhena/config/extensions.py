@@ -16,17 +16,6 @@ import msgspec
 from alhena.config.checking import plain_message
 from alhena.config.documents import parse_settings, read_limited
 from alhena.config.env_files import parse_env
-from alhena.config.extension_parts import (
-    MANIFEST as FILE,
-)
-from alhena.config.extension_parts import (
-    METADATA,
-    Pin,
-    describe_changes,
-    hooks_in,
-    is_as_pinned,
-    substituted,
-)
 from alhena.config.home import config_home
 from alhena.config.layers import expanded
 from alhena.config.settings import Settings
@@ -35,11 +24,15 @@ from alhena.errors import ConfigError
 from alhena.values import Value
 
 T = TypeVar("T")
+MANIFEST = "gemini-extension.json"
+METADATA = ".gemini-extension-install.json"
+HOOKS = "hooks/hooks.json"
 ENABLEMENT = "extension-enablement.json"
 SECRETS = "extension-secrets.json"
 REPLACED = ".replaced-"
 """Prefix of the old folder while an update is put in its place."""
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
+_VARIABLE = re.compile(r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}")
 _RESERVED = frozenset({"user", "workspace", "none"})
 
 
@@ -77,6 +70,16 @@ class Installation(Value, frozen=True, kw_only=True, rename="camel"):
     ref: str | None = None
     auto_update: bool = False
     allow_pre_release: bool = False
+
+
+class Pin(Value, frozen=True, kw_only=True):
+    """The accepted state of an installed extension: the digests of its `parts` by their names;
+    `files` is a digest of their sizes and times. `next` are the parts that are about to take their
+    place."""
+
+    parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    files: str = ""
+    next: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Extension(Value, frozen=True, kw_only=True):
@@ -122,7 +125,7 @@ class Extension(Value, frozen=True, kw_only=True):
     @property
     def hooks_file(self) -> Path:
         """The file of its hooks, which need not exist."""
-        return self.folder / "hooks" / "hooks.json"
+        return self.folder / HOOKS
 
     def hooks(self, workspace: Path, place: Path | None = None) -> Any:
         """The content of the file of hooks, None without one; `place` is where the folder will be,
@@ -212,7 +215,7 @@ def with_extensions(settings: Settings, extensions: Iterable[Extension]) -> Sett
 
 def manifest_document(folder: Path) -> Any:
     """The manifest in `folder` as it is written. Raises ConfigError, which names file and line."""
-    path = folder / FILE
+    path = folder / MANIFEST
     try:
         return parse_settings(path, read_limited(path))
     except OSError as error:
@@ -222,7 +225,7 @@ def manifest_document(folder: Path) -> Any:
 def manifest_of(folder: Path, document: Any) -> Manifest:
     """The manifest that a document from `folder` is, whose variables may be replaced. Raises
     ConfigError, which names the file and the remedy."""
-    path = folder / FILE
+    path = folder / MANIFEST
     try:
         manifest = msgspec.convert(document, Manifest)
     except msgspec.ValidationError as error:
@@ -236,6 +239,44 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
             remedy="Use letters, digits and dashes, and not user, workspace or none.",
         )
     return manifest
+
+
+def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
+    """The hooks of a document, as far as it has the right form."""
+    for groups in object_in(object_in(document).get("hooks")).values():
+        for group in array_in(groups):
+            for hook in array_in(object_in(group).get("hooks")):
+                if isinstance(hook, dict) and isinstance(object_in(hook).get("env", {}), dict):
+                    yield object_in(hook)
+
+
+def substituted(value: Any, folder: Path, workspace: Path) -> Any:
+    """A JSON value with `${extensionPath}`, `${workspacePath}`, `${/}` and `${pathSeparator}`
+    replaced."""
+    texts = {
+        "extensionPath": str(folder),
+        "workspacePath": str(workspace),
+        "/": os.sep,
+        "pathSeparator": os.sep,
+    }
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: texts[found[1]], value)
+    if isinstance(value, list):
+        return [substituted(each, folder, workspace) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {key: substituted(each, folder, workspace) for key, each in members.items()}
+    return value
+
+
+def object_in(value: Any) -> dict[str, Any]:
+    """A value if it is an object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def array_in(value: Any) -> list[Any]:
+    """A value if it is an array, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def is_enabled(overrides: Iterable[str], workspace: Path, environ: Mapping[str, str]) -> bool:
@@ -342,6 +383,8 @@ class _Loader:
         return _WhyOff(why) if why else None
 
     def _why_changed(self, extension: Extension, pin: Pin) -> str:
+        from alhena.config.extension_parts import describe_changes, is_as_pinned
+
         if is_as_pinned(extension.folder, pin):
             return ""
         changes = describe_changes(extension.folder, pin)

@@ -18,13 +18,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from alhena.config.extension_parts import METADATA, Pin, pinned
+from alhena.config.extension_parts import pinned
 from alhena.config.extensions import (
     ENABLEMENT,
+    METADATA,
     REPLACED,
     SECRETS,
     Extension,
     Installation,
+    Pin,
     extensions_path,
     is_enabled,
     pins_path,

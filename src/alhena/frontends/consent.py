@@ -20,8 +20,13 @@ from alhena.commands import CustomCommands, Source
 from alhena.config.documents import read_limited
 from alhena.config.env_files import parse_env
 from alhena.config.environment import has_secret_name, is_choosing
-from alhena.config.extension_parts import substituted
-from alhena.config.extensions import Extension, Manifest, manifest_document, manifest_of
+from alhena.config.extensions import (
+    Extension,
+    Manifest,
+    manifest_document,
+    manifest_of,
+    substituted,
+)
 from alhena.config.layers import names_in
 from alhena.config.mcp_servers import server_of
 from alhena.config.pinned_entries import (
@@ -156,9 +161,8 @@ class Consent:
         self, agent: AgentDefinition | RemoteAgent, root: Path, *, given: bool, indent: str = ""
     ) -> None:
         """Adds an agent whose servers have their files in `root`."""
-        self.add(f"agent: {agent.name}", indent=indent)
+        self.add(f"agent: {agent.name}", agent.summary.description, indent=indent)
         inner = f"{indent}{INDENT}"
-        self.add(agent.summary.description, indent=inner)
         if isinstance(agent, RemoteAgent):
             self.add("sends your tasks to", agent.card, indent=inner)
             for label, text in _credentials(agent.auth):

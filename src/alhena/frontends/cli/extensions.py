@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from alhena.config.environment import own_environment
-from alhena.config.extension_parts import MANIFEST as FILE
 from alhena.config.extension_parts import is_as_pinned, is_up_to_date
 from alhena.config.extensions import (
+    MANIFEST,
     Extension,
     Extensions,
     Installation,
@@ -391,7 +391,7 @@ def _new(folder: Path) -> int:
     manifest = {"name": name, "version": "0.1.0", "description": ""}
     manifest_of(folder, manifest)
     folder.mkdir(parents=True)
-    (folder / FILE).write_text(json_document(manifest), encoding="utf-8")
+    (folder / MANIFEST).write_text(json_document(manifest), encoding="utf-8")
     (folder / "GEMINI.md").write_text(f"# {name}\n", encoding="utf-8")
     write_stdout(
         f"{one_line(str(folder))} has a manifest and a context file. To try it: "
