@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from alhena.config.extension_parts import pinned
+from alhena.errors import InputError
+from alhena.extensions.installation import accept
 from tests.config.places import write
 from tests.extensions.test_extensions import installed
 from tests.support.command import Ran, alhena, keyed
@@ -206,3 +209,11 @@ def test_a_linked_one_keeps_no_restrictions_of_an_older_one(home: Path):
     alhena("extensions", "link", str(source), "--consent")
     (source / "hooks" / "hooks.json").write_text("{}")
     assert "- demo" in alhena("-l").out
+
+
+def test_what_changes_while_it_is_read_is_not_accepted(place: Path, home: Path):
+    shown = pinned(place)
+    (place / "helper.py").write_text("changed")
+    with pytest.raises(InputError, match="changed while you read"):
+        accept("guard", {"HOME": str(home)}, shown)
+    assert not used()

@@ -99,12 +99,18 @@ def _expect(name: str, content: Path, environ: Mapping[str, str]) -> None:
     _change(pins_path(environ), lambda found: found | {name: msgspec.to_builtins(state)})
 
 
-def accept(name: str, environ: Mapping[str, str]) -> None:
-    """Accepts the parts of an installed extension as they are now. Raises ConfigError."""
+def accept(name: str, environ: Mapping[str, str], shown: Pin | None = None) -> None:
+    """Accepts the parts of an installed extension as they are now, if they still are as they were
+    `shown`. Raises ConfigError, and InputError if they are not."""
     from alhena.extensions.restrictions import write_restrictions
 
     folder = extensions_path(environ) / name
-    state = msgspec.to_builtins(pinned(folder))
+    now = pinned(folder)
+    if shown is not None and shown.parts != now.parts:
+        raise InputError(
+            f"the files of {name} have changed while you read.", remedy="Look at them again."
+        )
+    state = msgspec.to_builtins(now)
     read_pins(environ)
     write_restrictions(folder, restrictions_path(name, environ))
     _change(pins_path(environ), lambda found: found | {name: state})

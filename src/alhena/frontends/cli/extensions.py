@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from alhena.config.environment import own_environment
-from alhena.config.extension_parts import is_as_pinned, is_up_to_date
+from alhena.config.extension_parts import is_as_pinned, is_up_to_date, pinned
 from alhena.config.extensions import (
     MANIFEST,
     Extension,
@@ -244,10 +244,11 @@ class _Command:
         pin = read_pins(os.environ).get(extension.name)
         changed = pin is not None and not is_as_pinned(extension.folder, pin)
         if changed and not extension.linked:
+            shown = pinned(extension.folder)
             _, brought = consent_to_extension(extension.folder, self._cwd, os.environ)
             if not self._agreed(brought, f"The files of {extension.name} have changed. Use it"):
                 return 0
-            accept(extension.name, os.environ)
+            accept(extension.name, os.environ, shown)
         return self._turn(extension, enabled=True)
 
     def disable(self) -> int:
