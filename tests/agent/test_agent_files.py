@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from alhena import Agent, AgentOptions
+from alhena.agent.subagents import AgentDefinition
+from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 from alhena.config.effective_settings import open_place
 from alhena.errors import InterruptedRunError
 from alhena.testing import Call, TestModel
@@ -434,3 +436,18 @@ async def test_without_a_repository_the_model_is_told(home: Path, project: Path)
     model = TestModel(Call("helper", query="x"), "No.")
     assert await asked(project, model) == "No."
     assert "git rev-parse failed" in str(model.requests[1]["contents"][-1])
+
+
+@pytest.mark.parametrize("source", ["workspace", "user"])
+def test_a_server_of_a_projects_agent_gets_no_credentials_of_models(
+    home: Path, project: Path, source: str
+):
+    servers = '[mcp_servers.own]\ncommand = "x"\nenv = { K = "$GEMINI_API_KEY", T = "$MY_T" }\n'
+    folder = (project if source == "workspace" else home) / ".gemini" / "agents"
+    define(folder, "helper.toml", HELPER + servers)
+    environ = {"HOME": str(home), "GEMINI_API_KEY": "k", "MY_T": "t"}
+    files = AgentFiles(sources_of([(source, folder)], environ, project), {})
+    made = with_resolved_servers(files.found[0], environ, project, ())
+    assert isinstance(made, AgentDefinition)
+    key = "$GEMINI_API_KEY" if source == "workspace" else "k"
+    assert made.mcp_servers["own"]["env"] == {"K": key, "T": "t"}

@@ -1,5 +1,6 @@
 """The credentials that requests to remote agents carry."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ from starlette.responses import Response
 
 from alhena import RemoteAgent
 from alhena.agent.subagents.credentials import AgentCredentials
+from alhena.agent.subagents.files import AgentFiles, FoundAgent, accept_agents, sources_of
 from alhena.agent.subagents.remote import RemoteAgents
+from alhena.config.home import agent_folders
 from alhena.errors import AlhenaError
 from alhena.http.connect import Endpoint, parse_endpoint
 from alhena.models.errors import CredentialsError
 from alhena.tools.contract import ExecutionContext, ToolResult
 from tests.agent.a2a_server import Stage, serving
+from tests.config.places import write
 from tests.mcp.test_google_access import credentials
 from tests.support.server import ScriptedServer, json_reply
 
@@ -74,6 +78,34 @@ async def test_a_command_sees_no_secret_of_the_environment():
     environ = {"PATH": "/usr/bin:/bin", "OTHER_API_KEY": "hidden"}
     sent = await headers({"type": "apiKey", "key": '!echo "<$OTHER_API_KEY>"'}, environ)
     assert sent == {"X-API-Key": "<>"}
+
+
+async def test_a_projects_command_runs_only_while_its_files_are_as_accepted(
+    home: Path, project: Path
+):
+    script = write(project / "token.sh", "echo made")
+    write(
+        project / ".gemini" / "agents" / "far.md",
+        "---\nname: far\ndescription: Far.\nkind: remote\nagent_card_url: https://agent.example\n"
+        'auth: {type: apiKey, key: "!sh ./token.sh"}\n---\n',
+    )
+    folders = agent_folders(os.environ, project, trusted=True)
+
+    def found() -> FoundAgent:
+        (agent,) = AgentFiles(sources_of(folders, os.environ, project), {}).found
+        return agent
+
+    assert found().is_held
+    accept_agents(os.environ, project, [found()])
+    agent = found().definition
+    assert isinstance(agent, RemoteAgent)
+    assert not found().is_held
+    of_agent = AgentCredentials(agent, os.environ, project)
+    assert await of_agent.headers(PLACE) == {"X-API-Key": "made"}
+    script.write_text("echo another")
+    with pytest.raises(CredentialsError, match="was not run: held back"):
+        await of_agent.headers(PLACE)
+    assert found().is_held
 
 
 GOOGLE = {"type": "google-credentials"}

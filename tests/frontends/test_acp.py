@@ -436,11 +436,13 @@ class Terminals(Editor):
         super().__init__(choosing("allow_once"))
         self._late_s = late_s
         self.created: list[str] = []
+        self.variables: dict[str, str] = {}
         self.released = asyncio.Event()
         self._ends = ends
 
-    async def create_terminal(self, command: str, args: Any, **_more: Any) -> Any:
+    async def create_terminal(self, command: str, args: Any, env: Any, **_more: Any) -> Any:
         self.created.append(f"{command} {' '.join(args)}")
+        self.variables = {each.name: each.value for each in env}
         await asyncio.sleep(self._late_s)
         return CreateTerminalResponse(terminal_id="t1")
 
@@ -486,6 +488,10 @@ async def test_commands_run_in_a_terminal_of_the_client_which_is_released(
         assert await running == ("end_turn" if ends else "cancelled")
         await asyncio.wait_for(editor.released.wait(), PATIENCE_S)
     assert editor.created[0].endswith("-c touch made")
+    # What the editor handed us is not handed to the command: its key is set to nothing.
+    assert editor.variables["GEMINI_API_KEY"] == ""
+    assert editor.variables["GIT_TERMINAL_PROMPT"] == "0"
+    assert "PATH" not in editor.variables
     assert not (project / "made").exists()
     assert (shown in contents()) is not bool(late_s)
     if ends:

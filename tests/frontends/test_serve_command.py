@@ -18,6 +18,7 @@ from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text
 
+JSON = {"content-type": "application/json"}
 BODY = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -40,9 +41,7 @@ def serving(*arguments: str, **environ: str) -> Iterator[tuple[str, subprocess.P
 
 
 def post(url: str, body: Any, **headers: str) -> Any:
-    request = urllib.request.Request(
-        url, json.dumps(body).encode(), {"content-type": "application/json"} | headers
-    )
+    request = urllib.request.Request(url, json.dumps(body).encode(), JSON | headers)
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return json.load(answer)
 
@@ -74,7 +73,7 @@ def test_the_first_signal_waits_for_answers_and_the_second_does_not(server: Scri
     environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
     with serving(**environ) as (url, process):
         request = urllib.request.Request(
-            f"{url}/v1/messages", json.dumps(BODY | {"stream": True}).encode()
+            f"{url}/v1/messages", json.dumps(BODY | {"stream": True}).encode(), JSON
         )
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             while b"half" not in answer.readline():
@@ -92,12 +91,44 @@ def test_a_client_that_leaves_closes_the_connection_to_the_service(server: Scrip
     environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
     with serving(**environ) as (url, _):
         request = urllib.request.Request(
-            f"{url}/v1/chat/completions", json.dumps(BODY | {"stream": True}).encode()
+            f"{url}/v1/chat/completions", json.dumps(BODY | {"stream": True}).encode(), JSON
         )
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             while b"half" not in answer.readline():
                 pass
         assert server.disconnected.wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Origin: http://localhost:3000",
+        "Origin: null",
+        "Sec-Fetch-Site: cross-site",
+        "Content-Type: text/plain",
+        "Host: rebound.example",
+    ],
+)
+def test_a_page_in_a_browser_of_this_machine_asks_nothing_without_a_key(
+    server: ScriptedServer, line: str
+):
+    environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": server.url}
+    body = json.dumps(BODY)
+    name = line.partition(":")[0]
+    usual = ["Host: 127.0.0.1", "Content-Type: application/json", "Connection: close"]
+    lines = [line, *(each for each in usual if not each.startswith(name))]
+    with serving(**environ) as (url, _):
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as page:
+            head = "\r\n".join(
+                ["POST /v1/messages HTTP/1.1", *lines, f"Content-Length: {len(body)}"]
+            )
+            page.sendall(f"{head}\r\n\r\n{body}".encode())
+            answer = b"".join(iter(lambda: page.recv(65536), b"")).decode()
+    assert answer.startswith("HTTP/1.1 403 ")
+    assert "with a key" in answer
+    assert "access-control" not in answer.lower()
+    assert server.requests == []
 
 
 def test_the_key_of_the_environment_is_asked_for(server: ScriptedServer):

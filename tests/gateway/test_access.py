@@ -52,7 +52,8 @@ def test_without_the_key_nobody_is_let_in(headers: dict[str, str]):
 )
 def test_without_a_key_this_machine_is_let_in_under_its_own_names(host: str):
     Guard().check({"host": host})
-    Guard().check({"host": host, "origin": f"http://{host}"})
+    Guard().check({"host": host, "content-type": "application/json; charset=utf-8"}, "POST")
+    Guard().check({"host": host, "sec-fetch-site": "none"})
 
 
 @pytest.mark.parametrize(
@@ -67,12 +68,54 @@ def test_without_a_key_this_machine_is_let_in_under_its_own_names(host: str):
         {"host": "10.0.0.1:8080"},
         {"host": "127.0.0.1", "origin": "https://evil.example"},
         {"host": "127.0.0.1", "origin": "null"},
+        {"host": "127.0.0.1", "origin": ""},
+        {"host": "127.0.0.1:8080", "origin": "http://127.0.0.1:8080"},
+        {"host": "localhost:8080", "origin": "http://localhost:3000"},
+        {"host": "127.0.0.1", "sec-fetch-site": "cross-site"},
+        {"host": "127.0.0.1", "sec-fetch-site": "same-site"},
     ],
 )
-def test_without_a_key_pages_from_elsewhere_are_kept_out(headers: dict[str, str]):
+def test_without_a_key_every_page_is_kept_out(headers: dict[str, str]):
     with pytest.raises(RefusedError) as refused:
         Guard().check(headers)
     assert refused.value.fault.kind == "forbidden"
+    assert "with a key" in refused.value.fault.message
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "text/plain;charset=UTF-8",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+    ],
+)
+def test_without_a_key_no_body_is_taken_that_a_page_sends_unasked(kind: str):
+    headers = {"host": "127.0.0.1", "content-type": kind}
+    with pytest.raises(RefusedError) as refused:
+        Guard().check(headers, "POST")
+    assert "content-type: application/json" in refused.value.fault.message
+    Guard(KEY).check({**headers, "x-api-key": KEY}, "POST")
+
+
+async def test_a_preflight_is_granted_nothing():
+    generator = ScriptedGenerator()
+    for key in ("", KEY):
+        async with gateway(generator, key=key) as running, client(running) as http:
+            asked = {
+                "origin": "http://localhost:3000",
+                "access-control-request-method": "POST",
+                "access-control-request-headers": "content-type, x-api-key",
+                "access-control-request-private-network": "true",
+            }
+            answer = await http.options(ANTHROPIC[0], headers=asked)
+            shown = {"origin": "http://localhost:3000", "x-api-key": KEY}
+            listed = await http.get("/v1/models", headers=shown)
+        assert answer.status_code == 405
+        assert listed.status_code == (200 if key else 403)
+        for each in (answer, listed):
+            assert not [name for name in each.headers if name.startswith("access-control")]
 
 
 async def test_refusals_speak_the_dialect_and_say_nothing_of_the_key():

@@ -24,16 +24,16 @@ from alhena.errors import ConfigError
 from alhena.values import Value
 
 T = TypeVar("T")
-FILE = "gemini-extension.json"
+MANIFEST = "gemini-extension.json"
 METADATA = ".gemini-extension-install.json"
+HOOKS = "hooks/hooks.json"
 ENABLEMENT = "extension-enablement.json"
 SECRETS = "extension-secrets.json"
 REPLACED = ".replaced-"
 """Prefix of the old folder while an update is put in its place."""
 _NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
-_RESERVED = frozenset({"user", "workspace", "none"})
-_SKIPPED = frozenset({"node_modules", "__pycache__", ".git"})
 _VARIABLE = re.compile(r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}")
+_RESERVED = frozenset({"user", "workspace", "none"})
 
 
 class ExtensionSetting(Value, frozen=True, kw_only=True, rename="camel"):
@@ -73,18 +73,20 @@ class Installation(Value, frozen=True, kw_only=True, rename="camel"):
 
 
 class Pin(Value, frozen=True, kw_only=True):
-    """The accepted state of an installed extension: digests of its files' sizes and times, and of
-    their content; `next` is that of the content that is about to take their place."""
+    """The accepted state of an installed extension: the digests of its `parts` by their names;
+    `files` is a digest of their sizes and times. `next` are the parts that are about to take their
+    place."""
 
-    files: str
-    content: str
-    next: str = ""
+    parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    files: str = ""
+    next: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Extension(Value, frozen=True, kw_only=True):
     """An installed extension. `home` is its folder below `~/.gemini/extensions`, `folder` where its
     files are (elsewhere for a linked one), `why` the reason why it is not used, `environ` the
-    values of its settings. The repr shows no values."""
+    values of its settings; `restrictions` is the folder with what it restricts all the same. The
+    repr shows no values."""
 
     manifest: Manifest
     home: Path
@@ -92,6 +94,7 @@ class Extension(Value, frozen=True, kw_only=True):
     installation: Installation | None
     environ: dict[str, str]
     why: str = ""
+    restrictions: Path | None = None
 
     def __repr__(self) -> str:
         return f"Extension({self.name!r}, {str(self.folder)!r})"
@@ -122,7 +125,7 @@ class Extension(Value, frozen=True, kw_only=True):
     @property
     def hooks_file(self) -> Path:
         """The file of its hooks, which need not exist."""
-        return self.folder / "hooks" / "hooks.json"
+        return self.folder / HOOKS
 
     def hooks(self, workspace: Path, place: Path | None = None) -> Any:
         """The content of the file of hooks, None without one; `place` is where the folder will be,
@@ -135,8 +138,8 @@ class Extension(Value, frozen=True, kw_only=True):
             return None
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-        document = substituted(parse_settings(path, data), place or self.folder, workspace, {})
-        for hook in _hooks_in(document):
+        document = substituted(parse_settings(path, data), place or self.folder, workspace)
+        for hook in hooks_in(document):
             env = hook.get("env")
             hook["env"] = {**self.environ, **(cast("dict[str, Any]", env) if env else {})}
         return document
@@ -150,8 +153,12 @@ class Extensions(Value, frozen=True, kw_only=True):
 
     @property
     def used(self) -> tuple[Extension, ...]:
-        """Those that are used."""
-        return tuple(each for each in self.all if not each.why)
+        """Those that are used, and those that cannot be, reduced to what they restrict."""
+        reduced = (
+            msgspec.structs.replace(each, folder=each.restrictions) if each.restrictions else each
+            for each in self.all
+        )
+        return tuple(each for each in reduced if not each.why or each.restrictions)
 
 
 def extensions_path(environ: Mapping[str, str]) -> Path:
@@ -162,6 +169,12 @@ def extensions_path(environ: Mapping[str, str]) -> Path:
 def pins_path(environ: Mapping[str, str]) -> Path:
     """The file of the accepted states of installed extensions."""
     return config_home(environ) / "acknowledgments" / "extensions.json"
+
+
+def restrictions_path(name: str, environ: Mapping[str, str]) -> Path:
+    """The folder with what an extension restricts, written when it is accepted: an extension of its
+    own with policies, excluded tools, and hooks that block."""
+    return config_home(environ) / "acknowledgments" / "extensions" / name
 
 
 def load_extensions(
@@ -202,7 +215,7 @@ def with_extensions(settings: Settings, extensions: Iterable[Extension]) -> Sett
 
 def manifest_document(folder: Path) -> Any:
     """The manifest in `folder` as it is written. Raises ConfigError, which names file and line."""
-    path = folder / FILE
+    path = folder / MANIFEST
     try:
         return parse_settings(path, read_limited(path))
     except OSError as error:
@@ -212,7 +225,7 @@ def manifest_document(folder: Path) -> Any:
 def manifest_of(folder: Path, document: Any) -> Manifest:
     """The manifest that a document from `folder` is, whose variables may be replaced. Raises
     ConfigError, which names the file and the remedy."""
-    path = folder / FILE
+    path = folder / MANIFEST
     try:
         manifest = msgspec.convert(document, Manifest)
     except msgspec.ValidationError as error:
@@ -228,26 +241,42 @@ def manifest_of(folder: Path, document: Any) -> Manifest:
     return manifest
 
 
-def substituted(value: Any, folder: Path, workspace: Path, environ: Mapping[str, str]) -> Any:
+def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
+    """The hooks of a document, as far as it has the right form."""
+    for groups in object_in(object_in(document).get("hooks")).values():
+        for group in array_in(groups):
+            for hook in array_in(object_in(group).get("hooks")):
+                if isinstance(hook, dict) and isinstance(object_in(hook).get("env", {}), dict):
+                    yield object_in(hook)
+
+
+def substituted(value: Any, folder: Path, workspace: Path) -> Any:
     """A JSON value with `${extensionPath}`, `${workspacePath}`, `${/}` and `${pathSeparator}`
-    replaced, and before them the variables of `environ`."""
+    replaced."""
     texts = {
         "extensionPath": str(folder),
         "workspacePath": str(workspace),
         "/": os.sep,
         "pathSeparator": os.sep,
     }
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: texts[found[1]], value)
+    if isinstance(value, list):
+        return [substituted(each, folder, workspace) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {key: substituted(each, folder, workspace) for key, each in members.items()}
+    return value
 
-    def put_in(value: Any) -> Any:
-        if isinstance(value, str):
-            return _VARIABLE.sub(lambda found: texts[found[1]], value)
-        if isinstance(value, list):
-            return [put_in(each) for each in cast("list[Any]", value)]
-        if isinstance(value, dict):
-            return {key: put_in(each) for key, each in cast("dict[str, Any]", value).items()}
-        return value
 
-    return put_in(expanded(value, environ) if environ else value)
+def object_in(value: Any) -> dict[str, Any]:
+    """A value if it is an object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def array_in(value: Any) -> list[Any]:
+    """A value if it is an array, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def is_enabled(overrides: Iterable[str], workspace: Path, environ: Mapping[str, str]) -> bool:
@@ -283,16 +312,6 @@ def read_secrets(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
     return _json(config_home(environ) / SECRETS, dict[str, dict[str, str]])
 
 
-def pinned(folder: Path) -> Pin:
-    """The state of an extension's files as they are now."""
-    return Pin(files=_files_digest(folder), content=_content_digest(folder))
-
-
-def is_as_pinned(folder: Path, pin: Pin) -> bool:
-    """True when no file has other content than the accepted."""
-    return _files_digest(folder) == pin.files or _content_digest(folder) in (pin.content, pin.next)
-
-
 class _Loader:
     """Loads installed extensions, and collects what is wrong."""
 
@@ -321,14 +340,13 @@ class _Loader:
             folder = Path(installation.source) if installation and linked else home
             document = manifest_document(folder)
             values = self._values(home, manifest_of(folder, document))
-            known = {**self._environ, **values}
-            manifest = manifest_of(folder, substituted(document, folder, self._workspace, known))
+            document = expanded(document, {**self._environ, **values})
+            manifest = manifest_of(folder, substituted(document, folder, self._workspace))
         except ConfigError as error:
-            self._problem(home.name, str(error))
-            return None
+            return self._held(home.name, str(error))
         if manifest.name != home.name:
-            self._problem(home.name, f"its manifest says {manifest.name}; the names have to match")
-            return None
+            why = f"its manifest says {manifest.name}; the names have to match"
+            return self._held(home.name, why)
         found = Extension(
             manifest=manifest,
             home=home,
@@ -337,31 +355,65 @@ class _Loader:
             environ=values,
         )
         why = self._why_off(found)
-        return msgspec.structs.replace(found, why=why) if why else found
+        if why is None:
+            return found
+        if why.chosen:
+            if why.is_problem:
+                self._problem(found.name, why.text)
+            return msgspec.structs.replace(found, why=why.text)
+        return self._held(home.name, why.text, found)
 
-    def _why_off(self, extension: Extension) -> str:
-        """The reason why an extension is not used. All but a choice of the user are problems."""
+    def _why_off(self, extension: Extension) -> "_WhyOff | None":
+        """The reason why an extension is not used; None if it is."""
         name = extension.name
         if self._chosen is not None:
             if name.lower() not in self._chosen or "none" in self._chosen:
-                return "-e does not name it"
+                return _WhyOff("-e does not name it", chosen=True)
         elif not is_enabled(self._enablement.get(name, ()), self._workspace, self._environ):
-            return f"disabled; alhena extensions enable {name}"
-        why = self._unusable or _broken_policy(extension.folder)
+            return _WhyOff(f"disabled; alhena extensions enable {name}", chosen=True)
         source = "" if extension.installation is None else extension.installation.source
         if not is_allowed(source, self._allowed):
             why = "security.allowedExtensions does not match its source"
+            return _WhyOff(why, chosen=True, is_problem=True)
+        why = self._unusable
         pin = self._pins.get(name)
-        unpinned = why or pin is None or extension.linked
-        if not unpinned and pin is not None and not is_as_pinned(extension.folder, pin):
-            why = (
-                "its files have changed since it was installed; look at them in "
-                f"{extension.folder}, then alhena extensions enable {name}, or get it again: "
-                f"alhena extensions update {name}"
-            )
-        if why:
+        if not why and pin is not None and not extension.linked:
+            why = self._why_changed(extension, pin)
+        why = why or _broken_policy(extension.folder)
+        return _WhyOff(why) if why else None
+
+    def _why_changed(self, extension: Extension, pin: Pin) -> str:
+        from alhena.config.extension_parts import describe_changes, is_as_pinned
+
+        if is_as_pinned(extension.folder, pin):
+            return ""
+        changes = describe_changes(extension.folder, pin)
+        return (
+            f"its files have changed since it was installed ({one_line(changes)}); look at them in "
+            f"{extension.folder}, then alhena extensions enable {extension.name}, or get it again: "
+            f"alhena extensions update {extension.name}"
+        )
+
+    def _held(self, name: str, why: str, found: Extension | None = None) -> Extension | None:
+        """An extension that a person wants and that cannot be used, reduced to what it restricts,
+        as it was accepted; None if nothing is known of it."""
+        folder = restrictions_path(name, self._environ)
+        try:
+            manifest = manifest_of(folder, manifest_document(folder))
+        except ConfigError:
             self._problem(name, why)
-        return why
+            return None if found is None else msgspec.structs.replace(found, why=one_line(why))
+        self._problem(name, f"{why}; until then what it guards is blocked, its policies hold")
+        home = extensions_path(self._environ) / name
+        return Extension(
+            manifest=manifest,
+            home=home,
+            folder=folder if found is None else found.folder,
+            installation=None if found is None else found.installation,
+            environ={},
+            why=one_line(why),
+            restrictions=folder,
+        )
 
     def _values(self, home: Path, manifest: Manifest) -> dict[str, str]:
         """The values of an extension's settings."""
@@ -400,6 +452,14 @@ def _broken_policy(folder: Path) -> str:
     return ""
 
 
+class _WhyOff(Value, frozen=True):
+    """The reason why an extension is not used: `chosen` by a person, or because of its state."""
+
+    text: str
+    chosen: bool = False
+    is_problem: bool = False
+
+
 def is_allowed(source: str, allowed: tuple[str, ...]) -> bool:
     """True when one of the regular expressions matches, or there are none; an invalid one matches
     nothing."""
@@ -434,68 +494,6 @@ def _folders(base: Path) -> Iterator[Path]:
     for name in sorted(names):
         if not name.startswith(".") and os.path.isdir(base / name):
             yield base / name
-
-
-def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The files of an extension, but not its values, its metadata and what programs leave."""
-    folders = [str(folder)]
-    while folders:
-        try:
-            entries = sorted(os.scandir(folders.pop()), key=lambda each: each.name)
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.name in _SKIPPED or entry.name in (".env", METADATA):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
-            else:
-                yield entry
-
-
-def _files_digest(folder: Path) -> str:
-    import hashlib
-
-    digest = hashlib.sha256()
-    for entry in _files(folder):
-        state = entry.stat(follow_symlinks=False)
-        words = (entry.path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        digest.update(repr(words).encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
-
-
-def _content_digest(folder: Path) -> str:
-    import hashlib
-
-    digest = hashlib.sha256()
-    for entry in _files(folder):
-        name = os.path.relpath(entry.path, folder).encode("utf-8", "surrogateescape")
-        if entry.is_symlink():
-            data = os.readlink(entry.path).encode("utf-8", "surrogateescape")
-        else:
-            try:
-                data = Path(entry.path).read_bytes() if entry.is_file() else b""
-            except OSError:
-                data = b"?"
-        digest.update(b"%d %d %s%s" % (len(name), len(data), name, data))
-    return digest.hexdigest()
-
-
-def _hooks_in(document: Any) -> Iterator[dict[str, Any]]:
-    """The hooks of a document, as far as it has the right form."""
-    for groups in _object(_object(document).get("hooks")).values():
-        for group in _array(groups):
-            for hook in _array(_object(group).get("hooks")):
-                if isinstance(hook, dict) and isinstance(_object(hook).get("env", {}), dict):
-                    yield _object(hook)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _array(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _json(path: Path, kind: type[T]) -> T:

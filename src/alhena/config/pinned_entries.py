@@ -46,13 +46,13 @@ MAX_FILE = 64 << 20
 MAX_NAMED = 8
 UNWATCHED = "no file of it is checked for changes"
 _ENTRY, _FILE = "the entry", "the file "
-_DATA = frozenset(
+DATA = frozenset(
     {
         *(".db", ".db3", ".sqlite", ".sqlite3", ".parquet", ".csv", ".tsv", ".jsonl", ".ndjson"),
         *(".log", ".lock", ".pid", ".sock"),
     }
 )
-_CODE = frozenset(
+CODE = frozenset(
     {
         *("", ".py", ".pyz", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx", ".sh", ".bash"),
         *(".rb", ".pl", ".php", ".lua", ".jar", ".go", ".rs", ".exe"),
@@ -212,11 +212,11 @@ def named_files(entry: Any, folder: Path) -> tuple[dict[str, str], frozenset[str
             inside = path if _within(path, root) else real
             suffix = os.path.splitext(path)[1].lower()
             named_from_here = _within(inside, root) or text[0] not in "/~"
-            if not named_from_here or suffix in _DATA or not os.path.isfile(path):
+            if not named_from_here or suffix in DATA or not os.path.isfile(path):
                 continue
             name = printable_path(os.path.relpath(inside, root))
-            files[name] = files.get(name) or _file_digest(real)
-            code = not _CODE.isdisjoint({suffix, os.path.splitext(real)[1].lower()})
+            files[name] = files.get(name) or file_digest(real)
+            code = not CODE.isdisjoint({suffix, os.path.splitext(real)[1].lower()})
             if number == 0 or code or _runs(real):
                 strict.add(name)
     return files, frozenset(files) - strict
@@ -269,7 +269,7 @@ def _runs(path: str) -> bool:
         return True
 
 
-def _file_digest(path: str) -> str:
+def file_digest(path: str) -> str:
     """The digest of a file; for a very large one, size and time."""
     try:
         return _digest(read_limited(path, MAX_FILE))

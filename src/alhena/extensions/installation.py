@@ -9,8 +9,6 @@ import os
 import shutil
 import stat
 import subprocess
-import tarfile
-import zipfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from alhena.config.extension_parts import pinned
 from alhena.config.extensions import (
     ENABLEMENT,
     METADATA,
@@ -30,14 +29,15 @@ from alhena.config.extensions import (
     Pin,
     extensions_path,
     is_enabled,
-    pinned,
     pins_path,
     read_enablement,
     read_pins,
     read_secrets,
+    restrictions_path,
 )
 from alhena.config.home import config_home
 from alhena.errors import InputError
+from alhena.extensions.archives import MAX_BYTES, MAX_ENTRIES, SUFFIXES, ArchiveError, unpack
 from alhena.system.environment import shield_memory
 from alhena.system.errors import printable
 from alhena.system.files import exclusive
@@ -85,6 +85,7 @@ def put(content: Path, name: str, installation: Installation, environ: Mapping[s
         ) from error
     if installation.type == "link":
         _forget(pins_path(environ), name)
+        shutil.rmtree(restrictions_path(name, environ), ignore_errors=True)
     else:
         accept(name, environ)
 
@@ -94,14 +95,24 @@ def _expect(name: str, content: Path, environ: Mapping[str, str]) -> None:
     old = read_pins(environ).get(name)
     if old is None and os.path.lexists(extensions_path(environ) / name):
         return  # without a state, as the reference installs them, any content is used
-    state = replace(old or Pin(files="", content=""), next=pinned(content).content)
+    state = replace(old or Pin(), next=pinned(content).parts)
     _change(pins_path(environ), lambda found: found | {name: msgspec.to_builtins(state)})
 
 
-def accept(name: str, environ: Mapping[str, str]) -> None:
-    """Accepts the files of an installed extension as they are now. Raises ConfigError."""
-    state = msgspec.to_builtins(pinned(extensions_path(environ) / name))
+def accept(name: str, environ: Mapping[str, str], shown: Pin | None = None) -> None:
+    """Accepts the parts of an installed extension as they are now, if they still are as they were
+    `shown`. Raises ConfigError, and InputError if they are not."""
+    from alhena.extensions.restrictions import write_restrictions
+
+    folder = extensions_path(environ) / name
+    now = pinned(folder)
+    if shown is not None and shown.parts != now.parts:
+        raise InputError(
+            f"the files of {name} have changed while you read.", remedy="Look at them again."
+        )
+    state = msgspec.to_builtins(now)
     read_pins(environ)
+    write_restrictions(folder, restrictions_path(name, environ))
     _change(pins_path(environ), lambda found: found | {name: state})
 
 
@@ -115,6 +126,7 @@ def remove(extension: Extension, environ: Mapping[str, str]) -> None:
     except OSError as error:
         raise InputError(f"cannot remove {extension.home}: {error.strerror or error}.") from error
     base = extensions_path(environ)
+    shutil.rmtree(restrictions_path(extension.name, environ), ignore_errors=True)
     for path in (pins_path(environ), base / ENABLEMENT, config_home(environ) / SECRETS):
         _forget(path, extension.name)
 
@@ -182,10 +194,7 @@ def _change(path: Path, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> 
     change_file(path, rewritten, f"{path.name} was not changed")
 
 
-MAX_BYTES = 200_000_000
-MAX_ENTRIES = 20_000
 GIT_TIMEOUT_S = 300.0
-_ARCHIVES = (".zip", ".tar.gz", ".tgz")
 _SAFE = ("core.hooksPath=/dev/null", "core.symlinks=true", "protocol.allow=never")
 _PROTOCOLS = ("http", "https", "file")
 
@@ -202,12 +211,12 @@ def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None
             raise _refused(source, "--ref is for git URLs")
         elif path.is_dir():
             _copy(path, target)
-        elif path.is_file() and path.name.endswith(_ARCHIVES):
+        elif path.is_file() and path.name.lower().endswith(SUFFIXES):
             target.mkdir()
             _unpack(path, target)
         else:
             raise _refused(source, "it is no folder, .zip, .tar.gz, or http(s) or file git URL")
-    except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ArchiveError) as error:
         raise _refused(source, str(error)) from error
 
 
@@ -258,12 +267,8 @@ def _require_plain(folder: Path, source: str) -> None:
 
 
 def _unpack(archive: Path, target: Path) -> None:
-    """Unpacks an archive, without its one top folder. Nothing leads out of the target."""
-    if archive.name.endswith(".zip"):
-        shutil.unpack_archive(archive, target)
-    else:
-        shutil.unpack_archive(archive, target, filter="data")
-    _require_plain(target, str(archive))
+    """Unpacks an archive, without its one top folder."""
+    unpack(archive, target)
     inside = list(target.iterdir())
     if len(inside) == 1 and inside[0].is_dir():
         top = inside[0].rename(target.with_name(f"{target.name}.top"))

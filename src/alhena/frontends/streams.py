@@ -3,6 +3,7 @@ one error, and a closed stream is no crash."""
 
 import errno
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -54,6 +55,33 @@ def report(error: AlhenaError, *, debug: bool, document: str | None = None) -> i
         write_stderr(escaped("".join(traceback.format_exception(error)), block=True))
     write_stderr(f"alhena: {one_line(str(error))}\n" if document is None else document)
     return error.exit_code
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Writes lines to standard output; at a terminal as rows of its width, and whole."""
+    if is_terminal(sys.stdout):
+        from shutil import get_terminal_size
+
+        lines = wrapped(lines, get_terminal_size().columns)
+    write_stdout("".join(f"{each}\n" for each in lines))
+
+
+def wrapped(lines: Iterable[str], columns: int) -> Iterator[str]:
+    """Lines as rows of at most `columns`, with every character of theirs. The further rows of a
+    line are indented, so that none looks like a line of its own."""
+    from textwrap import TextWrapper
+
+    for each in lines:
+        margin = " " * (len(each) - len(each.lstrip(" ")) + 6)
+        wrapper = TextWrapper(
+            max(columns, len(margin) + 10),
+            subsequent_indent=margin,
+            expand_tabs=False,
+            replace_whitespace=False,
+            drop_whitespace=False,
+            break_on_hyphens=False,
+        )
+        yield from wrapper.wrap(each) or [each]
 
 
 def write_json(value: Any) -> None:

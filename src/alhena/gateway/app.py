@@ -29,7 +29,7 @@ from alhena.gateway.dialects import (
     reads_openai,
 )
 from alhena.gateway.exchange import Exchange, Terms, until_gone
-from alhena.gateway.faults import Fault, FaultKind, RefusedError, fault_of, refused
+from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
 from alhena.gateway.upstream import ModelNames, Upstream
 from alhena.http.connect import is_loopback
 from alhena.models.catalogue import ModelInfo
@@ -98,17 +98,20 @@ class Guard:
     """Authorizes requests.
 
     With a `key` requests must send it: as a bearer token, in x-api-key or in x-goog-api-key.
-    Without one only this machine can reach the gateway; so that pages in its browser cannot use it,
-    Host and Origin must name this machine.
+    Without one only this machine can reach the gateway, and no page in its browser: Host must name
+    this machine (a page can rebind its own name to it), a request must not say that a page sent it,
+    and a posted body must not be of a kind that a form can send.
     """
 
     def __init__(self, key: str = "") -> None:
         self._key = key.encode("utf-8")
 
-    def check(self, headers: Mapping[str, str]) -> None:
+    def check(self, headers: Mapping[str, str], method: str = "GET") -> None:
         """Raises RefusedError."""
         if not self._key:
             _require_local(headers)
+            if method == "POST":
+                _require_json(headers)
             return
         shown = _shown(headers)
         if not shown:
@@ -128,13 +131,38 @@ def _shown(headers: Mapping[str, str]) -> list[bytes]:
     return [value.strip().encode("latin-1", "replace") for value in found if value.strip()]
 
 
+_OWN_SITES = ("", "none", "same-origin")
+"""Values of Sec-Fetch-Site of requests that no page of another origin sent."""
+
+
 def _require_local(headers: Mapping[str, str]) -> None:
     host = headers.get("host", "")
     if not _is_local(f"//{host}"):
-        raise _elsewhere("Host", host)
-    origin = headers.get("origin")
-    if origin is not None and not _is_local(origin):
-        raise _elsewhere("Origin", origin)
+        raise refused(
+            FaultKind.FORBIDDEN,
+            f"the header Host names {host[:100]!r}, which is not this machine; "
+            "run the gateway with a key to use it under another name.",
+        )
+    page = headers.get("origin")
+    if page is None and headers.get("sec-fetch-site", "") not in _OWN_SITES:
+        page = headers.get("referer", "of another site")
+    if page is not None:
+        raise refused(
+            FaultKind.FORBIDDEN,
+            f"a web page ({page[:100]!r}) sent the request, and without a key no page may use the "
+            "gateway, not even one of this machine; run the gateway with a key, and send it.",
+        )
+
+
+def _require_json(headers: Mapping[str, str]) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise refused(
+            FaultKind.FORBIDDEN,
+            f"the body is declared as {kind[:100]!r}, and without a key the gateway "
+            "takes no body that a web page could have sent; "
+            "send content-type: application/json, or run the gateway with a key.",
+        )
 
 
 def _is_local(url: str) -> bool:
@@ -142,14 +170,6 @@ def _is_local(url: str) -> bool:
         return is_loopback(urlsplit(url).hostname or "")
     except ValueError:
         return False
-
-
-def _elsewhere(header: str, value: str) -> RefusedError:
-    return refused(
-        FaultKind.FORBIDDEN,
-        f"the header {header} names {value[:100]!r}, which is not this machine; "
-        "run the gateway with a key to use it under another name.",
-    )
 
 
 _GOOGLE_VERSIONS = ("/v1beta", "/v1alpha")
@@ -212,7 +232,7 @@ class Gateway:
         self, exchange: Exchange, request: Request, work: Callable[[], Awaitable[None]]
     ) -> None:
         try:
-            self._guard.check(request.headers)
+            self._guard.check(request.headers, request.method)
             await work()
         except ClientGoneError:
             exchange.entry.outcome = exchange.entry.outcome or "client gone"

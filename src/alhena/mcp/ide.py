@@ -1,12 +1,16 @@
 """The editor around the terminal (IDE companion), an MCP server of its own on loopback.
 
 A companion announces itself by a file `gemini/ide/gemini-ide-server-PID-PORT.json` in the directory
-for temporary files; it tells by notifications what is open, and shows diffs.
+for temporary files; it tells by notifications what is open, and shows diffs. It sees what the agent
+writes and its answer is written to files, so it must be the user's own: only the user can have
+written the file, and the process that listens is the one that was announced, or a child of it.
 """
 
 import asyncio
 import os
+import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +19,6 @@ import msgspec
 
 from alhena.config.mcp_servers import McpServer
 from alhena.display_text import one_line
-from alhena.errors import ConfigError
 from alhena.mcp.connection import (
     McpConnectError,
     McpError,
@@ -25,7 +28,6 @@ from alhena.mcp.connection import (
     Subject,
 )
 from alhena.mcp.opening import over_http
-from alhena.system.files import open_regular
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:
@@ -71,17 +73,26 @@ def find_companion(environ: Mapping[str, str], cwd: Path) -> Companion:
     """The companion of the editor that has `cwd` open; of several the one whose terminal this is,
     else the newest. Raises McpConnectError."""
     port = environ.get("GEMINI_CLI_IDE_SERVER_PORT", "")
-    found = _announced(environ)
+    found, refused = _announced(environ)
     if port.isdecimal() and all(each.port != int(port) for each in found):
         told = _Announcement(
             port=int(port),
             workspace_path=environ.get("GEMINI_CLI_IDE_WORKSPACE_PATH", ""),
             auth_token=environ.get("GEMINI_CLI_IDE_AUTH_TOKEN", ""),
         )
-        found.append(_companion(told))
+        why = foreign_listener(told.port)
+        if why:
+            refused.append(f"GEMINI_CLI_IDE_SERVER_PORT is {port}: {why}")
+        else:
+            found.append(_companion(told))
     here = [each for each in found if any(_has(folder, cwd) for folder in each.folders)]
     if here:
         return next((each for each in here if str(each.port) == port), here[0])
+    if refused:
+        raise McpConnectError(
+            f"an editor's announcement is not trusted: {one_line(refused[0], 400)}",
+            remedy="Start the editor as yourself, and keep others from writing to its files.",
+        )
     if not found:
         raise McpConnectError(NONE_FOUND, remedy=INSTALL)
     first = found[0]
@@ -95,37 +106,144 @@ def _has(folder: str, cwd: Path) -> bool:
     return is_within(os.path.realpath(cwd), os.path.realpath(folder))
 
 
-def _announced(environ: Mapping[str, str]) -> list[Companion]:
-    """Companions of the user's own that still run, the newest first."""
-    folder = environ.get("TMPDIR") or gettempdir()
-    files = Path(folder, "gemini", "ide").glob("gemini-ide-server-*-*.json")
+def _announced(environ: Mapping[str, str]) -> tuple[list[Companion], list[str]]:
+    """Companions of the user's own that still run, the newest first; and the reasons why others
+    are not taken for the user's."""
+    top = Path(environ.get("TMPDIR") or gettempdir(), "gemini")
+    folder = top / "ide"
+    files = sorted(folder.glob("gemini-ide-server-*-*.json"))
     found: list[tuple[float, Companion]] = []
+    refused: list[str] = []
     for file in files:
         pid = file.name.split("-")[3]
-        read = _read(file) if pid.isdecimal() and _runs(int(pid)) else None
+        if not pid.isdecimal() or not _runs(int(pid)):
+            continue
+        why = _alterable(top) or _alterable(folder) or _alterable(file)
+        read = None if why else _read(file)
         if read is not None:
+            why = foreign_listener(read[1].port, int(pid))
+        if why:
+            refused.append(f"{file}: {why}")
+        elif read is not None:
             found.append(read)
-    return [each for _, each in sorted(found, key=lambda each: -each[0])]
+    return [each for _, each in sorted(found, key=lambda each: -each[0])], refused
+
+
+def _alterable(path: Path) -> str:
+    """The reason why another user may have written a path, "" if none can."""
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        return f"{path} cannot be examined ({error.strerror})"
+    if stat.S_ISLNK(status.st_mode):
+        return f"{path} is a link"
+    if status.st_uid != os.getuid():
+        return f"{path} belongs to another user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"others can write to {path} (chmod go-w ends that)"
+    return ""
 
 
 def _read(file: Path) -> tuple[float, Companion] | None:
-    """The time and content of an announcement; None for one that is unreadable or another user's:
-    its server would be shown what the agent writes."""
+    """The time and content of an announcement; None for an unreadable one."""
     try:
-        descriptor = open_regular(file)
-    except (OSError, ConfigError):
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
         return None
     try:
         state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.getuid() or state.st_nlink != 1:
+            return None
         data = os.read(descriptor, MAX_ANNOUNCEMENT)
+        return state.st_mtime, _companion(msgspec.json.decode(data, type=_Announcement))
+    except (OSError, msgspec.DecodeError):
+        return None
     finally:
         os.close(descriptor)
-    if state.st_uid != os.getuid():
-        return None
+
+
+_TABLES = ("tcp", "tcp6")
+_LISTENS = "0A"
+_LOOPBACK = "0100007F"
+_NOWHERE = "0" * 8
+
+
+def foreign_listener(port: int, pid: int | None = None, proc: Path = Path("/proc")) -> str:
+    """The reason why what listens on a port of this machine is not a process of the user's, and of
+    the tree of `pid`; "" if it is. Systems without /proc/net only compare the announcement."""
+    if not (proc / "net" / "tcp").exists():
+        return ""
+    sockets = _listening(port, proc)
+    if not sockets:
+        return f"nothing listens on port {port}"
+    if any(owner != os.getuid() for owner, _ in sockets):
+        return f"a process of another user listens on port {port}"
+    if pid is None:
+        return ""
+    inodes = {inode for _, inode in sockets}
+    tree = _tree(pid, proc)
+    shown = [_sockets(proc, each) for each in tree]
+    left = inodes.difference(*(each or () for each in shown))
+    if left and None in shown:
+        # A process may hide its descriptors: then only another one that shows them is known.
+        others = {int(name) for name in os.listdir(proc) if name.isdecimal()}.difference(tree)
+        left = {inode for each in others for inode in left & (_sockets(proc, each) or set())}
+    if left:
+        return f"process {pid} announced port {port}, but another one listens there"
+    return ""
+
+
+def _listening(port: int, proc: Path) -> list[tuple[int, str]]:
+    """User and inode of each socket that accepts connections to 127.0.0.1 on a port."""
+    found: list[tuple[int, str]] = []
+    for table in _TABLES:
+        try:
+            rows = (proc / "net" / table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for row in map(str.split, rows):
+            address, _, number = row[1].partition(":")
+            # The last word of an address is that of IPv4, also in IPv6 (::ffff:127.0.0.1).
+            mine = address[-8:] in (_LOOPBACK, _NOWHERE)
+            if row[3] == _LISTENS and int(number, 16) == port and mine:
+                found.append((int(row[7]), row[9]))
+    return found
+
+
+def _tree(pid: int, proc: Path) -> list[int]:
+    """A process and its descendants; editors announce the parent of the process that listens."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir(proc):
+        if name.isdecimal():
+            try:
+                status = (proc / name / "stat").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue
+            parent = int(status.rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, ())
+    return found
+
+
+def _sockets(proc: Path, pid: int) -> set[str] | None:
+    """The inodes of the sockets among the descriptors of a process; None if it does not show
+    them."""
+    found: set[str] = set()
+    folder = proc / str(pid) / "fd"
     try:
-        return state.st_mtime, _companion(msgspec.json.decode(data, type=_Announcement))
-    except msgspec.DecodeError:
+        names = os.listdir(folder)
+    except PermissionError:
         return None
+    except OSError:  # it has ended
+        return found
+    for name in names:
+        with suppress(OSError):  # closed meanwhile
+            target = os.readlink(folder / name)
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+    return found
 
 
 def _companion(told: _Announcement) -> Companion:

@@ -4,6 +4,8 @@ import json
 import os
 import queue
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -296,32 +298,116 @@ def test_ide_says_why_there_is_none_and_is_switched_on_and_off(
     assert '"enabled": false' in written
 
 
+@contextmanager
+def listeners(count: int) -> Iterator[list[int]]:
+    """Ports on which this process listens."""
+    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        yield [each.getsockname()[1] for each in opened]
+    finally:
+        for each in opened:
+            each.close()
+
+
+def refused(temporary: Path, project: Path, why: str, **more: str) -> None:
+    with pytest.raises(McpConnectError, match=why):
+        find_companion({"TMPDIR": str(temporary)} | more, project)
+
+
 def test_the_companion_is_the_one_that_has_this_directory_open(project: Path, temporary: Path):
     environ = {"TMPDIR": str(temporary)}
-
-    def refused(why: str, **more: str) -> None:
-        with pytest.raises(McpConnectError, match=why):
-            find_companion(environ | more, project)
-
-    refused("no editor has announced itself")
-    announce(temporary, 1, str(project), pid=2**30)  # no such process
-    announce(temporary, 2, str(project)).write_text("{", encoding="utf-8")
-    (temporary / "gemini" / "ide" / "gemini-ide-server-x-3.json").write_text("", encoding="utf-8")
-    refused("no editor has announced itself")
-    announce(temporary, 4, "")
-    refused(f"{NAME} has no folder open")
-    announce(temporary, 5, f"/elsewhere{os.pathsep}{project.parent}")
-    os.utime(announce(temporary, 6, str(project)), (1, 1))
-    assert find_companion(environ, project).port == 5
-    assert find_companion(environ | {"GEMINI_CLI_IDE_SERVER_PORT": "6"}, project).port == 6
-    own = {"GEMINI_CLI_IDE_SERVER_PORT": "7", "GEMINI_CLI_IDE_AUTH_TOKEN": "t"}
-    found = find_companion({**own, "GEMINI_CLI_IDE_WORKSPACE_PATH": str(project)}, project)
-    assert (found.port, found.token) == (7, "t")
-    assert "t'" not in repr(found)
+    with listeners(4) as (first, second, third, fourth):
+        refused(temporary, project, "no editor has announced itself")
+        announce(temporary, first, str(project), pid=2**30)  # no such process
+        announce(temporary, second, str(project)).write_text("{", encoding="utf-8")
+        (temporary / "gemini" / "ide" / "gemini-ide-server-x-3.json").write_text("")
+        refused(temporary, project, "no editor has announced itself")
+        announce(temporary, first, "")
+        refused(temporary, project, f"{NAME} has no folder open")
+        announce(temporary, second, f"/elsewhere{os.pathsep}{project.parent}")
+        os.utime(announce(temporary, third, str(project)), (1, 1))
+        assert find_companion(environ, project).port == second
+        environ |= {"GEMINI_CLI_IDE_SERVER_PORT": str(third)}
+        assert find_companion(environ, project).port == third
+        own = {"GEMINI_CLI_IDE_SERVER_PORT": str(fourth), "GEMINI_CLI_IDE_AUTH_TOKEN": "t"}
+        found = find_companion({**own, "GEMINI_CLI_IDE_WORKSPACE_PATH": str(project)}, project)
+        assert (found.port, found.token) == (fourth, "t")
+        assert "t'" not in repr(found)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
-def test_another_users_announcement_is_none(project: Path, temporary: Path):
-    os.chown(announce(temporary, 1, str(project)), 12345, -1)
-    with pytest.raises(McpConnectError, match="no editor has announced itself"):
-        find_companion({"TMPDIR": str(temporary)}, project)
+@pytest.mark.parametrize("which", ["file", "ide", "gemini"])
+def test_another_users_announcement_is_refused(project: Path, temporary: Path, which: str):
+    with listeners(1) as (port,):
+        file = announce(temporary, port, str(project))
+        paths = {"file": file, "ide": file.parent, "gemini": file.parent.parent}
+        os.chown(paths[which], 12345, -1)
+        refused(temporary, project, "belongs to another user")
+
+
+@pytest.mark.parametrize("which", ["file", "ide", "gemini"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_an_announcement_that_others_can_write_is_refused(
+    project: Path, temporary: Path, which: str, mode: int
+):
+    with listeners(1) as (port,):
+        file = announce(temporary, port, str(project))
+        path = {"file": file, "ide": file.parent, "gemini": file.parent.parent}[which]
+        path.chmod(path.stat().st_mode | mode)
+        refused(temporary, project, "chmod go-w")
+
+
+@pytest.mark.parametrize("which", ["file", "ide", "gemini"])
+def test_an_announcement_behind_a_link_is_refused(project: Path, temporary: Path, which: str):
+    with listeners(1) as (port,):
+        file = announce(temporary, port, str(project))
+        path = {"file": file, "ide": file.parent, "gemini": file.parent.parent}[which]
+        elsewhere = temporary / "elsewhere"
+        path.rename(elsewhere)
+        path.symlink_to(elsewhere)
+        refused(temporary, project, "is a link")
+
+
+CHILD = """
+import os, socket, sys
+if len(sys.argv) > 1:
+    os.setuid(int(sys.argv[1]))
+print(socket.create_server(("127.0.0.1", 0)).getsockname()[1], flush=True)
+held = socket.create_server(("127.0.0.1", 0))
+print(held.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def child(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """A process that listens; a port that it has closed, and the one it listens on."""
+    pipe = subprocess.PIPE
+    argv = [sys.executable, "-c", CHILD, *arguments]
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as process:
+        closed, port = (int(process.stdout.readline()) for _ in range(2))
+        yield process, closed, port
+        process.stdin.close()
+
+
+def test_the_process_that_listens_is_the_announced_one_or_its_child(project: Path, temporary: Path):
+    with child() as (announced, closed, port), child() as (_, _, others), listeners(1) as (mine,):
+        announce(temporary, others, str(project), pid=announced.pid)
+        refused(temporary, project, "another one listens there")
+        announce(temporary, mine, str(project), pid=announced.pid)
+        refused(temporary, project, "another one listens there")
+        announce(temporary, closed, str(project))
+        refused(temporary, project, "not trusted")
+        announce(temporary, port, str(project), pid=os.getpid())  # of a child
+        assert find_companion({"TMPDIR": str(temporary)}, project).port == port
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_a_listener_of_another_user_is_refused(project: Path, temporary: Path):
+    with child("12345") as (process, _, port):
+        announce(temporary, port, str(project), pid=process.pid)
+        refused(temporary, project, "a process of another user listens")
+        (temporary / "gemini" / "ide" / f"gemini-ide-server-{process.pid}-{port}.json").unlink()
+        refused(
+            temporary, project, "a process of another user", GEMINI_CLI_IDE_SERVER_PORT=str(port)
+        )

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from alhena.agent.subagents.files import AgentFiles, sources_of
 from alhena.config.effective_settings import open_place
+from alhena.config.home import agent_folders
 from alhena.frontends.terminal.dialogs.trust import ask_changed, ask_trust
 from alhena.frontends.terminal.drawing.lines import Line, plain
+from alhena.frontends.terminal.drawing.menu import Menu
 from tests.config.places import workspace, write
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.session import (
@@ -86,13 +89,10 @@ async def test_settings_that_are_none_are_asked_about_all_the_same(
     assert ".gemini/settings.json" in shown
 
 
-async def test_a_folder_full_of_servers_does_not_push_the_question_out_of_sight(
-    project: Path,
-) -> None:
+async def test_a_folder_full_of_servers_is_shown_whole_above_the_question(project: Path) -> None:
     workspace(project, {"mcpServers": {f"s{n}": {"command": "x"} for n in range(500)}})
     _, shown = await asked(project, None)
-    assert len(shown.splitlines()) < 40
-    assert "lines more; see alhena trust --status" in shown
+    assert all(f"MCP server s{n}: x" in shown for n in range(500))
 
 
 async def test_an_answer_that_cannot_be_written_down_is_said_and_trusts_nothing(
@@ -223,16 +223,49 @@ async def test_many_are_asked_about_one_by_one_and_only_what_was_shown_is_accept
     assert not written
 
 
+AGENT = """---
+name: helper
+description: Helps.
+kind: remote
+agent_card_url: https://agents.example/card
+auth:
+  type: apiKey
+  key: "!./token.sh"
+---
+"""
+
+
 async def test_trusting_a_folder_accepts_what_the_question_has_shown_and_no_more(
     project: Path,
 ) -> None:
     entries = {f"s{n}": {"command": "x", "env": {"A": "$SOME_TOKEN"}} for n in range(30)}
     workspace(project, {"mcpServers": entries})
-    _, shown = await asked(project, "Yes, this folder")
+    agent = write(project / ".gemini" / "agents" / "helper.md", AGENT)
+    write(project / "token.sh", "echo token")
+    place = open_place(project, os.environ)
+    shown = list[Line]()
+
+    async def changes_meanwhile(menu: Menu) -> frozenset[int]:
+        workspace(project, {"mcpServers": entries | {"s0": {"command": "y"}}})
+        write(project / "token.sh", "echo another")
+        return frozenset({0})
+
+    assert await ask_trust(place, changes_meanwhile, shown.extend)
     left = {each.path[1] for each in open_place(project, os.environ).pending}
-    assert 0 < len(left) < 30
-    for name in entries.keys() - left:
-        assert f"MCP server {name} is given what these variables of yours hold:" in shown
+    assert left == {"s0"}
+    for name in entries:
+        told = f"MCP server {name} is given what these variables of yours hold:"
+        assert told in plain(tuple(shown))
+    assert "of the command: ./token.sh" in plain(tuple(shown))
+    assert held_agents(project) == [agent]
+    write(project / "token.sh", "echo token")
+    assert held_agents(project) == []
+
+
+def held_agents(project: Path) -> list[Path]:
+    folders = agent_folders(os.environ, project, trusted=True)
+    files = AgentFiles(sources_of(folders, os.environ, project), {})
+    return [each.path for each in files.found if each.is_held]
 
 
 async def test_an_acceptance_that_cannot_be_written_down_is_said(home: Path, project: Path) -> None:

@@ -114,6 +114,9 @@ class AgentCredentials:
         from alhena.system.environment import child_environment
         from alhena.system.processes import Command, Limits, run_process, shell_path
 
+        why = await asyncio.to_thread(self._agent.why_held) if self._agent.why_held else ""
+        if why:
+            raise CredentialsError(f"{self._where}: the command for {key} was not run: {why}.")
         env = child_environment(self._environ).variables
         output = bytearray()
         ending = await run_process(

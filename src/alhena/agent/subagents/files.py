@@ -13,7 +13,7 @@ import msgspec
 
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.config.environment import own_environment
+from alhena.config.environment import CREDENTIALS, own_environment
 from alhena.config.home import accepted_agents_path
 from alhena.config.settings import AgentOverride
 from alhena.display_text import one_line
@@ -35,13 +35,15 @@ _REPORT = {"type": "string", "description": "The result, in Markdown."}
 class AgentSource(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of agents. `name` is workspace, user, or that of an extension; symlinks may lead out
     of the folder only with `follows`. The content of files is `accepted` by hash; None: all is.
-    `state` adds to a hash what the servers of an agent run."""
+    `state` adds to a hash what the servers of an agent run; `root` has the files that its commands
+    for credentials name."""
 
     name: str
     folder: Path
     follows: bool = False
     accepted: Mapping[str, str] | None = None
     state: Callable[[dict[str, Any]], str] = lambda _servers: ""
+    root: Path = Path()
 
 
 class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,10 +190,31 @@ def _found(
 
             digest = now()
             definition = msgspec.structs.replace(definition, why_held=why_held)
+        elif isinstance(definition, RemoteAgent) and (commands := definition.commands):
+            of_remote = digest
+
+            def now_remote() -> str:
+                return _digest_with_files(of_remote, commands, source.root)
+
+            def why_withheld() -> str:
+                return "" if now_remote() == accepted else f"held back: {HELD}"
+
+            digest = now_remote()
+            definition = msgspec.structs.replace(definition, why_held=why_withheld)
         unused = "" if accepted == digest else HELD
     return FoundAgent(
         definition=definition, source=source.name, path=path, digest=digest, unused=unused
     )
+
+
+def _digest_with_files(digest: str, commands: Iterable[str], root: Path) -> str:
+    """A digest of these commands for credentials, too: of the files in `root` that they name."""
+    import hashlib
+
+    from alhena.config.pinned_entries import named_files
+
+    files = [sorted(named_files(each, root)[0].items()) for each in commands]
+    return hashlib.sha256(f"{digest} {files!r}".encode()).hexdigest()
 
 
 def sources_of(
@@ -207,6 +230,7 @@ def sources_of(
             follows=name == "user",
             accepted=accepted_agents(environ, project) if name == "workspace" else None,
             state=state,
+            root=project,
         )
         for name, folder in folders
     ]
@@ -235,20 +259,22 @@ def with_resolved_servers(
     from alhena.config.mcp_servers import OF_WORKSPACE
 
     own, forced = own_environment(environ), {}
+    withheld: frozenset[str] = frozenset()
     entries: Any = definition.mcp_servers
     if agent.source == "workspace":
-        forced = OF_WORKSPACE
+        forced, withheld = OF_WORKSPACE, CREDENTIALS
     for each in extensions:
         if each.name == agent.source:
             from alhena.config.extensions import substituted
 
-            entries = substituted(entries, each.folder, cwd, {})
+            entries = substituted(entries, each.folder, cwd)
             entries = {
                 name: {**entry, "env": {**each.environ, **entry.get("env", {})}}
                 for name, entry in entries.items()
             }
             own, forced = {**own, **each.environ}, {"trust": False}
-    entries = {name: {**entry, **forced} for name, entry in expanded(entries, own).items()}
+    found = expanded(entries, own, withheld=withheld)
+    entries = {name: {**entry, **forced} for name, entry in found.items()}
     return msgspec.structs.replace(definition, mcp_servers=entries)
 
 

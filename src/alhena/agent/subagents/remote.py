@@ -1,7 +1,7 @@
 """Remote agents as data: the address of the agent card, and the credentials that requests carry."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,7 +81,8 @@ Auth = ApiKeyAuth | HttpAuth | GoogleAuth | OAuth
 class RemoteAgent(Value, frozen=True, kw_only=True):
     """An agent behind an A2A interface. `card` is the URL of its agent card, or the card itself as
     JSON. `auth` is a mapping as definition files have it, such as `{"type": "apiKey", "key":
-    "$KEY"}`. `time_limit_s` limits one task.
+    "$KEY"}`. `time_limit_s` limits one task. `why_held` is asked before a command for credentials
+    runs: the reason why it may not, "" if it may.
 
     Raises ConfigError for an unusable name, URL or `auth`.
     """
@@ -91,6 +92,7 @@ class RemoteAgent(Value, frozen=True, kw_only=True):
     description: str = ""
     auth: Any = None
     time_limit_s: float = 1800
+    why_held: Callable[[], str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,6 +103,16 @@ class RemoteAgent(Value, frozen=True, kw_only=True):
             checked_url(self.card, f"{where}: the agent card")
         if self.auth is not None:
             msgspec.structs.force_setattr(self, "auth", auth_of(self.auth, where))
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands that give its credentials."""
+        texts = msgspec.structs.astuple(self.auth) if self.auth is not None else ()
+        return tuple(
+            each[1:].strip()
+            for each in texts
+            if isinstance(each, str) and each.startswith("!") and not each.startswith("!!")
+        )
 
     @property
     def is_inline(self) -> bool:

@@ -371,7 +371,7 @@ class ClientTerminal:
         ask = self._session.questions.ask
         program, *args = command.argv
         of_session = {"sessionId": self._session.session_id}
-        wanted = {"command": program, "args": args, "cwd": command.cwd}
+        wanted = {"command": program, "args": args, "cwd": command.cwd, "env": _differing(command)}
         creating = asyncio.ensure_future(
             self._connection.ask("terminal/create", {**of_session, **wanted})
         )
@@ -403,6 +403,16 @@ class ClientTerminal:
             terminal = creating.result().get("terminalId")
             params = {"sessionId": self._session.session_id, "terminalId": terminal}
             self._connection.order("terminal/release", params)
+
+
+def _differing(command: Command) -> list[dict[str, str]]:
+    """The environment of a command in a terminal of the client, whose own it is added to: what
+    differs from ours, which is the client's. What a child of ours does not get is set to nothing,
+    for it cannot be taken away."""
+    own, wanted = os.environ, command.env
+    withheld = dict.fromkeys(own.keys() - wanted.keys(), "")
+    changed = {name: value for name, value in wanted.items() if own.get(name) != value}
+    return [{"name": name, "value": value} for name, value in sorted((withheld | changed).items())]
 
 
 class _Context:

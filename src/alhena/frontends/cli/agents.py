@@ -1,6 +1,7 @@
 """`alhena agents`: lists the agents that get tasks, shows, checks and begins definitions."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -196,9 +197,15 @@ def server_lines(agent: AgentDefinition | RemoteAgent) -> list[str]:
     """The MCP servers of an agent, each with its command line or URL, for people."""
     if not isinstance(agent, AgentDefinition) or not agent.mcp_servers:
         return []
-    from alhena.extensions.contents import command_line
+    return [f"{name}: {_command_line(each)}" for name, each in agent.mcp_servers.items()]
 
-    return [f"{name}: {command_line(each)}" for name, each in agent.mcp_servers.items()]
+
+def _command_line(entry: dict[str, Any]) -> str:
+    """The command line of a server's entry, or its URL."""
+    words = [entry.get("command"), *(entry.get("args") or ())]
+    if words[0]:
+        return shlex.join(map(str, words))
+    return str(entry.get("httpUrl") or entry.get("url") or "")
 
 
 def _validate(path: Path) -> int:

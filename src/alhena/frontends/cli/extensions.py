@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from alhena.config.environment import own_environment
+from alhena.config.extension_parts import is_as_pinned, is_up_to_date, pinned
 from alhena.config.extensions import (
-    FILE,
+    MANIFEST,
     Extension,
     Extensions,
     Installation,
     extensions_path,
     is_allowed,
-    is_as_pinned,
     load_extensions,
     read_pins,
 )
@@ -25,12 +25,19 @@ from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import agrees, is_terminal, json_document, write_json, write_stdout
+from alhena.frontends.streams import (
+    agrees,
+    is_terminal,
+    json_document,
+    write_json,
+    write_lines,
+    write_stdout,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.extensions.contents import Contents
+    from alhena.frontends.consent import Consent
 
 USAGE = """\
 usage: alhena extensions list [--json]
@@ -103,8 +110,9 @@ def run(argv: list[str]) -> int:
 def show_used(chosen: tuple[str, ...] | None) -> int:
     """Carries out `alhena --list-extensions`."""
     place = place_here(extensions=chosen)
-    if place.extensions:
-        names = "".join(f"- {each.name}\n" for each in place.extensions)
+    used = [each for each in place.extensions if not each.why]
+    if used:
+        names = "".join(f"- {each.name}\n" for each in used)
         write_stdout(f"Installed extensions:\n{names}")
     else:
         write_stdout("No extensions installed.\n")
@@ -184,18 +192,19 @@ class _Command:
 
     def _fetched(self, installation: Installation, old: Extension | None) -> int:
         """Fetches an extension, asks, and puts it in its place."""
-        from alhena.config.extensions import pinned
-        from alhena.extensions.contents import Contents
         from alhena.extensions.installation import fetch, put, staging
+        from alhena.frontends.consent import consent_to_extension
 
         self._require_allowed(installation)
         with staging(extensions_path(os.environ)) as content:
             fetch(installation.source, content, own_environment(os.environ), installation.ref)
-            if old is not None and not old.why and is_as_pinned(content, pinned(old.folder)):
+            if old is not None and not old.why and is_up_to_date(old.folder, content):
                 write_stdout(f"{old.name} is up to date.\n")
                 return 0
-            brought = Contents(content, self._cwd, extensions_path(os.environ))
-            name = brought.manifest.name
+            manifest, brought = consent_to_extension(
+                content, self._cwd, os.environ, extensions_path(os.environ)
+            )
+            name = manifest.name
             if old is not None and name != old.name:
                 raise InputError(f"the source of {old.name} is now the extension {name}.")
             if old is None:
@@ -203,20 +212,20 @@ class _Command:
             if not self._agreed(brought, f"Install {name}"):
                 return 0
             put(content, name, installation, os.environ)
-        write_stdout(f"{name} {one_line(brought.manifest.version)} is installed.\n")
+        write_stdout(f"{name} {one_line(manifest.version)} is installed.\n")
         self._ask_for_values(name)
         return 0
 
     def link(self) -> int:
         """Links an extension."""
-        from alhena.extensions.contents import Contents
         from alhena.extensions.installation import put, staging
+        from alhena.frontends.consent import consent_to_extension
 
         folder = Path(os.path.realpath(self._options.name))
         installation = Installation(source=str(folder), type="link")
         self._require_allowed(installation)
-        brought = Contents(folder, self._cwd)
-        name = brought.manifest.name
+        manifest, brought = consent_to_extension(folder, self._cwd, os.environ)
+        name = manifest.name
         self._require_new(name)
         if self._agreed(brought, f"Link {name}, also what it brings later"):
             with staging(extensions_path(os.environ)) as content:
@@ -228,17 +237,18 @@ class _Command:
 
     def enable(self) -> int:
         """Enables an extension, and accepts its files if they have changed."""
-        from alhena.extensions.contents import Contents
         from alhena.extensions.installation import accept
+        from alhena.frontends.consent import consent_to_extension
 
         extension = self._named()
         pin = read_pins(os.environ).get(extension.name)
         changed = pin is not None and not is_as_pinned(extension.folder, pin)
         if changed and not extension.linked:
-            brought = Contents(extension.folder, self._cwd)
+            shown = pinned(extension.folder)
+            _, brought = consent_to_extension(extension.folder, self._cwd, os.environ)
             if not self._agreed(brought, f"The files of {extension.name} have changed. Use it"):
                 return 0
-            accept(extension.name, os.environ)
+            accept(extension.name, os.environ, shown)
         return self._turn(extension, enabled=True)
 
     def disable(self) -> int:
@@ -329,25 +339,12 @@ class _Command:
         if not is_allowed(installation.source, security.allowed_extensions):
             raise UsageError("security.allowedExtensions does not match that source.")
 
-    def _agreed(self, brought: "Contents", question: str) -> bool:
+    def _agreed(self, brought: "Consent", question: str) -> bool:
         """Shows what an extension brings and asks. Raises UsageError without a person to ask."""
-        write_stdout("".join(f"{each}\n" for each in brought.lines))
-        tell(_tell_agents(brought))
+        write_lines(brought.lines)
+        tell(brought.problems)
         question = f"Its commands run with your rights. {question}? [y/N] "
         return agrees(question, "nothing was changed", consent=self._options.consent)
-
-
-def _tell_agents(brought: "Contents") -> list[str]:
-    """Shows the MCP servers of an extension's agents; returns all that is wrong in it."""
-    from alhena.agent.subagents.files import AgentFiles, AgentSource
-    from alhena.frontends.cli.agents import server_lines
-
-    folder = brought.folder / "agents"
-    files = AgentFiles([AgentSource(name=brought.manifest.name, folder=folder)], {})
-    for agent in files.found:
-        for line in server_lines(agent.definition):
-            write_stdout(f"  MCP server of the agent {agent.name}: {one_line(line, 500)}\n")
-    return [*brought.problems, *files.problems]
 
 
 def _tell_missing(extension: Extension, indent: str = "") -> None:
@@ -374,13 +371,12 @@ def _as_json(extension: Extension) -> dict[str, object]:
 
 def _validate(folder: Path) -> int:
     """Says what is wrong in the extension of a folder; returns 1 when something is."""
-    from alhena.extensions.contents import Contents
+    from alhena.frontends.consent import consent_to_extension
 
-    brought = Contents(folder, folder)
-    write_stdout("".join(f"{each}\n" for each in brought.lines))
-    problems = _tell_agents(brought)
-    tell(problems)
-    if problems:
+    _, brought = consent_to_extension(folder, folder, os.environ)
+    write_lines(brought.lines)
+    tell(brought.problems)
+    if brought.problems:
         return 1
     write_stdout("It is valid.\n")
     return 0
@@ -396,7 +392,7 @@ def _new(folder: Path) -> int:
     manifest = {"name": name, "version": "0.1.0", "description": ""}
     manifest_of(folder, manifest)
     folder.mkdir(parents=True)
-    (folder / FILE).write_text(json_document(manifest), encoding="utf-8")
+    (folder / MANIFEST).write_text(json_document(manifest), encoding="utf-8")
     (folder / "GEMINI.md").write_text(f"# {name}\n", encoding="utf-8")
     write_stdout(
         f"{one_line(str(folder))} has a manifest and a context file. To try it: "

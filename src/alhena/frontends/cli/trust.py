@@ -11,19 +11,18 @@ from alhena.config.pinned_entries import Bound, bound_entries
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import parsed
+from alhena.frontends.consent import Consent, pending_lines
 from alhena.frontends.folder_trust import (
-    Waits,
     accept,
     accept_shown,
     aside_words,
     call_data,
     forget_trust,
-    pending_lines,
     say_trust,
     set_aside,
     what_waits,
 )
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.streams import write_json, write_lines
 from alhena.system.workspace import current_directory
 
 USAGE = """\
@@ -86,7 +85,7 @@ def _say_it(folder: Path, level: TrustLevel) -> int:
     # Of a folder that is not to be trusted any more nothing is read, however broken it is.
     never = level is TrustLevel.DO_NOT_TRUST
     before = None if never else open_place(folder, os.environ)
-    waits = Waits() if before is None else what_waits(before)
+    waits = Consent(os.environ) if before is None else what_waits(before)
     file = say_trust(os.environ, folder, level)
     after = open_place(folder, os.environ)
     if before is not None and after.trust.lasting:
@@ -114,7 +113,6 @@ def _accept_agents(place: Place) -> None:
     if not of_project:
         return
     from alhena.agent.subagents.files import AgentFiles, accept_agents, sources_of
-    from alhena.frontends.cli.agents import server_lines
 
     files = AgentFiles(sources_of(of_project, place.environ, place.cwd), {})
     new = [agent for agent in files.found if agent.is_held]
@@ -122,10 +120,12 @@ def _accept_agents(place: Place) -> None:
         return
     accept_agents(place.environ, place.cwd, new)
     _say("These agents are accepted as they are now:")
+    shown = Consent(place.environ, place.settings.security.environment_variable_redaction)
     for agent in new:
-        _say(f"  {agent.name}: {agent.path}")
-        for line in server_lines(agent.definition):
-            _say(f"      MCP server {line}")
+        shown.add(str(agent.path), indent="  ")
+        shown.add_agent(agent.definition, place.cwd, given=False, indent="    ")
+    for line in shown.lines:
+        _say(line)
 
 
 def _accept_rest(place: Place) -> None:
@@ -221,4 +221,4 @@ def _list(*, as_json: bool) -> int:
 
 
 def _say(line: str) -> None:
-    write_stdout(f"{escaped(line)}\n")
+    write_lines([escaped(line)])

@@ -76,7 +76,7 @@ async def _help(context: "Conversation", _rest: str) -> list[Line]:
     names = {
         "Skills": () if tools.skills is None else tuple(tools.skills.active),
         "Agents": tuple(f"@{each.name}" for each in tools.agents),
-        "Extensions": tuple(each.name for each in tools.options.extensions),
+        "Extensions": tuple(each.name for each in tools.options.extensions if not each.why),
     }
     own += ((), *(row(kind, ", ".join(found)) for kind, found in names.items() if found))
     return [line("Commands", "bold"), *commands, *own, (), line("Keys", "bold"), *keys]
@@ -219,7 +219,7 @@ async def _agents(context: "Conversation", _rest: str) -> list[Line]:
 
 
 async def _extensions(context: "Conversation", _rest: str) -> list[Line]:
-    used = context.toolset.options.extensions
+    used = [each for each in context.toolset.options.extensions if not each.why]
     if not used:
         return [line("There are no extensions. To add one: alhena extensions install SOURCE")]
     lines = [line(counted(len(used), "extension"), "bold")]

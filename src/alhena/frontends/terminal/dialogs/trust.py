@@ -7,20 +7,18 @@ import msgspec
 from alhena.config.effective_settings import Place, TrustLevel
 from alhena.config.home import trusted_commands_path
 from alhena.display_text import one_line
-from alhena.errors import ConfigError
+from alhena.errors import AlhenaError, ConfigError
+from alhena.frontends.consent import pending_lines
 from alhena.frontends.folder_trust import (
     accept,
     accept_shown,
     aside_words,
-    pending_lines,
     say_trust,
     what_waits,
 )
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 
-MAX_SHOWN = 30
-"""Lines about what waits that are shown."""
 MAX_NAMES = 200
 """Characters of the names of files."""
 MAX_PARENT = 37
@@ -38,15 +36,12 @@ async def ask_trust(
     """Asks about a folder without a trust decision; whether something was
     written down. Dismissed, the session begins without."""
     waits = what_waits(place)
-    shown = waits.lines
-    more = len(shown) - MAX_SHOWN
-    rest = [f"and {more} lines more; see alhena trust --status"] if more > 0 else []
     show(
         [
             line(one_line(f"? Do you trust the files in {place.cwd}?"), "bold"),
             line("  These say how the agent works, and may have commands run. Until you trust"),
             line("  the folder they are not read:"),
-            *(line(f"    {each}", "dim") for each in (*shown[:MAX_SHOWN], *rest)),
+            *(line(f"    {each}", "dim") for each in waits.lines),
         ]
     )
     parent = one_line(str(place.cwd.parent), MAX_PARENT)
@@ -64,8 +59,8 @@ async def ask_trust(
     try:
         file = say_trust(place.environ, place.cwd, level)
         if level is not TrustLevel.DO_NOT_TRUST:
-            accept_shown(place, waits, MAX_SHOWN)
-    except ConfigError as error:
+            accept_shown(place, waits)
+    except AlhenaError as error:
         show([line(f"✗ {one_line(str(error))}", "error")])
         return False
     show([line(f"  {level} is written to {one_line(str(file))}.", "dim")])
