@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
 from alhena.policy.bash.interpreters import (
     database_runs,
@@ -17,12 +18,13 @@ from alhena.policy.bash.interpreters import (
     sed_runs,
     shell_runs,
 )
-from alhena.policy.bash.model import Effect, Part, Word
+from alhena.policy.bash.model import Effect, Part, Redirection, Word
 from alhena.policy.bash.options import (
     ANYTHING,
     Runs,
     base_name,
     first_operands,
+    inner_command,
     is_option,
     is_wrapper,
     option_values,
@@ -44,12 +46,14 @@ _GUESS_WORDS = 8
 
 class Command(msgspec.Struct, frozen=True, gc=False):
     """A command that may run. `sure` is false when it is a guess (a word inside `python -c`, a
-    remote shell's). `via` is what runs it, empty for the part itself."""
+    remote shell's). `via` is what runs it, empty for the part itself. `directories` are the changes
+    of directory before it."""
 
     words: tuple[Word, ...]
     sure: bool = True
     via: str = ""
     settings: tuple[Word, ...] = ()
+    directories: tuple[Word, ...] = ()
 
     @property
     def text(self) -> str:
@@ -75,12 +79,18 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
-    none of them shows. `writes` are the redirections that write in shell code within it, and code
-    that is only known when it runs."""
+    none of them shows. `redirections` are those that write in shell code within it, `unread` the
+    code that is only known when it runs."""
 
     commands: tuple[Command, ...]
     complete: bool
-    writes: tuple[str, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """What writes, or may, within the part, as written."""
+        return (*(each.source for each in self.redirections), *self.unread)
 
     @property
     def programs(self) -> frozenset[str | None]:
@@ -100,10 +110,15 @@ def reach(part: Part) -> Reach:
     if words and not part.assignments and len(words) <= MAX_WORDS:
         head = words[0]
         if head.literal and _runs_itself(base_name(head.text)):
-            return Reach((Command(words),), complete=True)
+            return Reach((Command(words, directories=part.directories),), complete=True)
     unfolding = _Unfolding(part)
     unfolding.unfold()
-    return Reach(tuple(unfolding.commands), unfolding.complete, tuple(unfolding.writes))
+    return Reach(
+        tuple(unfolding.commands),
+        unfolding.complete,
+        tuple(unfolding.redirections),
+        tuple(unfolding.unread),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -117,38 +132,40 @@ def _runs_itself(name: str) -> bool:
 class _Unfolding:
     def __init__(self, part: Part) -> None:
         self.commands: list[Command] = []
-        self.seen: set[tuple[tuple[Word, ...], tuple[Word, ...]]] = set()
+        self.seen: set[tuple[tuple[Word, ...], ...]] = set()
         self.waiting: deque[tuple[Command, Part, int]] = deque()
         self.complete = True
-        self.writes: list[str] = []
+        self.redirections: list[Redirection] = []
+        self.unread: list[str] = []
         self.guesses = 0
         self.code_left = MAX_CODE
         self.words_left = MAX_ALL_WORDS
         self.readings_left = MAX_READINGS
-        self.add_part(part, sure=True, via="", depth=0)
+        self.add_part(part, Command(()), depth=0)
 
     @property
     def full(self) -> bool:
         """Has as much been found as is looked at?"""
         return len(self.commands) - self.guesses >= MAX_COMMANDS or self.words_left < 0
 
-    def add_part(self, part: Part, *, sure: bool, via: str, depth: int) -> None:
+    def add_part(self, part: Part, by: Command, depth: int) -> None:
+        """A part of the code that `by` runs, which says how and where."""
         settings = tuple(
             Word(f"{a.name}={a.value.text}", a.value.kind, a.source, a.value.split)
             for a in part.assignments
         )
         if part.words:
-            self.add(Command(part.words, sure, via, settings), part, depth)
+            directories = (*by.directories, *part.directories)
+            self.add(Command(part.words, by.sure, by.via, settings, directories), part, depth)
         else:
             self._settings(settings, depth)
 
     def add(self, command: Command, part: Part, depth: int) -> None:
         if len(command.words) > MAX_WORDS:
             self.complete = False
-            words = command.words[:MAX_WORDS]
-            command = Command(words, command.sure, command.via, command.settings)
-        # The same words with another input may run something else.
-        key = (command.words, part.shown_input)
+            command = replace(command, words=command.words[:MAX_WORDS])
+        # The same words with another input, or elsewhere, may run something else.
+        key = (command.words, part.shown_input, command.directories)
         if key in self.seen:
             self._promote(command)
         elif self.full:
@@ -164,7 +181,7 @@ class _Unfolding:
         if command.sure:
             for index, known in enumerate(self.commands):
                 if known.words == command.words and not known.sure:
-                    self.commands[index] = command
+                    self.commands[index] = replace(command, directories=known.directories)
 
     def unfold(self) -> None:
         while self.waiting:
@@ -177,15 +194,18 @@ class _Unfolding:
             self.complete = False
             return
         name = base_name(head.text)
+        directories = (*command.directories, *_changed_directories(name, command.words))
         for runs in self._all_runs(name, command, part):
             if self.full or self.readings_left <= 0:
                 self.complete = False
                 break
-            sure = command.sure and runs.sure
+            inner = Command(
+                runs.words, command.sure and runs.sure, runs.via, runs.settings, directories
+            )
             if runs.words:
-                self.add(Command(runs.words, sure, runs.via, runs.settings), part, depth)
+                self.add(inner, part, depth)
             elif runs.code:
-                self._code(runs.code, Runs(via=runs.via, sure=sure), depth + 1)
+                self._code(runs.code, inner, depth + 1)
             elif runs.mentions:
                 self._mentions(runs)
             else:
@@ -216,9 +236,9 @@ class _Unfolding:
                 self.complete = False
             elif names_command(name):
                 code = Word(value.lstrip("|!-"), setting.kind, setting.source, setting.split)
-                self._code((code,), Runs(via=f"{name}=", sure=False), depth + 1)
+                self._code((code,), Command((), sure=False, via=f"{name}="), depth + 1)
 
-    def _code(self, words: tuple[Word, ...], runs: Runs, depth: int) -> None:
+    def _code(self, words: tuple[Word, ...], by: Command, depth: int) -> None:
         """Words that joined are shell code; it is known up to the first expansion."""
         from alhena.policy.bash.analysis import analyse
 
@@ -227,16 +247,16 @@ class _Unfolding:
         self.readings_left -= 1
         if depth > MAX_DEPTH or self.code_left < 0 or self.readings_left < 0:
             self.complete = False
-            self.writes.append(text)
+            self.unread.append(text)
             return
         literal = all(word.literal for word in words)
         inner = analyse(text)
         if not literal or not inner.complete:
             self.complete = False
-            self.writes += (word.source or word.text for word in words)
+            self.unread += (word.source or word.text for word in words)
         for part in inner.parts:
-            self.writes += (r.source for r in part.redirections if r.effect is Effect.WRITE)
-            self.add_part(part, sure=runs.sure, via=runs.via, depth=depth)
+            self.redirections += (r for r in part.redirections if r.effect is Effect.WRITE)
+            self.add_part(part, by, depth)
 
     def _mentions(self, runs: Runs) -> None:
         """Words inside a program's arguments, each as the start of a command."""
@@ -251,10 +271,19 @@ class _Unfolding:
             self.complete = False
         for index in range(min(len(tokens), room)):
             words = tuple(tokens[index : index + _GUESS_WORDS])
-            if (words, ()) not in self.seen:
-                self.seen.add((words, ()))
+            if (words, (), ()) not in self.seen:
+                self.seen.add((words, (), ()))
                 self.guesses += 1
                 self.commands.append(Command(words, sure=False, via=runs.via))
+
+
+def _changed_directories(name: str, words: tuple[Word, ...]) -> Iterator[Word]:
+    """The directories in which a wrapper starts its command, by its options."""
+    inner = inner_command(words) if is_wrapper(name) else None
+    if inner is not None and inner.starts:
+        before = words[: inner.starts[0][0]]
+        letters = "CD" if name in {"env", "genv", "sudo"} else ""
+        yield from option_values(before, letters, "chdir cwd wd working-directory directory")
 
 
 _COMMAND_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS4", "MAKEFLAGS", "SHELL"})
@@ -351,6 +380,12 @@ def _git_settings(words: tuple[Word, ...], start: int, sub: str) -> Iterator[Wor
         for key, value in zip(words[start + 1 :], words[start + 2 :], strict=False):
             if "." in key.text and key.literal:
                 yield Word(f"{key.text}={value.text}", value.kind, value.source, value.split)
+
+
+def git_place(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The directories that git goes to, and the work tree that it is given."""
+    start = next(iter(first_operands(words, global_options("git"), 1)), len(words))
+    return tuple(option_values(words[:start], "C", "work-tree git-dir"))
 
 
 def _split(word: Word) -> tuple[Word, ...]:
