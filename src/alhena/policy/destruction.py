@@ -84,6 +84,13 @@ def _read(text: str) -> Removal:
     )
 
 
+def may_destroy(command: str) -> bool:
+    """Does a text that cannot be read hold a redirection, or the name of a program that removes or
+    overwrites files?"""
+    names = re.findall(r"[\w.+-]+", command)
+    return ">" in command or any(removal(name) is not None for name in names)
+
+
 class Destruction:
     """What the parts of one command line would remove or overwrite beyond the workspace. `start` is
     the directory that the line begins in."""

@@ -8,12 +8,12 @@ import msgspec
 from msgspec.structs import replace
 
 from alhena.policy.bash.interpreters import (
-    database_runs,
     evaluated,
     input_mentions,
     input_runs,
     interpreted,
     pager_runs,
+    piped_code,
     possible_words,
     sed_runs,
     shell_runs,
@@ -25,6 +25,7 @@ from alhena.policy.bash.options import (
     base_name,
     first_operands,
     inner_command,
+    is_console,
     is_option,
     is_wrapper,
     option_values,
@@ -403,7 +404,8 @@ _FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 @lru_cache(maxsize=256)
 def runs_others(name: str) -> bool:
     """May the program of this (base) name run others, as far as `program_runs` knows?"""
-    known = main_name(name) in _HANDLERS or name in listed("mentioning") or _commands(name)
+    main = main_name(name)
+    known = main in _HANDLERS or main in _FED or is_console(name) or _commands(name)
     return bool(known) or name.startswith("git-") or interpreter(name) is not None
 
 
@@ -421,11 +423,14 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     handler = _HANDLERS.get(main_name(name))
     if handler is not None:
         yield from handler(words)
+    fed = _FED.get(main_name(name))
+    if fed is not None:
+        yield from fed(words, part)
     commands = _commands(name)
     for value in values_of(words, commands) if commands is not None else ():
         code = _without(value, "exec=") if main_name(name) == "tar" else value
         yield Runs(via=name, code=(code,), sure=name != "rsync")
-    if name in listed("mentioning"):
+    if is_console(name):
         yield Runs(via=name, mentions=words[1:])
         yield from input_mentions(name, part)
     if name.startswith("git-") and len(name) > 4:
@@ -474,6 +479,17 @@ def _ssh(words: tuple[Word, ...]) -> Iterator[Runs]:
     name = base_name(words[0].text)
     if name == "ssh" and operands and operands[0] + 1 < len(words):
         yield Runs(via="ssh", code=words[operands[0] + 1 :], sure=False)
+
+
+def _ssh_input(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
+    """Without a command, the shell there reads its commands."""
+    operands = first_operands(words, _SSH, 1)
+    if operands and operands[0] + 1 == len(words):
+        for text in part.shown_input:
+            yield Runs(via="ssh", code=(text,), sure=False)
+        if part.stdin_piped:
+            yield Runs(via="ssh")
+            yield from piped_code("ssh", part)
 
 
 def _su(words: tuple[Word, ...]) -> Iterator[Runs]:
@@ -603,19 +619,23 @@ _HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
     "make": _make,
     "more": pager_runs,
     "mispipe": _code_operands,
-    "mysql": database_runs,
+    "newgrp": _su,
     "parallel": _parallel,
     "pee": _code_operands,
-    "psql": database_runs,
     "rsync": _ssh,
     "runuser": _su,
     "scp": _ssh,
     "script": _script,
-    "sed": sed_runs,
     "sftp": _ssh,
     "sg": _su,
-    "sqlite3": database_runs,
     "ssh": _ssh,
     "start-stop-daemon": _start_stop,
     "su": _su,
 }
+
+
+_FED: dict[str, Callable[[tuple[Word, ...], Part], Iterator[Runs]]] = {
+    "sed": sed_runs,
+    "ssh": _ssh_input,
+}
+"""Programs that may read code from their standard input."""
