@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from alhena.policy.bash.model import Part, Word
 
@@ -125,8 +126,7 @@ class Variables:
                 case "double":
                     end = _double_end(source, at)
                     yield "\0"
-                    for piece in self._quoted(source[at:end]):
-                        yield piece
+                    yield from self._quoted(source[at:end])
                     at = end + 1
                 case "single" | "escaped":
                     yield "\0"
@@ -258,7 +258,7 @@ def _without_braces(pieces: list[str | list[str]]) -> Iterator[list[str | list[s
             text = "".join(each for each in inside if isinstance(each, str))
             if commas:
                 marks = [start or 0, *commas, at]
-                options = [pieces[a + 1 : b] for a, b in zip(marks, marks[1:], strict=False)]
+                options = [pieces[a + 1 : b] for a, b in pairwise(marks)]
             else:
                 options = [[NAME] if _SEQUENCE.fullmatch(text) else ["{", *inside, "}"]]
             for option in options:

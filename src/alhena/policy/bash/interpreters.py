@@ -17,7 +17,7 @@ from alhena.policy.bash.options import (
     takes,
 )
 from alhena.policy.bash.scripts import ScriptEffect, awk_effect, sed_effect
-from alhena.policy.programs import Valued, listed, program
+from alhena.policy.programs import Valued, interpreter, listed, main_name, program
 
 if TYPE_CHECKING:
     import re
@@ -186,6 +186,29 @@ def sed_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
             # `s/…/…/e` runs what it read.
             yield Runs(via="sed")
             yield Runs(via="sed", mentions=(script,), sure=False)
+
+
+def script_place(words: tuple[Word, ...]) -> int | None:
+    """The index of the last word that a shell, an interpreter or sed may take for code or an
+    option; None for any other program."""
+    name = base_name(words[0].text)
+    ended = next((at for at, word in enumerate(words) if word.literal and word.text == "--"), None)
+    if name in listed("shells"):
+        arguments = shell_arguments(words)
+        return arguments.operand if arguments.operand is not None else len(words)
+    language = interpreter(name)
+    if language is None:
+        if main_name(name) != "sed":
+            return None
+        script = any(not is_option(word) or word.text[:2] == "-e" for word in words[1:ended])
+        return len(words) if ended is None else ended + (not script)
+    found = _CodeSearch(words, language)
+    place = found.module if found.module is not None else found.script
+    if place is None:
+        return len(words)
+    if not found.code:
+        return place
+    return place - 1 if ended is not None or language in {"python", "pypy"} else len(words)
 
 
 def evaluated(words: tuple[Word, ...]) -> Iterator[Runs]:
