@@ -14,7 +14,8 @@ from itertools import islice
 
 import msgspec
 
-from alhena.policy.bash.expansion import NAME, STAR, UnknownError, Variables
+from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
+from alhena.policy.bash.git_commands import git_place
 from alhena.policy.bash.model import Effect, Part, Redirection, Word
 from alhena.policy.bash.options import (
     ANYTHING,
@@ -25,7 +26,7 @@ from alhena.policy.bash.options import (
     option_values,
     options_in,
 )
-from alhena.policy.bash.reach import Command, Reach, git_place
+from alhena.policy.bash.reach import Command, Reach
 from alhena.policy.programs import Effect as OptionEffect
 from alhena.policy.programs import (
     Program,
@@ -92,7 +93,7 @@ def may_destroy(command: str) -> bool:
 
 
 class Destruction:
-    """What the parts of one command line would remove or overwrite beyond the workspace. `start` is
+    """Judges the parts of one command line by the paths that they remove or overwrite. `start` is
     the directory that the line begins in."""
 
     def __init__(self, parts: Sequence[Part], facts: Surroundings | None, start: str) -> None:
@@ -104,6 +105,7 @@ class Destruction:
         self._unknown = Variables((), self._written_by, known=False)
         self._words: set[int] = set()
         self._places: set[str] | None = None
+        self._absolute: set[str] = set()  # the places that the line spells from the root
 
     def of(self, part: Part, reach: Reach) -> str | None:
         """The reason why a part, which may come down to `reach`, destroys something beyond the
@@ -290,8 +292,8 @@ class Destruction:
                 raise UnknownError
             else:
                 for place in self._places:
-                    path = os.path.join(place, text)
-                    found.append((path, text if self._contains(place) else path))
+                    path = os.path.join(place, text.replace(PLACE, place))
+                    found.append((path, path if place in self._absolute else text))
         if len(found) > _MANY:
             raise UnknownError
         return found
@@ -350,9 +352,11 @@ class Destruction:
         for word in directories:
             here = self._places
             try:
-                paths = [path for path, _ in self._paths(word)]
+                spelled = self._paths(word)
             except UnknownError:
                 return None
+            paths = [path for path, _ in spelled]
+            self._absolute |= {os.path.normpath(p) for p, text in spelled if os.path.isabs(text)}
             if here is None or word.text == "-" or any(STAR in path for path in paths):
                 return None
             after = {os.path.normpath(path) for path in paths}
@@ -375,10 +379,10 @@ class Destruction:
         name = base_name(texts[0]) if texts else ""
         if len(found.parts) == 1:
             if texts == ["pwd"]:
-                return ["."]
+                return [PLACE]
             if texts == ["git", "rev-parse", "--show-toplevel"]:
                 places = self._places or set()
-                return [top for each in places if (top := self._top(each)) is not None]
+                return list(map(self._top, places))
             if name == "mktemp" and not any("/" in text or "p" in text[:4] for text in texts[1:]):
                 return [f"{_TEMPORARY[0]}{NAME}"]
             if name in _NAMES_ONLY or (name == "git" and texts[1:2] and texts[1] in _GIT_NAMES):
@@ -486,7 +490,7 @@ def _roots(words: tuple[Word, ...]) -> list[Word]:
         return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
             Word(".")
         ]
-    roots = []
+    roots: list[Word] = []
     for word in words[1:]:
         if word.text[:1] in {"-", "(", "!", ")"} and word.text not in {"-H", "-L", "-P"}:
             if name != "ls":

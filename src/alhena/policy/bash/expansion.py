@@ -11,6 +11,8 @@ STAR = "\ue000"
 """Any characters of a file name: a glob that bash expands."""
 NAME = "\ue001"
 """A name that is not known, without slashes."""
+PLACE = "\ue002"
+"""The directory in which the command runs."""
 _MAX_TEXTS = 256
 _TEMPORARY = "/tmp"  # noqa: S108 - TMPDIR is unset then
 _PIECE = re.compile(
@@ -104,6 +106,8 @@ class Variables:
         for pieces in _without_braces(list(self._pieces(source))):
             first = pieces[0] if pieces else ""
             if isinstance(first, str) and first[:1] == "~":
+                if "/" not in first and len(pieces) > 1:
+                    raise UnknownError
                 pieces[0] = _home(first)
             texts = [""]
             for piece in pieces:
@@ -174,9 +178,9 @@ class Variables:
             given = [] if name == "TMPDIR" and name not in self._values else self._of(name)
             return [*(value for value in given if value), *self.texts(_default(found["operand"]))]
         if operator in {"#", "##"}:
-            if found["operand"] != "*/":
+            if found["operand"] != "*/" or operator == "#":
                 raise UnknownError
-            return [NAME]
+            return [value.rpartition("/")[2] for value in self._of(name)]
         if operator[:1] == "%" and "/" in found["operand"]:
             raise UnknownError
         return self._of(name)
@@ -189,7 +193,7 @@ class Variables:
         words = self._values.get(name, [])
         found = [] if words else _of_environment(name)
         if name in {"HOME", "PWD"}:
-            found = [os.path.expanduser("~") if name == "HOME" else "."]
+            found = [os.path.expanduser("~") if name == "HOME" else PLACE]
         if name in self._open or name == "OLDPWD":
             raise UnknownError
         self._open.add(name)
@@ -237,7 +241,7 @@ def _double_end(source: str, at: int) -> int:
 def _home(text: str) -> str:
     name, slash, rest = text.partition("/")
     if name == "~+":
-        return f".{slash}{rest}"
+        return f"{PLACE}{slash}{rest}"
     home = os.path.expanduser(name)
     if home == name:
         raise UnknownError
