@@ -405,7 +405,7 @@ LINES = st.sampled_from(
         *("rm -rf {}", "rm {} sub", "rm -- {}", "cd sub && rm -rf {}", "cd ..; rm -rf {}", "(cd ..; rm {})"),
         *("bash -c 'cd ..; rm {}'", "env -C .. rm {}", "V={}; rm -rf $V", 'V={}; rm -rf "$V"/x', "env rm {}"),
         *("for i in {} src; do rm $i; done", 'for i in {}; do rm "$i/x"; done', "echo {} | xargs rm"),
-        *("find {} -exec rm {{}} +", "find {} -maxdepth 1 | xargs rm", "ls {} | xargs -n 1 rm", "V=..; rm {}"),
+        *("find {} -maxdepth 1 -exec rm {{}} +", "find {} -maxdepth 1 | xargs rm", "ls {} | xargs -n 1 rm", "V=..; rm {}"),
         *("export V={}; rm $V", "V=..\nrm {}", "cd {} && rm x", "cd {}; rm -rf *", "rm $(ls {})", "V=src; rm {}"),
         *("set -- {}; rm $1", "f() {{ rm {}; }}; f ..", "read V <<< {}; rm $V", "pushd .. >/dev/null; rm {}"),
         *("cd -P out; rm {}", "bash -c 'rm {}' _ ..", "bash <<< 'rm {}'", "echo 'rm {}' | bash", "cat list | xargs rm"),
@@ -417,7 +417,7 @@ LINES = st.sampled_from(
 @pytest.mark.skipif(
     not BASH or not all(map(shutil.which, PROGRAMS)), reason="bash shows what a line does"
 )
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(LINES, PATHS)
 def test_a_line_that_bash_lets_remove_something_beyond_the_workspace_is_asked_about(
     judge: Callable[[str], Decision], tmp_path: Path, line: str, path: str

@@ -44,6 +44,7 @@ _TOPS = ("/", "/tmp", "/var", "/var/tmp")  # noqa: S108
 _MANY = 1000
 _NAMES_ONLY = frozenset({"basename", "date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
 _FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
+_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1aAdrtSUvX")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
 _GIT_NAMES = ("rev-parse", "describe", "branch")
 _NOWHERE = "/\ue003"
@@ -321,7 +322,8 @@ class Destruction:
             return False
         if self._contains(real) and not (STAR in spelled and real in self._roots):
             return False
-        temporary = os.path.isabs(spelled) and f"{real}/".startswith(_TEMPORARY)
+        climbs = not os.path.isabs(spelled) or ".." in spelled.split("/")
+        temporary = not climbs and f"{real}/".startswith(_TEMPORARY)
         if not temporary or f"{real}/" in _TEMPORARY or self._holds(real):
             return True
         besides = [self._home, *map(os.path.dirname, self._roots)]
@@ -359,7 +361,8 @@ class Destruction:
             self._absolute |= {os.path.normpath(p) for p, text in spelled if os.path.isabs(text)}
             if here is None or word.text == "-" or any(STAR in path for path in paths):
                 return None
-            after = {os.path.normpath(path) for path in paths}
+            # A shell keeps the links in its directory, or with `-P` does not.
+            after = {os.path.normpath(path) for path in paths} | set(map(self._real, paths))
             if not all(map(os.path.isdir, after)):
                 after |= here  # the change may fail, and what follows runs here
             if len(after) > _MANY:
@@ -417,6 +420,8 @@ class Destruction:
         if name == "git":
             return words[1].text == "ls-files" if len(words) > 1 else False
         if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
+            return False
+        if name == "ls" and any(len(o) == 2 and o not in _LISTS_NAMES for o in _given(words)):
             return False
         before, self._places = self._places, {self._start}
         self._places = self._moved(part.directories)

@@ -30,6 +30,7 @@ _PIECE = re.compile(
     | (?P<plain>[^'"\\$`*?{},()]+)""",
     re.VERBOSE | re.DOTALL,
 )
+_ALONE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _SEQUENCE = re.compile(r"[A-Za-z0-9-]+\.\.[A-Za-z0-9-]+(?:\.\.[0-9-]+)?")
 _ASSIGNS = frozenset({"declare", "export", "local", "readonly", "typeset"})
 _SETS = frozenset({"getopts", "let", "mapfile", "printf", "read", "readarray", "unset"})
@@ -98,7 +99,7 @@ class Variables:
         return self._values.get(name, [])
 
     def _words(self, source: str) -> Iterator[str]:
-        alone = re.fullmatch(r"\$(?:(\w+)|\{(\w+)\})", source)
+        alone = _ALONE.fullmatch(source)
         if alone:
             for value in self._of(alone[1] or alone[2]):
                 yield from map(_unquoted, value.split())
@@ -200,6 +201,8 @@ class Variables:
         try:
             for word in words:
                 found += self.texts(word) if word.text or word.source else [""]
+                alone = _ALONE.fullmatch(word.source)  # an assignment does not split it
+                found += self._of(alone[1] or alone[2]) if alone else []
         finally:
             self._open.discard(name)
         return found
@@ -249,7 +252,7 @@ def _home(text: str) -> str:
 
 
 def _without_braces(pieces: list[str | list[str]]) -> Iterator[list[str | list[str]]]:
-    """The words that a list of braces stands for; braces without a comma stay as they are."""
+    """The words that a list of braces means; braces without a comma stay as they are."""
     start = next((at for at, each in enumerate(pieces) if each == "\0{"), None)
     depth = 0
     commas: list[int] = []
