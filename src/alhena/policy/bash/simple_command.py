@@ -147,7 +147,7 @@ _HARMLESS_SET = _words(
 )
 _BINARY = _words("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 _NUMERIC = _words("-eq -ne -lt -le -gt -ge")
-_NUMBER = re.compile(r"[-+]?[0-9]+|(\"?)\$(?:[?#$!]|\{[?#$!]\})\1")
+_NUMBER = re.compile(r"[-+]?\w+|(\"?)\$(?:[?#$!]|\{[?#$!]\})\1")
 _RETURNING = re.compile(r"%[^%a-zA-Z]*n")
 
 
