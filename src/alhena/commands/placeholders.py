@@ -179,7 +179,7 @@ def _unsafe_part(part: "Part", mark: str) -> str | None:
 
     held = [word for word in part.words if mark in _text(word)]
     words = tuple(
-        replace(word, text="", kind=WordKind.EXPANSION) if word in held else word
+        replace(word, text="", kind=WordKind.EXPANSION, source="…") if word in held else word
         for word in part.words
     )
     given = (*held, *part.piped_words, *part.shown_input)
