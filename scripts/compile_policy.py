@@ -54,6 +54,11 @@ def compile_tables(tables: dict[str, Any]) -> dict[str, Any]:
     """The tables of all files as one value: programs, other names, and lists of names."""
     names = tables.pop("names")
     narrow = tables.pop("narrow")
+    removes = {
+        name: " ".join(value.split())
+        for listed, value in tables.pop("removes").items()
+        for name in listed.split(",")
+    }
     shown = {name: _by_word(tables.pop(name)) for name in ("versions", "absent")}
     entries = {name: _with_used(entry, tables) for name, entry in tables.items()}
     programs = {name: _program(name, entries[name]) for name in entries if name[0] != "@"}
@@ -69,7 +74,8 @@ def compile_tables(tables: dict[str, Any]) -> dict[str, Any]:
         if "wraps" in programs[name]:
             first.setdefault("runners", []).append(name)
             first["runners"].sort(key=len, reverse=True)
-    return {"names": names, "aliases": aliases, **shown, "narrow": narrow, "programs": programs}
+    lists = {"names": names, "aliases": aliases, **shown, "narrow": narrow, "removes": removes}
+    return {**lists, "programs": programs}
 
 
 def _by_word(table: dict[str, str]) -> dict[str, str]:

@@ -2,14 +2,13 @@
 
 import os
 import re
-import shlex
 import tomllib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.commands.placeholders import ARGUMENTS, check_placeholders
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
 from alhena.display_text import one_line
@@ -17,11 +16,6 @@ from alhena.errors import AlhenaError, InputError
 from alhena.system.files import read_content
 from alhena.system.workspace import is_within
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-
-ARGUMENTS = "{{args}}"
 _OPENING = re.compile(r"\{\{args\}\}|[!@]\{")
 _BRACE = re.compile(r"[{}]")
 
@@ -93,64 +87,6 @@ def takes_arguments(pieces: tuple[Piece, ...]) -> bool:
         isinstance(piece, Arguments) or (isinstance(piece, Shell) and ARGUMENTS in piece.command)
         for piece in pieces
     )
-
-
-def with_arguments(command: str, arguments: str) -> str:
-    """A shell command with the arguments in place of `{{args}}`, escaped as one word or as part of
-    the quoted text around it.
-
-    Raises InputError where no escaping is safe, such as in a here document.
-    """
-    if not arguments or ARGUMENTS not in command:
-        return command.replace(ARGUMENTS, "")
-    mark = "alhena_args"
-    while mark in command:
-        mark += "_"
-    escaped = [
-        _escaped(node, arguments) for node in _marked(command.replace(ARGUMENTS, mark), mark)
-    ]
-    first, *rest = command.split(ARGUMENTS)
-    if len(rest) != len(escaped) or None in escaped:
-        raise InputError(
-            f"{ARGUMENTS} is unsafe at this place of the command: {command}",
-            remedy="Put it outside of here documents, comments and arithmetic.",
-        )
-    return first + "".join(f"{one}{after}" for one, after in zip(escaped, rest, strict=True))
-
-
-def _marked(command: str, mark: str) -> "list[Node]":
-    """The nodes of the syntax tree that hold a mark; none for a command that cannot be parsed."""
-    from alhena.policy.bash.model import Findings
-    from alhena.policy.bash.parser import TooMuchError, parse
-
-    data, wanted = command.encode("utf-8", "surrogateescape"), mark.encode()
-    try:
-        root = parse(data, Findings())
-    except TooMuchError:
-        return []
-    if root.has_error:
-        return []
-    places = (found.span() for found in re.finditer(re.escape(wanted), data))
-    nodes = (root.descendant_for_byte_range(*place) for place in places)
-    return [node for node in nodes if node is not None]
-
-
-def _escaped(node: "Node", arguments: str) -> str | None:
-    """The arguments for the place of a node; None where no escaping is safe."""
-    above = node.parent
-    while above is not None:
-        if above.type in ("subscript", "arithmetic_expansion", "heredoc_body"):
-            return None
-        above = above.parent
-    match node.type:
-        case "word":
-            return shlex.quote(arguments)
-        case "raw_string":
-            return arguments.replace("'", "'\\''")
-        case "string_content":
-            return re.sub(r'([\\"$`])', r"\\\1", arguments)
-        case _:
-            return None
 
 
 MAX_BYTES = 1_000_000
@@ -290,7 +226,7 @@ def _read(file: CommandFile) -> CustomCommand:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _broken(file, f"no valid TOML: {error}") from error
     except AlhenaError as error:
-        raise _broken(file, error.message) from error
+        raise _broken(file, error.message, error.remedy) from error
 
 
 def _parsed(document: dict[str, object]) -> CustomCommand:
@@ -299,8 +235,13 @@ def _parsed(document: dict[str, object]) -> CustomCommand:
         raise InputError("The 'prompt' field is required, a string.")
     if not isinstance(description, str):
         raise InputError("The 'description' field must be a string.")
-    return CustomCommand(description=description or "a custom command", pieces=parse(prompt))
+    pieces = parse(prompt)
+    for piece in pieces:
+        if isinstance(piece, Shell):
+            check_placeholders(piece.command)
+    return CustomCommand(description=description or "a custom command", pieces=pieces)
 
 
-def _broken(file: CommandFile, why: str) -> InputError:
-    return InputError(f"Invalid command '{file.name}' in {one_line(str(file.path))}: {why}")
+def _broken(file: CommandFile, why: str, remedy: str | None = None) -> InputError:
+    place = one_line(str(file.path))
+    return InputError(f"Invalid command '{file.name}' in {place}: {why}", remedy=remedy)

@@ -249,7 +249,10 @@ def credentials(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def without_secrets(text: str) -> str:
-    """Redacts everything that `has_secret_value` detects in `text`."""
+    """Redacts everything that `has_secret_value` detects in `text`, and the values of names and
+    options that say that they are secret."""
+    from alhena.config.named_secrets import without_named_secrets
+
     secret = _secret_in_text()
     kept: list[str] = []
     done = 0
@@ -262,7 +265,8 @@ def without_secrets(text: str) -> str:
         if found is not None:
             kept += (text[done : found.start()], REDACTED)
             done = found.end()
-    return "".join((*kept, text[done:])) if kept else text
+    text = "".join((*kept, text[done:])) if kept else text
+    return without_named_secrets(text, has_secret_name, REDACTED)
 
 
 def is_hijacking(name: str) -> bool:

@@ -259,7 +259,7 @@ async def _file_content(path: str, call: CallTool) -> tuple[str, list[Part]]:
 
 async def _shell_output(name: str, piece: "Shell", rest: str, call: CallTool) -> str:
     """The output of a shell command, which the gate has to allow."""
-    from alhena.commands import with_arguments
+    from alhena.commands.placeholders import with_arguments
     from alhena.tools.contract import TerminalOutput
 
     command = with_arguments(piece.command, rest)

@@ -17,6 +17,7 @@ from alhena.policy.bash.reach import Command, Reach, reach
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
 from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions
+from alhena.policy.destruction import may_destroy
 from alhena.policy.engine import ActiveRules, by_default, by_rule, describe_rule, strictness
 from alhena.policy.model import (
     ApprovalMode,
@@ -219,6 +220,8 @@ class _CommandLine:
         """The reason why a rule for any command does not reach this one, which destroys too
         much."""
         refusal = self.places.destroys(read.part, read.reach)
+        if refusal is None and not self.analysis.complete and may_destroy(self.command):
+            refusal = "the command cannot be read to its end, and may remove or overwrite files"
         return refusal and f"{refusal}; a rule with commandPrefix = {_quoted(read.part)} allows it"
 
     def _named(self, rule: PolicyRule, part: Part) -> tuple[str, ...] | str:

@@ -1,14 +1,13 @@
 """The places that a command line works in: the workspace, or beyond it."""
 
 import os
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from alhena.policy.bash.model import Effect, Part, Word, WordKind
+from alhena.policy.bash.model import Effect, Part, Word
 from alhena.policy.bash.options import base_name, first_operands, global_options, option_values
-from alhena.policy.bash.reach import Command
 from alhena.policy.bash.readonly import not_read_only, refuse_git
+from alhena.policy.destruction import Destruction
 from alhena.policy.files_read import leaves_workspace
 from alhena.policy.model import PolicyCall
 from alhena.policy.programs import tells_version
@@ -16,107 +15,6 @@ from alhena.policy.surroundings import GitUse, Surroundings
 
 if TYPE_CHECKING:
     from alhena.policy.bash.reach import Reach
-
-_REMOVES = frozenset({"rm", "rmdir", "shred", "truncate", "unlink"})
-_RECURSIVE = frozenset({"chgrp", "chmod", "chown"})
-_FORMATS = frozenset(
-    {"blkdiscard", "fdisk", "mke2fs", "mkswap", "parted", "sfdisk", "sgdisk", "wipefs"}
-)
-_WRITES = frozenset({"cp", "dd", "install", "mv", "tee"})
-_FINDERS = frozenset({"fd", "find", "locate", "ls"})
-_HOME = re.compile(r"^\$(HOME\b|\{HOME\})")
-_ONLY_VARIABLES = re.compile(r"(\$\w+|\$\{\w+\}|/|\*)+")
-_HARMLESS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/", "/dev/shm/")  # noqa: S108
-_TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
-
-
-def destroys(
-    commands: Iterable[Command],
-    part: Part,
-    parts: Sequence[Part],
-    place: str | None,
-    facts: Surroundings | None,
-) -> str | None:
-    """The reason why commands would destroy something beyond the workspace, None when they surely
-    or probably do not. `parts` is the whole line; `place` is where `part` runs, None where that is
-    outside or unknown."""
-    for each in part.redirections:
-        if each.effect is Effect.WRITE and each.target and _is_device(each.target.text):
-            return f"{each.source} writes to a device"
-    values = {each.name: each.value for item in parts for each in item.assignments}
-    for command in commands:
-        name = base_name(command.words[0].text) if command.words else ""
-        if name in _FORMATS or name.startswith("mkfs"):
-            return f"{name} formats a device"
-        targets = (each.text.removeprefix("of=") for each in command.words[1:])
-        if name in _WRITES and any(map(_is_device, targets)):
-            return f"{name} writes to a device"
-        for word in _removed(name, command, parts):
-            known = values.get(word.source.strip('"${}'), word)
-            if _is_outside(known, place, facts):
-                return f"{name} removes {word.source or word.text}, outside the workspace"
-            if "/" in word.source and _ONLY_VARIABLES.fullmatch(word.source.replace('"', "")):
-                return f"{name} removes everything if the variable in {word.source} is empty"
-        unknown = command.words and not command.words[0].literal
-        for word in command.words[1:] if unknown else command.words[1:-1] if name == "mv" else ():
-            if _is_outside(word, place, facts) and _holds(word.text or "~", place):
-                return f"{word.source or word.text} contains more than the workspace"
-    return None
-
-
-def _removed(name: str, command: Command, parts: Sequence[Part]) -> Sequence[Word]:
-    """The words of a command that name what it removes or changes with everything below."""
-    words = command.words[1:]
-    texts = {each.text for each in words}
-    operands = [each for each in words if each.text[:1] != "-"]
-    letters = {letter for each in texts if each[:1] == "-" != each[1:2] for letter in each}
-    if name in _REMOVES:
-        if command.via.startswith("xargs"):
-            found = (each.words for each in parts if each.words)
-            return [word for each in found if base_name(each[0].text) in _FINDERS for word in each]
-        return operands
-    if name in _RECURSIVE:
-        return operands if letters & {"R"} or "--recursive" in texts else ()
-    if name == "find":
-        return words[:1] if texts & {"-delete", "rm"} else ()
-    if name == "rsync":
-        return operands[-1:] if any(each.startswith("--del") for each in texts) else ()
-    if name == "tar":
-        return operands if "--remove-files" in texts else ()
-    if name == GIT:
-        return list(option_values(command.words, "C", "")) if "clean" in texts else ()
-    return ()
-
-
-def _holds(text: str, place: str | None) -> bool:
-    """True when a path is the home directory, or above it or above the place."""
-    path = os.path.normpath(os.path.join(place or "/", os.path.expanduser(text)))
-    below = f"{path.rstrip('/')}/"
-    return any(f"{each}/".startswith(below) for each in (place, os.path.expanduser("~")) if each)
-
-
-def _is_device(text: str) -> bool:
-    return text.startswith("/dev/") and not text.startswith(_HARMLESS)
-
-
-def _is_outside(word: Word, place: str | None, facts: Surroundings | None) -> bool:
-    text = word.text
-    if word.source.startswith("~") or not text:
-        text = _HOME.sub("~", word.source.strip('"'))
-    if "{" in word.source and word.kind is WordKind.PATTERN:
-        inner = re.split(r"[{},]", word.source)
-        return any(_is_outside(Word(each, source=each), place, facts) for each in inner if each)
-    if not text or "$" in text:  # known only when it runs
-        return False
-    path = os.path.expanduser(text)
-    if place is None and not os.path.isabs(path):
-        return True
-    path = os.path.normpath(os.path.join(place or "/", path))
-    if facts is not None and facts.contains(path):
-        return False
-    if f"{path}/".startswith(_TEMPORARY) and f"{path}/" not in _TEMPORARY:
-        return _holds(path, place)
-    return facts is not None or os.path.isabs(text) or text[:1] == "~" or ".." in text.split("/")
 
 
 MAX_PLACES = 16
@@ -175,8 +73,7 @@ class Places:
         """The reason why a rule for any command does not speak for this part: what lies beyond the
         workspace would be destroyed, or git would run what a repository names."""
         facts, reached = self.surroundings, self._reached(part.directories)
-        place = None if not reached else min(reached)
-        refusal = destroys(reach.commands, part, self._parts, place, facts)
+        refusal = Destruction(self._parts, facts, self._given or ".").of(part, reach)
         if refusal is not None or facts is None or not reached:
             return refusal
         for command in reach.commands:

@@ -23,7 +23,7 @@ def compiler() -> ModuleType:
 
 def compiled(tables: dict[str, Any]) -> dict[str, Program]:
     """The programs of these tables."""
-    lists: dict[str, Any] = {"names": {}, "versions": {}, "absent": {}, "narrow": {}}
+    lists: dict[str, Any] = {"names": {}, "versions": {}, "absent": {}, "narrow": {}, "removes": {}}
     found = compiler().compile_tables({**lists, **tables})
     return {name: from_compiled(table) for name, table in found["programs"].items()}
 

@@ -9,19 +9,24 @@ certain.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from alhena.display_text import unseen
 from alhena.policy.bash.model import (
     Analysis,
     Doubt,
     Findings,
+    Part,
     Reading,
     Scope,
     Shell,
     Source,
     plain_source,
 )
+from alhena.policy.bash.options import base_name, is_wrapper, takes_code
 from alhena.policy.bash.parser import MAX_BYTES, TooMuchError, exceeds, parse, set_apart
 from alhena.policy.bash.simple_command import ASSIGNING, RESERVED, read_simple
 from alhena.policy.bash.statements import COMPOUNDS, Walk
@@ -88,7 +93,19 @@ def _analyse(command: str) -> Analysis:
             _walk(_source(command, data), data, findings)
     except TooMuchError as error:
         findings.lost(str(error), "")
-    return Analysis(tuple(findings.parts), tuple(findings.doubts.values()), findings.complete)
+    parts = tuple(_with_piped_words(findings.parts))
+    return Analysis(parts, tuple(findings.doubts.values()), findings.complete)
+
+
+def _with_piped_words(parts: list[Part]) -> Iterator[Part]:
+    """The parts; a console that reads from a pipe with the words that the others may write."""
+    for part in parts:
+        name = base_name(part.words[0].text) if part.stdin_piped and part.words else ""
+        if name and (takes_code(name) or is_wrapper(name)):
+            others = (each for each in parts if each is not part)
+            words = (word for each in others for word in (*each.words[1:], *each.shown_input))
+            part = replace(part, piped_words=tuple(words))
+        yield part
 
 
 def _refused(reason: str) -> Analysis:

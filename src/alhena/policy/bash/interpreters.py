@@ -17,20 +17,28 @@ from alhena.policy.bash.options import (
     takes,
 )
 from alhena.policy.bash.scripts import ScriptEffect, sed_effect, strange_awk, strange_sed
-from alhena.policy.programs import Valued, listed, program
+from alhena.policy.programs import Valued, interpreter, listed, main_name, program
 
 if TYPE_CHECKING:
     import re
 
-_EDITORS = frozenset({"vim", "ex", "emacs", "gdb", "lldb"})
 _AWK_RUNNERS = ("system", "|", "@", "extension")
+_STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _SHELL_MARKS = ("$(", "${", "\\", "`", "eval", '"$')
 
 
 def input_mentions(via: str, part: Part) -> Iterator[Runs]:
     """Mentions in the standard input, for programs that take it for commands."""
-    for text in part.shown_input:
-        yield Runs(via=via, mentions=(text,))
+    texts = (*part.shown_input, *part.piped_words)
+    if texts:
+        yield Runs(via=via, mentions=texts, sure=False)
+
+
+def script_input(via: str, part: Part) -> Iterator[Runs]:
+    """A script that a program reads from its standard input."""
+    yield from input_mentions(via, part)
+    if part.stdin_piped or not part.shown_input:
+        yield Runs(via=via)
 
 
 def interpreted(words: tuple[Word, ...], language: str, part: Part) -> Iterator[Runs]:
@@ -40,15 +48,12 @@ def interpreted(words: tuple[Word, ...], language: str, part: Part) -> Iterator[
     for word in found.code:
         yield Runs(via=name, mentions=(word,), sure=False)
     if language == "awk":
-        yield from _awk(words, found)
+        yield from _awk(words, found, part)
     elif found.module is not None:
         yield Runs(via=f"{name} -m", words=words[found.module :])
-    elif language in _EDITORS:
-        mentions = tuple(w for w in words[1:] if w.text.startswith("+"))
-        if mentions:
-            yield Runs(via=name, mentions=mentions, sure=False)
-        yield from input_mentions(name, part)
-    elif found.script is not None and words[found.script].text not in {"-", "/dev/stdin"}:
+    elif language in listed("mentioning"):
+        pass  # all its words are looked at
+    elif found.script is not None and words[found.script].text not in _STANDARD_INPUT:
         if not words[found.script].literal:
             yield Runs(via=name)
         elif language in {"deno", "R"}:
@@ -56,9 +61,7 @@ def interpreted(words: tuple[Word, ...], language: str, part: Part) -> Iterator[
         elif "." in words[found.script].text or "/" in words[found.script].text:
             yield Runs(via=name, words=words[found.script :])
     elif not found.code and not found.informs:
-        yield from input_mentions(name, part)
-        if not part.shown_input:
-            yield Runs(via=name)
+        yield from script_input(name, part)
 
 
 class _CodeSearch:
@@ -80,7 +83,9 @@ class _CodeSearch:
                 modular = language in {"python", "pypy"} and word.text[:2] != "--"
                 if modular and word.text.endswith("m") and at + 1 < len(words):
                     self.module = at + 1
-            elif not is_option(word) and not (word.text.startswith("+") and language in _EDITORS):
+            elif not is_option(word) and not (
+                word.text.startswith("+") and language in {"vim", "ex"}
+            ):
                 self.script = at
             at += 1
 
@@ -111,8 +116,10 @@ def _cut(word: Word, start: int) -> Word:
     return Word(word.text[start:], word.kind, word.source, word.split)
 
 
-def _awk(words: tuple[Word, ...], found: _CodeSearch) -> Iterator[Runs]:
+def _awk(words: tuple[Word, ...], found: _CodeSearch, part: Part) -> Iterator[Runs]:
     """The program is the first operand, unless it is in a file."""
+    if any(word.text in _STANDARD_INPUT for word in option_values(words, "fE", "file exec")):
+        yield from script_input("awk", part)
     from_file = any(w.text.startswith(("-f", "--file", "-E")) for w in words[1:])
     if from_file or found.script is None:
         return
@@ -165,8 +172,10 @@ def shell_arguments(words: tuple[Word, ...]) -> ShellArguments:
     return ShellArguments(code, operand, reads_input and code is None, certain)
 
 
-def sed_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
+def sed_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     """The commands in the scripts of sed."""
+    if any(word.text in _STANDARD_INPUT for word in option_values(words, "f", "file")):
+        yield from script_input("sed", part)
     scripts = list(option_values(words, "e", "expression"))
     if not scripts:
         known = Valued("efl", frozenset({"expression", "file", "line-length"}))
@@ -181,6 +190,29 @@ def sed_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
             yield Runs(via="sed")
         if runs or unread:
             yield Runs(via="sed", mentions=(script,), sure=False)
+
+
+def script_place(words: tuple[Word, ...]) -> int | None:
+    """The index of the last word that a shell, an interpreter or sed may take for code or an
+    option; None for any other program."""
+    name = base_name(words[0].text)
+    ended = next((at for at, word in enumerate(words) if word.literal and word.text == "--"), None)
+    if name in listed("shells"):
+        arguments = shell_arguments(words)
+        return arguments.operand if arguments.operand is not None else len(words)
+    language = interpreter(name)
+    if language is None:
+        if main_name(name) != "sed":
+            return None
+        script = any(not is_option(word) or word.text[:2] == "-e" for word in words[1:ended])
+        return len(words) if ended is None else ended + (not script)
+    found = _CodeSearch(words, language)
+    place = found.module if found.module is not None else found.script
+    if place is None:
+        return len(words)
+    if not found.code:
+        return place
+    return place - 1 if ended is not None or language in {"python", "pypy"} else len(words)
 
 
 def evaluated(words: tuple[Word, ...]) -> Iterator[Runs]:
@@ -224,6 +256,14 @@ def shell_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
             yield Runs(via=name, code=(text,))
         if not texts:
             yield Runs(via=name)
+        yield from piped_code(name, part)
+
+
+def piped_code(via: str, part: Part) -> Iterator[Runs]:
+    """The words that other commands may write into the pipe, as shell code."""
+    words = part.piped_words
+    for code in (words, *((word,) for word in words if " " in word.text)) if words else ():
+        yield Runs(via=via, code=code, sure=False)
 
 
 def possible_words(text: str) -> list[Word]:
@@ -250,13 +290,6 @@ def pager_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
     commands = tuple(word for word in words[1:] if word.text.startswith("+"))
     if commands:
         yield Runs(via=base_name(words[0].text), mentions=commands, sure=False)
-
-
-def database_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
-    """Commands of a database's console that run others."""
-    texts = [w for w in words[1:] if any(m in w.text for m in (".shell", ".system", "\\!", "|"))]
-    if texts:
-        yield Runs(via=base_name(words[0].text), mentions=tuple(texts), sure=False)
 
 
 def input_runs(words: tuple[Word, ...]) -> Iterator[Runs]:

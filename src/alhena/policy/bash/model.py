@@ -73,7 +73,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     of each `cd` that ran, or may have run, before it in the same shell, in order; a `cd` without an
     operand is the word `~`. `loops` are the variables of the `for` loops around it with the words
     that they go through, the innermost last. `stdin_piped`: it reads what another command writes.
-    `nested`: it is inside a substitution.
+    `nested`: it is inside a substitution. `piped_words`: of a console that reads from a pipe, the
+    words of all other commands of the line, and what they are fed.
     """
 
     text: str
@@ -84,6 +85,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     loops: tuple[tuple[str, tuple[Word, ...]], ...] = ()
     stdin_piped: bool = False
     nested: bool = False
+    piped_words: tuple[Word, ...] = ()
 
     @property
     def shown_input(self) -> tuple[Word, ...]:

@@ -333,6 +333,20 @@ def _runner_paths(name: str) -> tuple[tuple[tuple[str, ...], Wrapper], ...]:
     return tuple((tuple(key.split()[1:]), wraps) for key in runners if (wraps := wrapper(key)))
 
 
+def is_console(name: str) -> bool:
+    """Does the program of this (base) name take its words, or what it reads, for commands of a
+    language of its own?"""
+    if name in listed("mentioning") or main_name(name) in listed("mentioning"):
+        return True
+    return name in listed("code_runners") and interpreter(name) is None
+
+
+def takes_code(name: str) -> bool:
+    """May the program of this (base) name run what it reads from its standard input?"""
+    shell = name in listed("shells") or name == "ssh"
+    return shell or is_console(name) or interpreter(name) is not None
+
+
 def is_wrapper(name: str) -> bool:
     """May the program of this (base) name run another that its words name?"""
     return wrapper(name) is not None or bool(_runner_paths(name))

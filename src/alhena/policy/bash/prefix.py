@@ -44,7 +44,8 @@ def prefix_words(prefix: str) -> tuple[str, ...] | None:
     comments, reserved words, control characters, no words at all.
     """
     text = prefix.strip(" \t\n")
-    words = tuple(text.split()) if _PLAIN.fullmatch(text) else _read_words(text)
+    plain = text == "[" or _PLAIN.fullmatch(text.removeprefix("[ "))  # it need not be closed yet
+    words = tuple(text.split()) if plain else _read_words(text)
     if words is None:
         return None
     command = split_settings(words)[1]

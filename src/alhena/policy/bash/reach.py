@@ -5,24 +5,28 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
+from alhena.policy.bash.git_commands import git_runs
 from alhena.policy.bash.interpreters import (
-    database_runs,
     evaluated,
     input_mentions,
     input_runs,
     interpreted,
     pager_runs,
+    piped_code,
     possible_words,
     sed_runs,
     shell_runs,
 )
-from alhena.policy.bash.model import Effect, Part, Word
+from alhena.policy.bash.model import Effect, Part, Redirection, Word
 from alhena.policy.bash.options import (
     ANYTHING,
     Runs,
     base_name,
     first_operands,
+    inner_command,
+    is_console,
     is_option,
     is_wrapper,
     option_values,
@@ -30,7 +34,7 @@ from alhena.policy.bash.options import (
     with_unknown,
     wrapped,
 )
-from alhena.policy.programs import Valued, global_options, interpreter, listed, main_name, program
+from alhena.policy.programs import Valued, interpreter, listed, main_name, program
 
 MAX_COMMANDS = 64
 MAX_GUESSES = 512
@@ -44,12 +48,14 @@ _GUESS_WORDS = 8
 
 class Command(msgspec.Struct, frozen=True, gc=False):
     """A command that may run. `sure` is false when it is a guess (a word inside `python -c`, a
-    remote shell's). `via` is what runs it, empty for the part itself."""
+    remote shell's). `via` is what runs it, empty for the part itself. `directories` are the changes
+    of directory before it."""
 
     words: tuple[Word, ...]
     sure: bool = True
     via: str = ""
     settings: tuple[Word, ...] = ()
+    directories: tuple[Word, ...] = ()
 
     @property
     def text(self) -> str:
@@ -75,12 +81,18 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
-    none of them shows. `writes` are the redirections that write in shell code within it, and code
-    that is only known when it runs."""
+    none of them shows. `redirections` are those that write in shell code within it, `unread` the
+    code that is only known when it runs."""
 
     commands: tuple[Command, ...]
     complete: bool
-    writes: tuple[str, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Redirections that write, and code that may, as written."""
+        return (*(each.source for each in self.redirections), *self.unread)
 
     @property
     def programs(self) -> frozenset[str | None]:
@@ -100,10 +112,15 @@ def reach(part: Part) -> Reach:
     if words and not part.assignments and len(words) <= MAX_WORDS:
         head = words[0]
         if head.literal and _runs_itself(base_name(head.text)):
-            return Reach((Command(words),), complete=True)
+            return Reach((Command(words, directories=part.directories),), complete=True)
     unfolding = _Unfolding(part)
     unfolding.unfold()
-    return Reach(tuple(unfolding.commands), unfolding.complete, tuple(unfolding.writes))
+    return Reach(
+        tuple(unfolding.commands),
+        unfolding.complete,
+        tuple(unfolding.redirections),
+        tuple(unfolding.unread),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -117,38 +134,40 @@ def _runs_itself(name: str) -> bool:
 class _Unfolding:
     def __init__(self, part: Part) -> None:
         self.commands: list[Command] = []
-        self.seen: set[tuple[tuple[Word, ...], tuple[Word, ...]]] = set()
+        self.seen: set[tuple[tuple[Word, ...], ...]] = set()
         self.waiting: deque[tuple[Command, Part, int]] = deque()
         self.complete = True
-        self.writes: list[str] = []
+        self.redirections: list[Redirection] = []
+        self.unread: list[str] = []
         self.guesses = 0
         self.code_left = MAX_CODE
         self.words_left = MAX_ALL_WORDS
         self.readings_left = MAX_READINGS
-        self.add_part(part, sure=True, via="", depth=0)
+        self.add_part(part, Command(()), depth=0)
 
     @property
     def full(self) -> bool:
         """Has as much been found as is looked at?"""
         return len(self.commands) - self.guesses >= MAX_COMMANDS or self.words_left < 0
 
-    def add_part(self, part: Part, *, sure: bool, via: str, depth: int) -> None:
+    def add_part(self, part: Part, by: Command, depth: int) -> None:
+        """A part of the code that `by` runs, which says how and where."""
         settings = tuple(
             Word(f"{a.name}={a.value.text}", a.value.kind, a.source, a.value.split)
             for a in part.assignments
         )
         if part.words:
-            self.add(Command(part.words, sure, via, settings), part, depth)
+            directories = (*by.directories, *part.directories)
+            self.add(Command(part.words, by.sure, by.via, settings, directories), part, depth)
         else:
             self._settings(settings, depth)
 
     def add(self, command: Command, part: Part, depth: int) -> None:
         if len(command.words) > MAX_WORDS:
             self.complete = False
-            words = command.words[:MAX_WORDS]
-            command = Command(words, command.sure, command.via, command.settings)
-        # The same words with another input may run something else.
-        key = (command.words, part.shown_input)
+            command = replace(command, words=command.words[:MAX_WORDS])
+        # The same words with another input, or elsewhere, may run something else.
+        key = (command.words, part.shown_input, command.directories)
         if key in self.seen:
             self._promote(command)
         elif self.full:
@@ -164,7 +183,7 @@ class _Unfolding:
         if command.sure:
             for index, known in enumerate(self.commands):
                 if known.words == command.words and not known.sure:
-                    self.commands[index] = command
+                    self.commands[index] = replace(command, directories=known.directories)
 
     def unfold(self) -> None:
         while self.waiting:
@@ -177,15 +196,18 @@ class _Unfolding:
             self.complete = False
             return
         name = base_name(head.text)
+        directories = (*command.directories, *_changed_directories(name, command.words))
         for runs in self._all_runs(name, command, part):
             if self.full or self.readings_left <= 0:
                 self.complete = False
                 break
-            sure = command.sure and runs.sure
+            inner = Command(
+                runs.words, command.sure and runs.sure, runs.via, runs.settings, directories
+            )
             if runs.words:
-                self.add(Command(runs.words, sure, runs.via, runs.settings), part, depth)
+                self.add(inner, part, depth)
             elif runs.code:
-                self._code(runs.code, Runs(via=runs.via, sure=sure), depth + 1)
+                self._code(runs.code, inner, depth + 1)
             elif runs.mentions:
                 self._mentions(runs)
             else:
@@ -216,9 +238,9 @@ class _Unfolding:
                 self.complete = False
             elif names_command(name):
                 code = Word(value.lstrip("|!-"), setting.kind, setting.source, setting.split)
-                self._code((code,), Runs(via=f"{name}=", sure=False), depth + 1)
+                self._code((code,), Command((), sure=False, via=f"{name}="), depth + 1)
 
-    def _code(self, words: tuple[Word, ...], runs: Runs, depth: int) -> None:
+    def _code(self, words: tuple[Word, ...], by: Command, depth: int) -> None:
         """Words that joined are shell code; it is known up to the first expansion."""
         from alhena.policy.bash.analysis import analyse
 
@@ -227,16 +249,16 @@ class _Unfolding:
         self.readings_left -= 1
         if depth > MAX_DEPTH or self.code_left < 0 or self.readings_left < 0:
             self.complete = False
-            self.writes.append(text)
+            self.unread.append(text)
             return
         literal = all(word.literal for word in words)
         inner = analyse(text)
         if not literal or not inner.complete:
             self.complete = False
-            self.writes += (word.source or word.text for word in words)
+            self.unread += (word.source or word.text for word in words)
         for part in inner.parts:
-            self.writes += (r.source for r in part.redirections if r.effect is Effect.WRITE)
-            self.add_part(part, sure=runs.sure, via=runs.via, depth=depth)
+            self.redirections += (r for r in part.redirections if r.effect is Effect.WRITE)
+            self.add_part(part, by, depth)
 
     def _mentions(self, runs: Runs) -> None:
         """Words inside a program's arguments, each as the start of a command."""
@@ -251,10 +273,19 @@ class _Unfolding:
             self.complete = False
         for index in range(min(len(tokens), room)):
             words = tuple(tokens[index : index + _GUESS_WORDS])
-            if (words, ()) not in self.seen:
-                self.seen.add((words, ()))
+            if (words, (), ()) not in self.seen:
+                self.seen.add((words, (), ()))
                 self.guesses += 1
                 self.commands.append(Command(words, sure=False, via=runs.via))
+
+
+def _changed_directories(name: str, words: tuple[Word, ...]) -> Iterator[Word]:
+    """The directories in which a wrapper starts its command, by its options."""
+    inner = inner_command(words) if is_wrapper(name) else None
+    if inner is not None and inner.starts:
+        before = words[: inner.starts[0][0]]
+        letters = "CD" if name in {"env", "genv", "sudo"} else ""
+        yield from option_values(before, letters, "chdir cwd wd working-directory directory")
 
 
 _COMMAND_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS4", "MAKEFLAGS", "SHELL"})
@@ -273,93 +304,6 @@ def names_command(variable: str) -> bool:
     )
 
 
-_GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
-
-
-def git_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
-    """The commands a call of git may run, hooks and the user's own settings aside."""
-    known = global_options("git")
-    operands = first_operands(words, known, 1)
-    start = operands[0] if operands else len(words)
-    sub = words[start].text if operands else ""
-    for value in (*option_values(words[:start], "c", ""), *_git_settings(words, start, sub)):
-        key, _, setting = value.text.partition("=")
-        name = key.lower().removeprefix("alias.")
-        code = Word(setting.removeprefix("!"), value.kind, value.source, value.split)
-        if key.lower().startswith("alias.") and not setting.startswith("!"):
-            yield Runs(via="git alias", words=(words[0], *_split(code), *words[start + 1 :]))
-        else:
-            yield Runs(via=f"git -c {key}", code=(code,), sure=key != name and name == sub.lower())
-    behind = words[start:]
-    for value in option_values(behind, *_GIT_CODE):
-        yield Runs(via=f"git {sub}", code=(value,), sure=sub in {"rebase", "difftool"})
-    if sub == "grep":
-        for value in option_values(behind, "O", ""):
-            yield Runs(via="git grep -O", code=(value,))
-    for word in behind:
-        if word.text.startswith("ext::"):
-            yield Runs(
-                via="git ext::",
-                code=(Word(word.text.removeprefix("ext::"), word.kind, word.source, word.split),),
-            )
-    if any(w.text.startswith("--config-env") for w in words[:start]):
-        yield Runs(via="git --config-env")
-    if sub in _COMING_DOWN:
-        yield from _git_as(words, start)
-    if words[0].text.endswith("hub"):
-        yield Runs(via="hub", words=(Word("git"), *words[1:]))
-    if sub == "filter-branch":
-        yield Runs(via="git filter-branch", mentions=words[start + 1 :], sure=False)
-
-
-_SENDING = (
-    ("send-pack",),
-    ("http-push",),
-    ("lfs", "push"),
-    ("subtree", "push"),
-    ("svn", "dcommit"),
-    ("p4", "submit"),
-)
-"""Other subcommands of git that push."""
-
-_COMING_DOWN = frozenset({"for-each-repo", *(path[0] for path in _SENDING)})
-
-
-def _git_as(words: tuple[Word, ...], start: int) -> Iterator[Runs]:
-    """Subcommands that come down to others."""
-    head, sub, behind = words[:1], words[start].text, words[start:]
-    if sub == "for-each-repo":
-        found = first_operands(behind, Valued("", frozenset({"config"})), 1)
-        if found:
-            yield Runs(via="git for-each-repo", words=(*head, *behind[found[0] :]))
-    else:
-        found = first_operands(behind, Valued(), 1)
-        second = behind[found[0]] if found else Word("")
-        rest = behind[found[0] + 1 :] if found else ()
-        push = (*head, Word("push"))
-        if (sub,) in _SENDING:
-            yield Runs(via=f"git {sub}", words=(*push, *behind[1:]))
-        elif (sub, second.text) in _SENDING or not second.literal:
-            yield Runs(via=f"git {sub}", words=(*push, *rest), sure=second.literal)
-
-
-def _git_settings(words: tuple[Word, ...], start: int, sub: str) -> Iterator[Word]:
-    """`git config KEY VALUE` and `git clone -c KEY=VALUE`, as KEY=VALUE."""
-    if sub == "clone":
-        yield from option_values(words[start:], "c", "config")
-    if sub == "config":
-        for key, value in zip(words[start + 1 :], words[start + 2 :], strict=False):
-            if "." in key.text and key.literal:
-                yield Word(f"{key.text}={value.text}", value.kind, value.source, value.split)
-
-
-def _split(word: Word) -> tuple[Word, ...]:
-    texts = word.text.split()
-    if word.literal:
-        return tuple(Word(text) for text in texts)
-    return (*(Word(text) for text in texts), ANYTHING)
-
-
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _PLACES = ("{}", "{/", "{.", "{1")
 _FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
@@ -368,7 +312,8 @@ _FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 @lru_cache(maxsize=256)
 def runs_others(name: str) -> bool:
     """May the program of this (base) name run others, as far as `program_runs` knows?"""
-    known = main_name(name) in _HANDLERS or name in listed("mentioning") or _commands(name)
+    main = main_name(name)
+    known = main in _HANDLERS or main in _FED or is_console(name) or _commands(name)
     return bool(known) or name.startswith("git-") or interpreter(name) is not None
 
 
@@ -386,11 +331,14 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     handler = _HANDLERS.get(main_name(name))
     if handler is not None:
         yield from handler(words)
+    fed = _FED.get(main_name(name))
+    if fed is not None:
+        yield from fed(words, part)
     commands = _commands(name)
     for value in values_of(words, commands) if commands is not None else ():
         code = _without(value, "exec=") if main_name(name) == "tar" else value
         yield Runs(via=name, code=(code,), sure=name != "rsync")
-    if name in listed("mentioning"):
+    if is_console(name):
         yield Runs(via=name, mentions=words[1:])
         yield from input_mentions(name, part)
     if name.startswith("git-") and len(name) > 4:
@@ -439,6 +387,17 @@ def _ssh(words: tuple[Word, ...]) -> Iterator[Runs]:
     name = base_name(words[0].text)
     if name == "ssh" and operands and operands[0] + 1 < len(words):
         yield Runs(via="ssh", code=words[operands[0] + 1 :], sure=False)
+
+
+def _ssh_input(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
+    """Without a command, the shell there reads its commands."""
+    operands = first_operands(words, _SSH, 1)
+    if operands and operands[0] + 1 == len(words):
+        for text in part.shown_input:
+            yield Runs(via="ssh", code=(text,), sure=False)
+        if part.stdin_piped:
+            yield Runs(via="ssh")
+            yield from piped_code("ssh", part)
 
 
 def _su(words: tuple[Word, ...]) -> Iterator[Runs]:
@@ -568,19 +527,23 @@ _HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
     "make": _make,
     "more": pager_runs,
     "mispipe": _code_operands,
-    "mysql": database_runs,
+    "newgrp": _su,
     "parallel": _parallel,
     "pee": _code_operands,
-    "psql": database_runs,
     "rsync": _ssh,
     "runuser": _su,
     "scp": _ssh,
     "script": _script,
-    "sed": sed_runs,
     "sftp": _ssh,
     "sg": _su,
-    "sqlite3": database_runs,
     "ssh": _ssh,
     "start-stop-daemon": _start_stop,
     "su": _su,
 }
+
+
+_FED: dict[str, Callable[[tuple[Word, ...], Part], Iterator[Runs]]] = {
+    "sed": sed_runs,
+    "ssh": _ssh_input,
+}
+"""Programs that may read code from their standard input."""

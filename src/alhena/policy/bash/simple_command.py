@@ -146,6 +146,8 @@ _HARMLESS_SET = _words(
     "-e -u -x -eu -ex -ux -eux -o pipefail errexit nounset xtrace -eo -euo -exo -euxo -uo"
 )
 _BINARY = _words("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
+_NUMERIC = _words("-eq -ne -lt -le -gt -ge")
+_NUMBER = re.compile(r"[-+]?\w+|(\"?)\$(?:[?#$!]|\{[?#$!]\})\1")
 _RETURNING = re.compile(r"%[^%a-zA-Z]*n")
 
 
@@ -208,8 +210,15 @@ def _test(operands: Sequence[Word]) -> str | None:
     """A subscript behind `-v` or `-R` is evaluated, and a word that is not known may be either:
     one that may become several words, or one that is where an operator can be."""
     reason = "a test with -v or -R can run code hidden in data"
-    if any(w.text in {"-v", "-R"} or (w.split and not w.literal) for w in operands):
+    if any(w.text in {"-v", "-R"} for w in operands):
         return reason
+    if any(w.split and not w.literal and _NUMBER.fullmatch(w.source) is None for w in operands):
+        return reason
+    for index, word in enumerate(operands):
+        if word.literal and word.text in _NUMERIC and index:
+            for each in operands[index - 1 : index + 2 : 2]:
+                if _NUMBER.fullmatch(each.source or each.text) is None:
+                    return "a comparison of numbers can run code hidden in data"
     if len(operands) == 2 and operands[0].literal and operands[0].text == "!":
         return None
     for index, word in enumerate(operands):

@@ -500,11 +500,12 @@ def _skip(walk: Walk, at: int) -> int:
 
 def _function(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     reading = walk.reading
-    body = node.children[-1]
+    # Behind the body, redirections may be children as well.
+    body = node.child_by_field_name("body") or node.children[-1]
     reading.doubt("a function changes what a command means", node.start_byte, body.start_byte)
     walk.at = body.start_byte
     walk.ready = True
-    walk.statement(body, _trailing(walk, node.end_byte, scope, stop))
+    walk.statement(body, _trailing(walk, body.end_byte, scope, stop))
 
 
 def _conditional(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:

@@ -199,6 +199,7 @@ class _Tables(msgspec.Struct, frozen=True):
     versions: dict[str, str]
     absent: dict[str, str]
     narrow: dict[str, str]
+    removes: dict[str, str]
     programs: dict[str, msgspec.Raw]
 
 
@@ -249,6 +250,12 @@ def narrow(path: str) -> frozenset[str] | None:
     None for a program without such a list."""
     words = _tables().narrow.get(path)
     return None if words is None else frozenset(words.split())
+
+
+def removal(name: str) -> str | None:
+    """The words that a program, or a subcommand of one, removes or overwrites, as `names.toml` has
+    them; None for one that is not known to."""
+    return _tables().removes.get(name)
 
 
 def matches(pattern: str, text: str, *, known: bool = True) -> bool:

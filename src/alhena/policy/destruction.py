@@ -1,0 +1,521 @@
+"""Commands that remove or overwrite what lies beyond the workspace.
+
+A rule without condition does not speak of them. A target has to lie surely inside the workspace,
+or below a temporary directory; one that is only known when the command runs does not.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from glob import escape, iglob
+from itertools import islice
+
+import msgspec
+
+from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
+from alhena.policy.bash.git_commands import git_place
+from alhena.policy.bash.model import Effect, Part, Redirection, Word
+from alhena.policy.bash.options import (
+    ANYTHING,
+    INPUT_IN_ARGUMENTS,
+    base_name,
+    first_operands,
+    is_option,
+    option_values,
+    options_in,
+)
+from alhena.policy.bash.reach import Command, Reach
+from alhena.policy.programs import Effect as OptionEffect
+from alhena.policy.programs import (
+    Program,
+    global_options,
+    listed,
+    main_name,
+    program,
+    removal,
+)
+from alhena.policy.surroundings import Surroundings
+
+_HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
+_TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
+_TOPS = ("/", "/tmp", "/var", "/var/tmp")  # noqa: S108
+_MANY = 1000
+_NAMES_ONLY = frozenset({"basename", "date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
+_FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
+_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1aAdrtSUvX")
+_GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
+_GIT_NAMES = ("rev-parse", "describe", "branch")
+_NOWHERE = "/\ue003"
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """The words of a program that it removes or overwrites, as `names.toml` describes them.
+
+    `operands`: all, last, roots, script (not the first, unless an option gives the script), none,
+    always (the program spoils more than files); `needs`: only with one of these options; `unless`:
+    not with these; `written`: options whose value is written, too; `valued`: others with a value.
+    `entries`: a link is removed itself."""
+
+    operands: str
+    needs: frozenset[str] = frozenset()
+    unless: frozenset[str] = frozenset()
+    written: tuple[str, ...] = ()
+    valued: frozenset[str] = frozenset()
+    entries: bool = False
+
+
+@lru_cache(maxsize=256)
+def _removals(name: str) -> tuple[Removal, ...]:
+    return tuple(map(_read, (removal(name) or "").split(";"))) if removal(name) else ()
+
+
+def _read(text: str) -> Removal:
+    kind, *rest = text.split()
+    marked = {mark: [each[1:] for each in rest if each[0] == mark] for mark in "?!>"}
+    written = tuple(marked[">"])
+    valued = frozenset(each.rstrip(":=") for each in rest if each[0] == "-")
+    return Removal(
+        operands=kind.removesuffix("/"),
+        needs=frozenset(marked["?"]),
+        unless=frozenset(marked["!"]),
+        written=written,
+        valued=valued,
+        entries=kind.endswith("/"),
+    )
+
+
+def may_destroy(command: str) -> bool:
+    """Does a text that cannot be read hold a redirection, or the name of a program that removes or
+    overwrites files?"""
+    names = re.findall(r"[\w.+-]+", command)
+    return ">" in command or any(removal(name) is not None for name in names)
+
+
+class Destruction:
+    """Judges the parts of one command line by the paths that they remove or overwrite. `start` is
+    the directory that the line begins in."""
+
+    def __init__(self, parts: Sequence[Part], facts: Surroundings | None, start: str) -> None:
+        self._parts = parts
+        self._facts = facts
+        self._start = os.path.normpath(os.path.join(facts.cwd if facts else _NOWHERE, start))
+        self._home = os.path.expanduser("~")
+        self._known = Variables(parts, self._written_by)
+        self._unknown = Variables((), self._written_by, known=False)
+        self._words: set[int] = set()
+        self._places: set[str] | None = None
+        self._absolute: set[str] = set()  # the places that the line spells from the root
+
+    def of(self, part: Part, reach: Reach) -> str | None:
+        """The reason why a part, which may come down to `reach`, destroys something beyond the
+        workspace or may do so; None when it does not."""
+        self._words = {id(word) for word in part.words}
+        self._words |= {id(each.target) for each in part.redirections}
+        self._places = self._reached(part.directories)
+        for redirection in (*part.redirections, *reach.redirections):
+            refusal = self._redirected(redirection)
+            if refusal is not None:
+                return refusal
+        for command in reach.commands:
+            self._places = self._reached(command.directories)
+            refusal = self._of_command(command, part, reach)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _redirected(self, redirection: Redirection) -> str | None:
+        target = redirection.target
+        if redirection.effect is not Effect.WRITE or target is None or redirection.operator == "<":
+            return None
+        if redirection.operator in {">&", "<&"} and target.source.startswith("$"):
+            return None
+        return self._refused(target, redirection.source, "writes to")
+
+    def _of_command(self, command: Command, part: Part, reach: Reach) -> str | None:
+        words = command.words
+        if not words[0].literal:
+            return self._of_unknown(words)
+        name = main_name(base_name(words[0].text))
+        key, behind = self._key(name, words)
+        known = _removals("mkfs" if name.startswith("mkfs") else key)
+        table = program(key) or program(name) or Program()
+        if known and command.words is not part.words:
+            refusal = self._run_by(key, command, reach)
+            if refusal is not None:
+                return refusal
+        for each in known:
+            refusal = self._removed(each, key, behind, command, (part, reach))
+            if refusal is not None:
+                return refusal
+        for shown, value in _written(behind, table):
+            refusal = self._refused(value, shown, "writes to")
+            if refusal is not None:
+                return refusal
+        return self._linked(words) if known else None
+
+    def _run_by(self, key: str, command: Command, reach: Reach) -> str | None:
+        """The reason why what is removed is not known, going by what runs the command."""
+        if reach.unread:
+            return f"{key} is run by code that is only known when it runs ({reach.unread[0]})"
+        via = command.via.split(" ")[0]
+        if via not in listed("finders"):
+            return None
+        for each in reach.commands:
+            if base_name(each.words[0].text) == via:
+                refusal = self._searched(each.words, f"{key} in {via}")
+                if refusal is not None:
+                    return refusal
+        return None
+
+    def _searched(self, words: tuple[Word, ...], shown: str) -> str | None:
+        if any(word.text in {"-L", "-follow", "--follow"} for word in words):
+            return f"{shown} follows links, wherever they lead"
+        refusals = (self._refused(root, shown, "reaches") for root in _roots(words))
+        return next(filter(None, refusals), None)
+
+    def _of_unknown(self, words: tuple[Word, ...]) -> str | None:
+        for word in words[1:]:
+            shown = word.source or word.text
+            try:
+                if any(self._holds(path) for path, _ in self._paths(word)):
+                    return f"{shown} contains more than the workspace"
+            except UnknownError:
+                continue
+        return None
+
+    def _key(self, name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
+        """The program with its subcommands, as far as it is known to destroy with them, and the
+        words from there; for git, the place becomes the one that it works in."""
+        found = first_operands(words, global_options(name), 2)
+        if name == "git":
+            given = [each for of in _GIT_PLACES for each in self._known.values(of)]
+            self._places = self._moved((*git_place(words), *given))
+        for count in range(len(found), 0, -1):
+            key = " ".join((name, *(words[at].text for at in found[:count])))
+            if removal(key) is not None or program(key) is not None:
+                return key, words[found[count - 1] :]
+        return name, words
+
+    def _removed(
+        self,
+        known: Removal,
+        key: str,
+        words: tuple[Word, ...],
+        command: Command,
+        around: tuple[Part, Reach],
+    ) -> str | None:
+        given = set(_given(words))
+        if (known.needs and not given & known.needs) or given & known.unless:
+            return None
+        if known.operands == "always":
+            return f"{key} changes more than files of the workspace"
+        operands = _operands(words, known.valued | {each.rstrip(":=") for each in known.written})
+        if key == "find":
+            return self._searched(words, key)
+        targets = _chosen(known, operands, given)
+        if key.startswith("git "):
+            targets = [Word("."), *targets]
+        for option in known.written:
+            targets += option_values(
+                words, *(("", option[2:-1]) if option[:2] == "--" else (option[1], ""))
+            )
+        for word in targets:
+            entry = known.entries and not word.source.endswith(("/", "/.", '/"', "/'"))
+            refusal = self._target(word, key, command, around, entry=entry)
+            if refusal is not None:
+                return refusal
+        return self._moved_away(operands) if key == "mv" else None
+
+    def _target(
+        self, word: Word, key: str, command: Command, around: tuple[Part, Reach], *, entry: bool
+    ) -> str | None:
+        part, reach = around
+        via = command.via.split(" ")[0]
+        if not word.literal and (word is ANYTHING or "{" in word.source):
+            if via in INPUT_IN_ARGUMENTS and not self._lists(part, reach):
+                return f"{key} removes what it reads the names of, which are not known"
+            if via in INPUT_IN_ARGUMENTS or via in listed("finders"):
+                return None
+        if key == "rsync" and re.match(r"[^/]*:", word.text):
+            deletes = any(each.text.startswith("--del") for each in command.words)
+            return f"rsync removes files at {word.text}" if deletes else None
+        return self._refused(word, key, "removes or overwrites", entry=entry)
+
+    def _moved_away(self, operands: list[Word]) -> str | None:
+        """The reason why `mv` takes away more than a file of the user's own."""
+        for word in operands[:-1]:
+            shown = word.source or word.text
+            try:
+                paths = self._paths(word)
+            except UnknownError:
+                continue
+            for path, spelled in paths:
+                own = f"{path}/".startswith(f"{self._home}/") and "/." not in path
+                if self._is_outside(path, spelled, entry=True) and (
+                    not own or os.path.isdir(path) or STAR in path
+                ):
+                    return f"mv takes away {shown}, outside the workspace"
+        return None
+
+    def _linked(self, words: tuple[Word, ...]) -> str | None:
+        """A link that the line makes may lead what is removed elsewhere."""
+        for each in self._parts:
+            if each.words and base_name(each.words[0].text) == "ln" and each.words is not words:
+                for target in _operands(each.words, frozenset())[:-1] or each.words[1:]:
+                    if self._refused(target, "ln", "links") is not None:
+                        shown = target.source or target.text
+                        return f"the line links to {shown}, outside the workspace"
+        return None
+
+    def _refused(self, word: Word, shown: str, does: str, *, entry: bool = False) -> str | None:
+        written = word.source or word.text
+        if shown.endswith(written):
+            shown = shown.removesuffix(written).strip() or shown
+        try:
+            paths = self._paths(word)
+        except UnknownError:
+            return f"{shown} {does} {written}, which is only known when it runs"
+        for path, spelled in paths:
+            if self._is_outside(path, spelled, entry=entry):
+                return f"{shown} {does} {written}, outside the workspace"
+        return None
+
+    def _paths(self, word: Word) -> list[tuple[str, str]]:
+        """The paths that a word may become, and how the line spells each. Raises UnknownError."""
+        variables = self._known if id(word) in self._words else self._unknown
+        found: list[tuple[str, str]] = []
+        for text in variables.texts(word):
+            if os.path.isabs(text):
+                found.append((text, text))
+            elif self._places is None:
+                raise UnknownError
+            else:
+                for place in self._places:
+                    path = os.path.join(place, text.replace(PLACE, place))
+                    found.append((path, path if place in self._absolute else text))
+        if len(found) > _MANY:
+            raise UnknownError
+        return found
+
+    def _is_outside(self, path: str, spelled: str, *, entry: bool) -> bool:
+        names = path.split("/")
+        path = "/".join(".." if _may_climb(name) else name for name in names)
+        if entry:
+            above, _, last = path.rstrip("/").rpartition("/")
+            if STAR not in above and last not in {"..", ".", "", STAR}:
+                return self._lies_outside(os.path.join(self._real(above or "/"), last), spelled)
+        if self._lies_outside(self._real(path.replace(STAR, NAME)), spelled):
+            return True
+        if STAR not in path:
+            return False
+        globs, slash, rest = path[: path.rindex(STAR) + 1], "", path[path.rindex(STAR) + 1 :]
+        name, slash, rest = rest.partition("/")
+        there = list(islice(iglob("*".join(map(escape, f"{globs}{name}".split(STAR)))), _MANY))
+        return len(there) == _MANY or any(
+            self._is_outside(f"{each}{slash}{rest}", spelled, entry=entry) for each in there
+        )
+
+    def _lies_outside(self, real: str, spelled: str) -> bool:
+        if _HARMLESS.fullmatch(real) or _HARMLESS.fullmatch(spelled):
+            return False
+        if self._contains(real) and not (STAR in spelled and real in self._roots):
+            return False
+        climbs = not os.path.isabs(spelled) or ".." in spelled.split("/")
+        temporary = not climbs and f"{real}/".startswith(_TEMPORARY)
+        if not temporary or f"{real}/" in _TEMPORARY or self._holds(real):
+            return True
+        besides = [self._home, *map(os.path.dirname, self._roots)]
+        return any(f"{real}/".startswith(f"{top}/") for top in besides if top not in _TOPS)
+
+    @property
+    def _roots(self) -> tuple[str, ...]:
+        return self._facts.roots if self._facts is not None else (_NOWHERE,)
+
+    def _contains(self, real: str) -> bool:
+        return any(f"{real}/".startswith(f"{top.rstrip('/')}/") for top in self._roots)
+
+    def _real(self, path: str) -> str:
+        return self._facts.real(path) if self._facts is not None else os.path.normpath(path)
+
+    def _holds(self, path: str) -> bool:
+        """True when a path is the home directory, or above it or above the workspace."""
+        below = f"{os.path.normpath(path).rstrip('/')}/"
+        return any(f"{each}/".startswith(below) for each in (self._home, *self._roots))
+
+    def _reached(self, directories: tuple[Word, ...]) -> set[str] | None:
+        """The directories a shell may be in after these changes, None when they are not known."""
+        self._places = {self._start}
+        self._places = self._moved(directories)
+        return self._places
+
+    def _moved(self, directories: tuple[Word, ...]) -> set[str] | None:
+        for word in directories:
+            here = self._places
+            try:
+                spelled = self._paths(word)
+            except UnknownError:
+                return None
+            paths = [path for path, _ in spelled]
+            self._absolute |= {os.path.normpath(p) for p, text in spelled if os.path.isabs(text)}
+            if here is None or word.text == "-" or any(STAR in path for path in paths):
+                return None
+            # A shell keeps the links in its directory, or with `-P` does not.
+            after = {os.path.normpath(path) for path in paths} | set(map(self._real, paths))
+            if not all(map(os.path.isdir, after)):
+                after |= here  # the change may fail, and what follows runs here
+            if len(after) > _MANY:
+                return None
+            self._places = after
+        return self._places
+
+    def _written_by(self, code: str) -> list[str]:
+        """The texts that a substitution may write. Raises UnknownError."""
+        from alhena.policy.bash.analysis import analyse
+
+        found = analyse(code)
+        words = found.parts[0].words if found.parts else ()
+        if not found.complete or found.doubts or not words or ".." in code:
+            raise UnknownError
+        texts = [word.text for word in words if word.literal]
+        name = base_name(texts[0]) if texts else ""
+        if len(found.parts) == 1:
+            if texts == ["pwd"]:
+                return [PLACE]
+            if texts == ["git", "rev-parse", "--show-toplevel"]:
+                places = self._places or set()
+                return list(map(self._top, places))
+            if name == "mktemp" and not any("/" in text or "p" in text[:4] for text in texts[1:]):
+                return [f"{_TEMPORARY[0]}{NAME}"]
+            if name in _NAMES_ONLY or (name == "git" and texts[1:2] and texts[1] in _GIT_NAMES):
+                return [NAME]
+        if all(self._lists_inside(part) for part in found.parts):
+            return [NAME]
+        raise UnknownError
+
+    def _top(self, place: str) -> str:
+        while not os.path.lexists(os.path.join(place, ".git")):
+            place, before = os.path.dirname(place), place
+            if place == before:
+                raise UnknownError
+        return place
+
+    def _lists(self, part: Part, reach: Reach) -> bool:
+        """True when what the part reads can only be names of files of the workspace."""
+        for each in reach.commands:
+            if any(True for _ in option_values(each.words, "a", "arg-file")):
+                return False
+        if any(each.operator.startswith("<") for each in part.redirections):
+            return False
+        earlier = self._parts[: self._parts.index(part)] if part in self._parts else ()
+        return not part.stdin_piped or (bool(earlier) and all(map(self._lists_inside, earlier)))
+
+    def _lists_inside(self, part: Part) -> bool:
+        """True when a part writes nothing but names of files of the workspace, or what it reads."""
+        words = part.words
+        name = base_name(words[0].text) if words else ""
+        if name in _FILTERS:
+            return name != "grep" or part.stdin_piped
+        if name == "git":
+            return words[1].text == "ls-files" if len(words) > 1 else False
+        if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
+            return False
+        if name == "ls" and any(len(o) == 2 and o not in _LISTS_NAMES for o in _given(words)):
+            return False
+        before, self._places = self._places, {self._start}
+        self._places = self._moved(part.directories)
+        roots = _roots(words)
+        found = all(self._refused(root, name, "reaches") is None for root in roots)
+        self._places = before
+        return found
+
+
+def _chosen(known: Removal, operands: list[Word], given: set[str]) -> list[Word]:
+    """The operands that are removed or overwritten."""
+    match known.operands:
+        case "all":
+            return operands
+        case "last":
+            aside = given & {"-t", "--target-directory"}
+            return [] if aside or len(operands) < 2 else operands[-1:]
+        case "script":
+            given_aside = given & {"-e", "-f", "--expression", "--file", "-E"}
+            return operands if given_aside else operands[1:]
+        case "of=":
+            return [
+                Word(w.text[3:], w.kind, w.source[3:], w.split)
+                for w in operands
+                if w.text.startswith("of=")
+            ]
+        case _:
+            return []
+
+
+def _may_climb(name: str) -> bool:
+    """May a pattern match the directory above? Old versions of bash look for it, too."""
+    return STAR in name and name[0] == "." and fnmatchcase("..", name.replace(STAR, "*"))
+
+
+def _given(words: tuple[Word, ...]) -> Iterator[str]:
+    """The options of a command: whole, and letter by letter."""
+    for at, word in enumerate(words[1:]):
+        if at == 0 and base_name(words[0].text) in {"tar", "gtar"} and word.text.isalnum():
+            yield from (f"-{letter}" for letter in word.text)
+        if is_option(word):
+            yield word.text.partition("=")[0]
+            if word.text[:2] != "--":
+                yield from (f"-{letter}" for letter in word.text[1:])
+
+
+def _operands(words: tuple[Word, ...], valued: frozenset[str]) -> list[Word]:
+    """The words that are no options, nor values of the options in `valued`."""
+    found: list[Word] = []
+    at, ended = 1, False
+    while at < len(words):
+        word = words[at]
+        if not ended and word.literal and word.text == "--":
+            ended = True
+        elif ended or not is_option(word):
+            found.append(word)
+        elif word.text in valued or (word.text[:2] != "--" and f"-{word.text[-1]}" in valued):
+            at += 1
+        at += 1
+    return found
+
+
+def _roots(words: tuple[Word, ...]) -> list[Word]:
+    """The directories that find, fd or ls looks through."""
+    name = base_name(words[0].text)
+    if name in {"fd", "fdfind"}:
+        stop = next(
+            (at for at, w in enumerate(words) if w.text in listed("find_actions")), len(words)
+        )
+        roots = _operands(words[:stop], frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"}))[1:]
+        return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
+            Word(".")
+        ]
+    roots: list[Word] = []
+    for word in words[1:]:
+        if word.text[:1] in {"-", "(", "!", ")"} and word.text not in {"-H", "-L", "-P"}:
+            if name != "ls":
+                break
+            continue
+        roots += [] if word.text[:1] == "-" else [word]
+    return roots or [Word(".")]
+
+
+def _written(words: tuple[Word, ...], table: Program) -> Iterator[tuple[str, Word]]:
+    """The options by which a program writes a file, with the files."""
+    for at, word in enumerate(words):
+        if not at or not is_option(word):
+            continue
+        for found in options_in(table, word):
+            if not any(table.effect_of(name) is OptionEffect.WRITES for name in found.names):
+                continue
+            attached = found.value
+            if attached is not None:
+                cut = len(word.text) - len(attached.text)
+                yield found.shown, Word(attached.text, word.kind, word.source[cut:], word.split)
+            elif at + 1 < len(words) and any(map(table.takes_next, found.names)):
+                yield found.shown, words[at + 1]
