@@ -12,7 +12,7 @@ import pytest
 from alhena.agent.runner import SessionRunner
 from alhena.events import ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, conforming, events_of, kinds, warnings
 from tests.support.scripted import ScriptedGenerator
@@ -70,9 +70,9 @@ async def test_what_a_program_makes_of_a_command_is_put_to_the_policy(project: P
     said = {"hookSpecificOutput": {"tool_input": {"command": "touch x"}}}
     asked: list[str] = []
 
-    def approve(request: ConfirmationRequest) -> bool:
+    def approve(request: ConfirmationRequest) -> bool | Answer:
         asked.append(request.args["command"])
-        return request.args["command"] == "ls"
+        return request.args["command"] == "ls" or Answer.no("not that")
 
     async with hooked(
         generator,

@@ -1,9 +1,9 @@
 """Reads a hook's output and exit status, and combines the outputs of several hooks. Pure.
 
 The forms are the reference's. What the hook answers (decision, continue, reason) is read first and
-leniently: a "no" stands whatever else is wrong with the output. The rest is read strictly: JSON that
-is not an object, or has a value of the wrong type, is a failure; an exit code of 2 or more blocks
-whatever the JSON says, unless that blocks or stops itself.
+leniently: a "no" stands whatever else is wrong with the output. The rest is read strictly: JSON
+that is not an object, or has a value of the wrong type, is a failure; an exit code of 2 or more
+blocks whatever the JSON says, unless that blocks or stops itself.
 """
 
 import re
@@ -168,25 +168,26 @@ def _find_answer(run: HookRun) -> _Given:
 
 
 def _answers(text: str) -> Iterator[_Given]:
-    """The answers, filled in on the way, in the outermost objects of a text that may be cut off, have other text around
-    them, or be no valid JSON. Keys of inner objects do not count, except `hookSpecificOutput`."""
+    """The answers, filled in on the way, in the outermost objects of a text that may be cut off,
+    have other text around them, or be no valid JSON. Keys of inner objects do not count, except
+    `hookSpecificOutput`."""
     frames = [_Frame(outermost=True)]
     for found in _TOKEN.finditer(text):
-        token, frame = found[0], frames[-1]
-        if token in "{[":
-            inner = frame.inner(token == "{")
+        mark, frame = found[0], frames[-1]
+        if mark in "{[":
+            inner = frame.inner(mark == "{")
             if inner.given is not None and inner.given is not frame.given:
                 yield inner.given
             frames.append(inner)
-        elif token in "}]":
+        elif mark in "}]":
             if len(frames) > 1:
                 frames.pop()
-        elif token == ":":
+        elif mark == ":":
             frame.key, frame.word = frame.word, ""
-        elif token == ",":
+        elif mark == ",":
             frame.key = frame.word = ""
         else:
-            word = _unquoted(token)
+            word = _unquoted(mark)
             if frame.outermost and "{" in word:  # JSON in a JSON string
                 yield from _answers(word)
             frame.take(word)
