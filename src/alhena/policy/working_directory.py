@@ -18,26 +18,20 @@ from alhena.policy.bash.readonly import not_read_only, refuse_git
 from alhena.policy.model import PolicyCall
 from alhena.policy.programs import tells_version
 from alhena.policy.surroundings import GitUse, Surroundings
+from alhena.system.secret_files import NAMES as SECRET_NAMES
+from alhena.system.secret_files import is_secret_name, may_hold_secrets
 
 if TYPE_CHECKING:
     from alhena.policy.bash.reach import Reach
 
 _PATTERN_FIRST = frozenset({"grep", "egrep", "fgrep", "rg", "sed", "awk", "gawk", "mawk", "jq"})
 """Programs whose first operand is a pattern or script, unless an option gives that."""
-_SECRETS = frozenset(
-    {
-        *(".env", ".netrc", ".ssh", ".aws", ".gnupg", ".git-credentials", ".pgpass", ".npmrc"),
-        *(".pypirc", ".kube", ".docker"),
-    }
-)
-_KEYS = (".pem", ".p12", ".pfx", ".key")
 _RESPONSE_FILES = frozenset({"nm", "objdump", "readelf", "size", "strings", "c++filt", "addr2line"})
 """Programs that take more arguments, plugins among them, from a file by `@FILE`."""
 _FOLLOWS = {"grep": "R", "egrep": "R", "fgrep": "R", "rg": "L", "find": "L", "tree": "l", "ls": "L"}
 """Letters by which a program goes through links, wherever these lead."""
 _SEARCHES = {"grep": "rR", "egrep": "rR", "fgrep": "rR", "rg": "u."}
 """Letters by which a search reads hidden files, too."""
-_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _TAKE_TEXT = frozenset({"basename", "dirname", "echo", "printf", "seq"})
 """Programs that open none of their operands."""
 _NAME_ONLY = frozenset({"ls", "stat", "test", "["})
@@ -181,11 +175,6 @@ def _put(text: str, name: str, value: str) -> str:
     return re.sub(rf"\$(?:\{{{re.escape(name)}\}}|{re.escape(name)}(?!\w))", lambda _: value, text)
 
 
-def _is_secret(path: str) -> bool:
-    names = path.split("/")
-    return any(map(_may_hold_secrets, names)) or names[-2:] == [".git", "config"]
-
-
 def _refusal(
     word: Word, texts: Iterable[str | None], places: set[str], facts: Surroundings | None, name: str
 ) -> str | None:
@@ -202,7 +191,7 @@ def _refusal(
             continue
         if text and text[:1] == "~" and path == text:
             return "is outside the workspace"
-        if content and _is_secret(path):
+        if content and (may_hold_secrets(path) or any(map(_may_hold_secrets, path.split("/")))):
             return "may hold secrets"
         refusal = _of_path(path, places, facts, content=content)
         if refusal is not None:
@@ -246,10 +235,8 @@ def _below(real: str, place: str) -> list[str]:
 
 def _may_hold_secrets(name: str) -> bool:
     if name[:1] == "." and has_magic(name):
-        return any(fnmatchcase(each, name) for each in _SECRETS)
-    if name.startswith(".env."):
-        return name not in _SAMPLES
-    return name in _SECRETS or name.startswith(("id_rsa", "id_ed25519")) or name.endswith(_KEYS)
+        return any(fnmatchcase(each, name) for each in SECRET_NAMES)
+    return is_secret_name(name)
 
 
 def _listing(parts: Sequence[Part]) -> bool:
@@ -268,7 +255,7 @@ def _lists_names(part: Part) -> bool:
         return texts[:1] == ["ls-files"]
     if name == "find":
         wanted = [v for o, v in pairwise(texts) if o in {"-name", "-iname"}]
-        plain = wanted and not any(fnmatchcase(each, v) for each in _SECRETS for v in wanted)
+        plain = wanted and not any(fnmatchcase(each, v) for each in SECRET_NAMES for v in wanted)
         return bool(plain) and not any("printf" in each for each in texts)
     return name in _NAMES and not flags & set("aAHu") and not any("hidden" in e for e in texts)
 
