@@ -28,8 +28,8 @@ _QUOTED = re.compile(r"'([^'\n]+)'")
 _LONG_WORD = re.compile(r"(?:\\.|[^\s\\]){1,1000}")
 _WORD = re.compile(r'(?:\\.|[^\s,;!?()\[\]{}"\\])+')
 _STEP = re.compile(r"\\.|.", re.DOTALL)
-_BEHIND_FILE = re.compile(r"[^A-Za-z0-9_./~-]|[.:/-]+(?:\W|$)")
-_BEHIND_DIRECTORY = re.compile(r"[^\w./~-]|[.:-]+(?:\W|$)")
+_BEHIND_FILE = re.compile(r"[^A-Za-z0-9_./~-]|[.:/-]++(?:\W|$)")
+_BEHIND_DIRECTORY = re.compile(r"[^\w./~-]|[.:-]++(?:\W|$)")
 
 
 def mentioned(prompt: str, cwd: Path | None = None) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def _named(prompt: str, start: int, cwd: Path | None) -> str:
                 continue
             behind = _BEHIND_DIRECTORY if os.path.isdir(place) else _BEHIND_FILE
             if not rest or behind.match(rest):
-                return path
+                return path.removesuffix(".") if path.endswith("/.") else path
     word = _WORD.match(prompt, start)
     return "" if word is None else _plain(word[0]).rstrip(".:")
 
