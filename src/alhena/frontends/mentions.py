@@ -157,7 +157,7 @@ def _filtering(bench: "Toolset") -> dict[str, object]:
 
 
 def _filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
-    """True for a path that ignore files leave out, which `warn` is told."""
+    """True for a path that ignore files leave out; `warn` gets the reason."""
     from alhena.system.ignore import IgnoreRules
     from alhena.tools.base import root_of
 

@@ -1,7 +1,7 @@
 """Reads a hook's output and exit status, and combines the outputs of several hooks. Pure.
 
 The forms are the reference's. What the hook answers (decision, continue, reason) is read first and
-leniently: a "no" stands whatever else is wrong with the output. The rest is read strictly: JSON
+leniently: a "no" counts whatever else is wrong with the output. The rest is read strictly: JSON
 that is not an object, or has a value of the wrong type, is a failure; an exit code of 2 or more
 blocks whatever the JSON says, unless that blocks or stops itself.
 """

@@ -130,7 +130,7 @@ async def verdict(approver: Approver, request: ConfirmationRequest) -> Answer | 
 
 
 def as_answer(verdict: Verdict) -> Answer:
-    """The answer that a verdict stands for."""
+    """Converts a verdict to an answer."""
     if isinstance(verdict, bool):
         verdict = Outcome.PROCEED_ONCE if verdict else Outcome.CANCEL
     return verdict if isinstance(verdict, Answer) else Answer(verdict)
