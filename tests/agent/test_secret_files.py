@@ -84,6 +84,17 @@ async def test_a_named_file_that_may_hold_secrets_is_asked_about(
     assert "gold" in said
 
 
+@pytest.mark.parametrize("path", ["keys/a.pem", ".env.local", "notes.txt", ".netrc"])
+async def test_an_edit_of_such_a_file_asks_also_where_edits_run_unasked(path: str, project: Path):
+    put(project)
+    args = {"file_path": path, "content": "new"}
+    _, asked = await told("write_file", args, approval_mode=ApprovalMode.AUTO_EDIT)
+    assert asked == ["write_file"]
+    args = {"file_path": "plain.txt", "content": "new"}
+    _, asked = await told("write_file", args, approval_mode=ApprovalMode.AUTO_EDIT)
+    assert asked == []
+
+
 @pytest.mark.parametrize(
     ("name", "args", "count"),
     [
