@@ -5,7 +5,7 @@ from typing import Any
 from alhena.config.settings import Settings, settings_of
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.tools.contract import McpConfirmation
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.support.scripted import ScriptedGenerator
@@ -43,11 +43,11 @@ def instruction(generator: ScriptedGenerator, index: int = 0) -> str:
 class Person:
     """Answers each question with the next of `answers`."""
 
-    def __init__(self, *given: Outcome) -> None:
+    def __init__(self, *given: Outcome | Answer) -> None:
         self.asked: list[ConfirmationRequest] = []
         self.answers = list(given)
 
-    def __call__(self, asked: ConfirmationRequest) -> Outcome:
+    def __call__(self, asked: ConfirmationRequest) -> Outcome | Answer:
         self.asked.append(asked)
         return self.answers.pop(0)
 

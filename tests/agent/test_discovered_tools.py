@@ -66,19 +66,23 @@ def settings_of(project: Path, tools: Any = TOOLS) -> Settings:
 
 
 async def results(
-    project: Path, *calls: dict[str, Any], **options: Any
+    project: Path,
+    *calls: dict[str, Any],
+    called: str = "discovered_tool_shout",
+    **options: Any,
 ) -> tuple[list[ToolCallResponseEvent], ScriptedGenerator]:
     generator = ScriptedGenerator(
         [
             chunk(
-                *(call("discovered_tool_shout", each, id=str(n)) for n, each in enumerate(calls)),
+                *(call(called, each, id=str(n)) for n, each in enumerate(calls)),
                 finish="STOP",
             )
         ],
         [text("done")],
     )
+    if "settings" not in options:
+        options["settings"] = settings_of(project)
     options = {
-        "settings": settings_of(project),
         "approval_mode": ApprovalMode.YOLO,
         "cwd": project,
         "skip_trust": True,
@@ -293,3 +297,67 @@ async def test_a_command_that_is_not_set_is_said_and_nothing_is_listed(project: 
         "tools.discoveryCommand: its tools are left out, for tools.callCommand is not set.",
     )
     assert not (project / "listed").exists()
+
+
+async def answered_as(project: Path, name: str, tools: Any = TOOLS, **options: Any) -> str:
+    """The text that answers a call by this name."""
+    settings = settings_of(project, tools)
+    changes = options.pop("tools_settings", {})
+    settings = msgspec.structs.replace(
+        settings, tools=msgspec.structs.replace(settings.tools, **changes)
+    )
+    (response,), _ = await results(
+        project, {"what": "hello"}, settings=settings, called=name, **options
+    )
+    return output_of(response)
+
+
+NAMES = ("shout", "discovered_tool_shout")
+
+
+@pytest.mark.parametrize("called", NAMES)
+@pytest.mark.parametrize("named", NAMES)
+async def test_a_discovered_tool_is_called_and_refused_by_both_its_names(
+    project: Path, called: str, named: str
+):
+    assert await answered_as(project, called) == "shout HELLO\n"
+    rule = PolicyRule(decision=PolicyOutcome.DENY, priority=100, tool_names=(named,))
+    assert "HELLO" not in await answered_as(project, called, policy=[rule])
+    assert "HELLO" not in await answered_as(project, called, tools_settings={"exclude": (named,)})
+    asks = {"confirmation_required": (named,)}
+    assert "HELLO" not in await answered_as(project, called, tools_settings=asks)
+    group = {"matcher": named, "hooks": [{"command": "echo no >&2; exit 2"}]}
+    hooks = {"hooks": {"BeforeTool": [group]}}
+    assert "blocked: no" in await answered_as(project, called, hooks=hooks)
+    mode: dict[str, Any] = {"approval_mode": ApprovalMode.DEFAULT}
+    assert "HELLO" not in await answered_as(project, called, **mode)
+    allow = {"allowed": (named,)}
+    assert "HELLO" in await answered_as(project, called, tools_settings=allow, **mode)
+
+
+@pytest.mark.parametrize("name", ["ls", "read_file", "github__delete", "mcp_github_delete"])
+async def test_an_authors_name_that_another_tool_has_or_may_have_is_not_taken(
+    project: Path, name: str
+):
+    tools = [{"name": name, "description": "Odd.", "parameters": TOOLS[0]["parameters"]}]
+    assert "HELLO" not in await answered_as(project, name, tools)
+    assert "HELLO" in await answered_as(project, f"discovered_tool_{name}", tools)
+    allow = PolicyRule(decision=PolicyOutcome.ALLOW, priority=100, tool_names=(name,))
+    server = PolicyRule(decision=PolicyOutcome.ALLOW, priority=100, mcp_name="github")
+    said = await answered_as(
+        project,
+        f"discovered_tool_{name}",
+        tools,
+        policy=[allow, server],
+        approval_mode=ApprovalMode.DEFAULT,
+    )
+    assert "HELLO" not in said
+
+
+@pytest.mark.parametrize("called", NAMES)
+@pytest.mark.parametrize("named", NAMES)
+def test_the_decision_on_each_name_is_explained(project: Path, called: str, named: str):
+    rule = f'[[rule]]\ntoolName = "{named}"\ndecision = "deny"\npriority = 500\n'
+    (project / "deny.toml").write_text(rule, encoding="utf-8")
+    ran = alhena("policy", "explain", "--policy", "deny.toml", "--tool", called)
+    assert ran.out.startswith("deny:")

@@ -141,3 +141,15 @@ async def test_a_hook_that_gives_back_what_it_was_told_has_changed_nothing():
     answer = await answered("read_file", args, command)
     assert "fine" in answer["output"]
     assert "modified by hook" not in answer["output"]
+
+
+@pytest.mark.parametrize(
+    "matcher", ["codebase_investigator", "delegate_to_agent", "invoke_agent", "^codebase"]
+)
+@pytest.mark.parametrize("name", ["codebase_investigator", "delegate_to_agent", "invoke_agent"])
+async def test_a_hook_hears_of_an_agent_by_each_of_its_names(name: str, matcher: str):
+    args = {"objective": "go"}
+    if name != "codebase_investigator":
+        args["agent_name"] = "codebase_investigator"
+    answer = await answered(name, args, "echo no >&2; exit 2", matcher)
+    assert answer == {"error": "Tool execution blocked: no"}

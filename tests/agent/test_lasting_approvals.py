@@ -134,7 +134,7 @@ async def test_where_no_rule_would_be_narrow_none_is_offered(project, command):
 async def test_always_for_an_edit_is_auto_edit_mode_and_what_runs_later_is_still_asked_about(
     project,
 ):
-    desk = Desk(ALWAYS, NO, NO)
+    desk = Desk(ALWAYS, Answer.no("not this"), NO)
     done = await desk.run(
         write("a.txt"), write("b.txt"), write("Makefile"), write(".git/hooks/pre-commit")
     )

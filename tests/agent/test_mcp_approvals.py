@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.effective_settings import open_place
+from alhena.scheduler.confirmation import Answer
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of
 from tests.agent.serving import Person, answers, declared, settings, turns
@@ -47,7 +48,7 @@ async def test_a_person_is_asked_with_all_of_the_call_and_always_holds_for_the_t
 async def test_what_is_approved_of_one_tool_holds_for_no_other_that_is_called_alike(
     project: Path,
 ) -> None:
-    person = Person(Outcome.PROCEED_ALWAYS_TOOL, Outcome.CANCEL, Outcome.CANCEL)
+    person = Person(Outcome.PROCEED_ALWAYS_TOOL, Answer.no("not this"), Outcome.CANCEL)
     script = {"tools": [tool("a/b"), tool("a:b")]}
     entries = {"s": odd(project, script), "t": odd(project, {"tools": [tool("a_b")]}, "t")}
     generator = turns(("s__a:b", {}), ("t__a_b", {}))

@@ -9,7 +9,7 @@ import pytest
 from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.toolset import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import Approver, ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest
 from alhena.tools.contract import ExitPlanModeConfirmation
 from alhena.wire.conformance.check import check_request
 from alhena.wire.errors import Level
@@ -96,7 +96,9 @@ async def test_a_plan_that_is_not_approved_leaves_everything_as_it_is(project: P
     generator = ScriptedGenerator(
         turn(call("exit_plan_mode", {"plan": "# Bad"}, id="p"), WRITE), [text("ok")]
     )
-    async with planning_agent(generator, lambda request: False, ApprovalMode.PLAN) as running:
+    async with planning_agent(
+        generator, lambda request: Answer.no("think again"), ApprovalMode.PLAN
+    ) as running:
         assert running._session is not None
         modes = running._session.bench.modes
         await running.ask("go")

@@ -14,7 +14,7 @@ from alhena.events import (
 )
 from alhena.models.errors import QuotaError
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.scheduler.states import Status
 from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolErrorType, ToolResult
 from tests.agent.delegating import Office, done, turn, worker
@@ -117,9 +117,9 @@ async def test_what_the_policy_denies_the_session_it_denies_the_agent(project: P
 async def test_a_person_is_asked_about_each_action_of_the_agent(project: Path):
     asked: list[ConfirmationRequest] = []
 
-    def approve(request: ConfirmationRequest) -> bool:
+    def approve(request: ConfirmationRequest) -> bool | Answer:
         asked.append(request)
-        return request.args["file_path"] == "yes"
+        return request.args["file_path"] == "yes" or Answer.no("leave it")
 
     def write(name: str) -> dict[str, Any]:
         return call("write_file", {"file_path": name, "content": "z"}, id=name)

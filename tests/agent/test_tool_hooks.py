@@ -12,9 +12,9 @@ import pytest
 from alhena.agent.runner import SessionRunner
 from alhena.events import ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from tests.agent.delegating import turn
-from tests.agent.kit import agent, conforming, events_of, kinds
+from tests.agent.kit import agent, conforming, events_of, kinds, warnings
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import call, text
 
@@ -70,9 +70,9 @@ async def test_what_a_program_makes_of_a_command_is_put_to_the_policy(project: P
     said = {"hookSpecificOutput": {"tool_input": {"command": "touch x"}}}
     asked: list[str] = []
 
-    def approve(request: ConfirmationRequest) -> bool:
+    def approve(request: ConfirmationRequest) -> bool | Answer:
         asked.append(request.args["command"])
-        return request.args["command"] == "ls"
+        return request.args["command"] == "ls" or Answer.no("not that")
 
     async with hooked(
         generator,
@@ -202,3 +202,55 @@ async def test_a_call_in_the_place_of_a_subagents_is_known_to_the_session_by_its
     assert (asked.call_id, asked.replaces, asked.parent_call_id) == ("c/s~2", "c/s", "c")
     (ended,) = (e for e in events if isinstance(e, ToolCallResponseEvent) and e.replaces)
     assert (ended.call_id, ended.replaces, ended.status) == ("c/s~2", "c/s", "success")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"decision": "deny", "reason": 5}',
+        '{"decision": "DENY", "hookSpecificOutput": []}',
+        'looking\n{"decision": "deny"}\ndone',
+        '{"decision": "deny", "reason": "cut o',
+    ],
+)
+@pytest.mark.parametrize("end", ["", "; exit 1", "; kill -9 $$", "; echo more >&2; sleep 60"])
+async def test_the_no_of_a_program_stands_however_badly_it_is_written(
+    project: Path, written: str, end: str
+):
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    command = f"cat >/dev/null; printf %s {shlex.quote(written)}{end}"
+    timeout = 500 if "sleep" in end else 10_000
+    hooks = {"BeforeTool": [{"hooks": [{"command": command, "timeout": timeout}]}]}
+    running = agent(generator, hooks={"hooks": hooks}, approval_mode=ApprovalMode.YOLO)
+    async with running:
+        await running.ask("go")
+    assert answered(generator)["error"].startswith("Tool execution blocked: ")
+    assert not (project / "x").exists()
+
+
+async def test_the_no_of_a_function_stands_with_values_that_are_no_json(project: Path):
+    def refuse(told: dict[str, Any]) -> dict[str, Any]:
+        return {"decision": "deny", "reason": object(), "told": [told, {1, "a"}]}
+
+    generator = ScriptedGenerator(turn(WRITE), [text("ok")])
+    hooks = {"BeforeTool": [{"hooks": [{"function": refuse}]}]}
+    running = agent(generator, hooks={"hooks": hooks}, approval_mode=ApprovalMode.YOLO)
+    async with running:
+        await running.ask("go")
+    assert answered(generator)["error"].startswith("Tool execution blocked: ")
+    assert not (project / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "event", ["SessionStart", "BeforeAgent", "BeforeModel", "BeforeToolSelection"]
+)
+@pytest.mark.parametrize("said", [{"decision": "deny"}, {"continue": "false"}])
+async def test_the_no_to_a_session_prompt_or_request_asks_no_model(
+    event: str, said: dict[str, Any]
+):
+    generator = ScriptedGenerator([text("never")])
+    async with hooked(generator, event, {**said, "reason": 5}) as running:
+        events, error = await events_of(running, "go")
+    assert error is None
+    assert warnings(events)[-1].endswith(" hook: 5" if "continue" in said else " blocked: 5")
+    assert generator.requests == []

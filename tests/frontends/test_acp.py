@@ -89,7 +89,7 @@ async def test_an_approved_edit_shows_its_difference_and_is_made(
 
 
 @pytest.mark.parametrize("answer", ["reject", "cancelled", "unknown"])
-async def test_any_other_answer_refuses_the_call_and_the_next_prompt_works(
+async def test_any_other_answer_ends_the_turn_and_the_next_prompt_works(
     project: Path, scripted: ScriptedServer, answer: str
 ):
     answers: dict[str, Callable[[Any, Any], Any]] = {
@@ -97,7 +97,7 @@ async def test_any_other_answer_refuses_the_call_and_the_next_prompt_works(
         "cancelled": lambda _call, _options: DeniedOutcome(outcome="cancelled"),
         "unknown": lambda _call, _options: AllowedOutcome(outcome="selected", option_id="zzz"),
     }
-    scripted.reply(wrote(project / "b.txt"), sse(text("one")), sse(text("two")))
+    scripted.reply(wrote(project / "b.txt"), sse(text("two")))
     editor = Editor(answers[answer])
     async with connected(editor, scripted) as conn:
         session = await conn.new_session(cwd=str(project), mcp_servers=[])
@@ -105,6 +105,8 @@ async def test_any_other_answer_refuses_the_call_and_the_next_prompt_works(
         assert await prompted(conn, session.session_id, text_block("go on")) == "end_turn"
     assert not (project / "b.txt").exists()
     assert editor.states()[-1] == "failed"
+    assert len(scripted.requests) == 2
+    assert editor.said() == "two"
 
 
 @pytest.mark.requirement("ACP-01")

@@ -50,6 +50,45 @@ def test_nothing_outside_of_the_workspace_is_sent(server: ScriptedServer, tmp_pa
     assert "not sent along" in ran.err
 
 
+def test_what_ignore_files_leave_out_is_not_sent_unless_the_settings_say_so(
+    server: ScriptedServer, project: Path, home: Path
+):
+    (project / ".git").mkdir()
+    (project / ".gitignore").write_text("*.log\nbuild/\n", encoding="utf-8")
+    (project / ".geminiignore").write_text("closed.txt\n", encoding="utf-8")
+    (project / "build").mkdir()
+    for name in ("a.log", "build/x.txt", "closed.txt", "open.txt"):
+        (project / name).write_text(f"inside of {name}\n", encoding="utf-8")
+    prompt = "look at @a.log @build @build/x.txt @closed.txt @open.txt"
+    server.reply(sse(text("Hm.")), sse(text("Hm.")))
+    ran = alhena("-p", prompt, **keyed(server))
+    said = "".join(sent(server)[1:])
+    assert "inside of open.txt" in said
+    assert said.count("inside of") == 1
+    assert "@a.log is left out: git ignores it." in ran.err
+    assert "context.fileFiltering.respectGitIgnore: false" in ran.err
+    assert "@build/x.txt is left out" in ran.err
+    assert "@closed.txt is left out: a .geminiignore names it." in ran.err
+    settings = home / ".gemini" / "settings.json"
+    settings.parent.mkdir(exist_ok=True)
+    filters = '{"respectGitIgnore": false, "respectGeminiIgnore": false}'
+    settings.write_text(f'{{"context": {{"fileFiltering": {filters}}}}}', encoding="utf-8")
+    ran = alhena("-p", prompt, **keyed(server))
+    assert "left out" not in ran.err
+    said = "".join(sent(server)[1:])
+    assert all(f"inside of {each}" in said for each in ("a.log", "build/x.txt", "closed.txt"))
+
+
+def test_a_file_with_secrets_that_the_prompt_names_is_not_sent_unattended(
+    server: ScriptedServer, project: Path
+):
+    (project / ".env").write_text("KEY=gold\n", encoding="utf-8")
+    server.reply(sse(text("Hm.")))
+    ran = alhena("-p", "look at @.env", **keyed(server))
+    assert "gold" not in str(server.requests[-1].json["contents"])
+    assert "may hold secrets" in ran.err
+
+
 def test_what_a_rule_denies_is_not_read_for_a_prompt(
     server: ScriptedServer, project: Path, home: Path
 ):

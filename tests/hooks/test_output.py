@@ -91,8 +91,10 @@ def test_an_explicit_allow_with_exit_code_1_is_one():
         ("null", "its output is JSON, but no object"),
         ('"[1]"', "its output is JSON, but no object"),
         ('{"decision": "perhaps"}', "its output cannot be used: Invalid enum value 'perhaps'"),
-        ('{"continue": "false"}', "its output cannot be used: Expected bool | null, got str"),
-        ('{"decision": "deny"', "its output is no valid JSON"),
+        ('{"continue": "true"}', "its output cannot be used: Expected bool | null, got str"),
+        ('{"decision": "allow"', "its output is no valid JSON"),
+        ('{"tool_input": {"decision": "deny"}, "continue": 1}', "its output cannot be used"),
+        ('{"log": [{"decision": "deny"}], "reason": 5}', "its output cannot be used"),
         ('{"hookSpecificOutput": {"tool_input": []}}', "its output cannot be used"),
         (b"\xff\xfe{}", "its output is not UTF-8 (byte 0)"),
         ("[" * 100_000 + "]" * 100_000, ""),
@@ -104,6 +106,95 @@ def test_what_nobody_can_have_meant_is_a_failure(written: str | bytes, what: str
     assert answer.failure.startswith(what)
     if what:
         assert answer.verdict == HookVerdict()
+
+
+DENY = '{"decision": "deny", "reason": "no"}'
+
+
+@for_each(
+    "written",
+    [
+        '{"decision": "deny", "reason": 5}',
+        '{"decision": "deny", "hookSpecificOutput": []}',
+        '{"decision": "deny", "systemMessage": {}, "suppressOutput": "x"}',
+        '{"decision": "DENY"}',
+        '{"decision": " block\\n"}',
+        '{"Decision": "Denied"}',
+        '{"decision": false}',
+        '{"decision": ["deny"]}',
+        '{"decision": {"behavior": "deny"}}',
+        '{"permissionDecision": "deny"}',
+        '{"hookSpecificOutput": {"permissionDecision": "deny", "tool_input": []}}',
+        '{"hookSpecificOutput": {"decision": "block"}}',
+        '{"decision": "deny", "decision": "allow"}',
+        '{"decision": "allow", "decision": "deny"}',
+        '{"\\u0064ecision": "\\u0064eny"}',
+        '{"decision": "deny"',
+        '{"decision": "deny", "reason": "it is',
+        '{"decision": "deny',
+        f"checking ...\n{DENY}",
+        f"[INFO] {{checking\n{DENY}\ndone",
+        f"it's fine: no\n{DENY}",
+        f'{{"msg": "started\n{DENY}',
+        f"[{DENY}]",
+        f'{{"decision": "allow"}}\n{DENY}',
+        f'{DENY}{{"decision": "allow"}}',
+        f"\ufeff\ufeff{DENY}",
+        json.dumps(json.dumps({"decision": "deny", "reason": 5})),
+        "{'decision': 'deny', 'reason': None}",
+        "{decision: deny}",
+        '{"decision": "deny", "x": NaN}',
+        '{"decision": "deny",}',
+        b'{"decision": "deny", "reason": "\xff"}',
+        DENY.encode("utf-16"),
+        DENY.encode("utf-16-be"),
+        b"x" * OUTPUT_LIMIT + b"\n" + DENY.encode(),
+    ],
+)
+def test_a_no_stands_whatever_else_is_wrong(written: str | bytes):
+    data = written.encode() if isinstance(written, str) else written
+    kept = data[: OUTPUT_LIMIT // 2] + data[OUTPUT_LIMIT // 2 :][-OUTPUT_LIMIT // 2 :]
+    for code, problem in ((0, ""), (1, ""), (2, ""), (None, "Hook timed out")):
+        for event in HookEvent:
+            run = HookRun(
+                exit_code=code, stdout=kept, stdout_bytes=len(data), duration_ms=1, problem=problem
+            )
+            assert interpret(event, run).verdict.block is not None, (code, event)
+    errors = HookRun(exit_code=0, stdout=b"done", stderr=kept, stdout_bytes=4, duration_ms=1)
+    assert interpret(BEFORE, errors).verdict.block is not None
+
+
+@for_each("value", ["false", "False", " NO ", 0, False])
+def test_a_run_that_may_not_continue_stops_however_that_is_written(value: object):
+    answer = said({"continue": value, "stopReason": "enough", "hookSpecificOutput": 7})
+    assert answer.verdict.stop == "enough"
+
+
+def test_a_wish_to_ask_stands_whatever_else_is_wrong():
+    for problem in ("", "killed"):
+        answer = said({"decision": "Ask", "reason": ["sure?"]}, 0, problem=problem)
+        assert answer.verdict == HookVerdict(ask=True, reason="sure?")
+
+
+def test_the_reason_is_that_of_the_no():
+    assert said('{"decision": "allow", "reason": "fine"}' + DENY).verdict.block == "no"
+    assert said({"decision": "deny", "reason": 5}).verdict.block == "5"
+
+
+@given(st.text(max_size=30), st.text(alphabet="{}[]:,\"'\\ \nab", max_size=30), st.booleans())
+def test_a_no_in_a_line_of_its_own_is_found_behind_any_text_without_braces(
+    before: str, after: str, pretty: bool
+):
+    plain = "".join(each for each in before if each not in "{}[]:,\"'")
+    written = json.dumps({"reason": after, "decision": "deny"}, indent=2 if pretty else None)
+    assert said(f"{plain}\n{written}\n{after}").verdict.block is not None
+
+
+def test_a_start_of_a_session_that_only_fails_is_no_refusal():
+    answer = said("", 128, stderr=b"no commits", event=HookEvent.SESSION_START)
+    assert answer == HookAnswer(
+        verdict=HookVerdict(), failure="it exited with code 128: no commits"
+    )
 
 
 def test_more_than_can_be_read_is_a_failure():
@@ -136,7 +227,7 @@ def test_asking_is_for_tools_only_and_stopping_goes_before_blocking():
 def test_a_permission_as_claudes_hooks_give_it_counts():
     specific = {"permissionDecision": "deny", "permissionDecisionReason": "no"}
     assert said({"hookSpecificOutput": specific}).verdict.block == "no"
-    assert said({"decision": "allow", "hookSpecificOutput": specific}).verdict.block is None
+    assert said({"decision": "allow", "hookSpecificOutput": specific}).verdict.block == "no"
 
 
 SPECIFIC: dict[str, Any] = {
@@ -199,5 +290,5 @@ def test_whatever_is_written_is_understood_or_a_failure_and_2_never_passes(
     answer = said(out, code, stderr=errors, event=event, problem="" if code is not None else "p")
     if code is None:
         assert answer.failure
-    elif code >= 2:
+    elif code >= 2 and event is not HookEvent.SESSION_START:
         assert answer.verdict.block or answer.verdict.stop

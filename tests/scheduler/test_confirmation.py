@@ -5,7 +5,7 @@ import pytest
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.confirmation import ConfirmationRequest, Payload
 from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.contract import (
     EditConfirmation,
@@ -28,12 +28,14 @@ def asking(*names: str, **options: Any) -> Stage:
     return Stage(*tools, decide=deciding(**dict.fromkeys(names, ASK)), **options)
 
 
-def answering(stage: Stage, **answers: ToolConfirmationOutcome) -> None:
+def answering(stage: Stage, words: str = "", **answers: ToolConfirmationOutcome) -> None:
     """Answers each question through `confirm` the moment it is put."""
 
     def answer(event: object) -> None:
         if isinstance(event, ConfirmationRequestEvent):
-            stage.scheduler.confirm(event.call_id, answers[event.name])
+            outcome = answers[event.name]
+            payload = Payload(reason=words) if words and outcome is CANCEL else None
+            stage.scheduler.confirm(event.call_id, outcome, payload)
 
     stage.on_event = answer
 
@@ -67,12 +69,14 @@ async def test_a_call_that_must_be_asked_for_waits_until_it_is_answered():
     assert stage.responses()[0].decision == "accept"
 
 
-async def test_a_refusal_ends_that_call_only():
+async def test_a_refusal_with_words_ends_that_call_only():
     stage = asking("one", "two")
-    answering(stage, one=CANCEL, two=ONCE)
+    answering(stage, words="two will do", one=CANCEL, two=ONCE)
     one, two = await stage.run("one", "two")
     assert one.status is Status.CANCELLED
-    assert told(one) == {"error": "[Operation Cancelled] Reason: User did not allow tool call"}
+    error = "[Operation Cancelled] Reason: User did not allow tool call. Feedback: two will do"
+    assert told(one) == {"error": error}
+    assert not one.ends_turn
     assert two.status is Status.SUCCESS
     assert [event.decision for event in stage.responses()] == ["reject", "accept"]
 

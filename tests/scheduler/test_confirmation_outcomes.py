@@ -159,8 +159,18 @@ async def test_the_model_is_told_why_a_person_said_no(payload, error):
 
 
 @pytest.mark.requirement("SCHED-04", "SCHED-05")
-@pytest.mark.parametrize("scope", ["call", "all"])
-async def test_a_no_ends_its_call_alone_unless_it_is_meant_for_all(scope):
+@pytest.mark.parametrize(
+    ("payload", "alone"),
+    [
+        ({"reason": "not this"}, True),
+        ({"feedback": "not this"}, True),
+        (None, False),
+        ({"reason": " \n"}, False),
+        ({"scope": "all"}, False),
+        ({"scope": "all", "reason": "none of this"}, False),
+    ],
+)
+async def test_a_no_ends_its_call_alone_if_it_has_words_else_the_whole_batch(payload, alone):
     stage = Stage(
         SmallTool("forever", forever),
         SmallTool("look"),
@@ -169,17 +179,19 @@ async def test_a_no_ends_its_call_alone_unless_it_is_meant_for_all(scope):
     )
     running = asyncio.create_task(stage.run("look", "look", "forever", "change"))
     await asked(stage, 2)
-    stage.scheduler.confirm("c0", Outcome.CANCEL, {"scope": scope})
+    stage.scheduler.confirm("c0", Outcome.CANCEL, payload)
     while stage.statuses("c0")[-1] != "cancelled":
         await asyncio.sleep(0)
-    if scope == "call":
+    if alone:
         assert stage.statuses("c1")[-1] == "awaiting_approval"
         assert stage.statuses("c2")[-1] == "executing"
         stage.scheduler.confirm("c1", Outcome.PROCEED_ONCE)
         stage.scheduler.cancel("c2")
-    statuses = [str(call.status) for call in await running]
+    done = await running
+    statuses = [str(call.status) for call in done]
+    assert done[0].ends_turn is not alone
     ends = ["cancelled", "success", "cancelled", "success"]
-    assert statuses == (ends if scope == "call" else ["cancelled"] * 4)
+    assert statuses == (ends if alone else ["cancelled"] * 4)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.states import TERMINAL, CompletedToolCall, Status, advance
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
@@ -75,7 +75,7 @@ def decide(call: PolicyCall) -> Decision:
     )
 
 
-async def approve(asked: ConfirmationRequest) -> bool:
+async def approve(asked: ConfirmationRequest) -> bool | Answer:
     match asked.args["policy"]:
         case "raise":
             raise LookupError("no idea")
@@ -84,7 +84,7 @@ async def approve(asked: ConfirmationRequest) -> bool:
                 await asyncio.sleep(0)
             return True
         case policy:
-            return policy == "yes"
+            return policy == "yes" or Answer.no("not this one")
 
 
 planned = st.builds(

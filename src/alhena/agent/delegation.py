@@ -39,7 +39,7 @@ from alhena.events import (
 from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import resolved_name
 from alhena.models.generator import ContentGenerator
-from alhena.scheduler.confirmation import Approver, ConfirmationRequest, Verdict, asked
+from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Ask, agrees
 from alhena.tools.builtin.subagents import CompleteTask, RunAgent
@@ -205,7 +205,7 @@ class Delegation:
         self._results: list[Any] = []
         self._turns = 0
         self._words = ""
-        self._stop: str | None = None
+        self._stop: ToolFailure | None = None
         self._timer: asyncio.Timeout | None = None
         self._asking = 0
         self._left = 0.0
@@ -220,10 +220,10 @@ class Delegation:
         except TimeoutError:
             reason, pending = Termination.TIMEOUT, ()
         except HookStopError as error:
-            self._stop = str(error)
+            self._stop = ToolFailure(str(error), ToolErrorType.STOP_EXECUTION)
             reason, pending = Termination.GOAL, ()
         if self._stop is not None:
-            return ToolResult.failed(self._stop, ToolErrorType.STOP_EXECUTION)
+            return ToolResult.failed(self._stop.message, self._stop.type)
         if reason is not Termination.GOAL and await self._last_chance(reason, pending):
             reason = Termination.GOAL
         return self._result(reason)
@@ -266,8 +266,12 @@ class Delegation:
             self._chat.record_responses(answers(self._scheduler.last_batch))
             raise
         for call in done:
+            message = call.response.error or "The run was stopped."
             if call.response.error_type is ToolErrorType.STOP_EXECUTION:
-                self._stop = call.response.error or "The run was stopped."
+                self._stop = ToolFailure(message, ToolErrorType.STOP_EXECUTION)
+            elif call.ends_turn:
+                message = f"The user refused its call of {call.request.name}"
+                self._stop = ToolFailure(message, ToolErrorType.CANCELLED_BY_USER)
         if self._detects:
             self._loop = self._loops.calls(done)
         return answers(done)
@@ -338,7 +342,7 @@ class Delegation:
     async def _approve(self, request: ConfirmationRequest) -> Verdict:
         """The session's answer; the time a person takes is not the agent's."""
         if self._approver is None:
-            return False
+            return Answer.no("No person can be asked.")
         named = msgspec.structs.replace(request, call_id=self._relay.call_id(request.call_id))
         with self._clock_stopped():
             return await asked(self._approver, named)

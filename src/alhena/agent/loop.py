@@ -37,8 +37,9 @@ class Course:
     """Decides between the turns of a prompt. A detected loop is first reported to the model with
     the next message; detected again in the same prompt, it ends the run, unless a person can be
     asked and chooses to continue without further warnings: then the prompt `looks` no more. Not
-    `detects_loops`: no detection. `judge`, if any, asks a model now and then; `ledger`, if any,
-    admits requests. `step` is awaited before tool results are sent."""
+    `detects_loops`: no detection. `cancelled`: a person refused a call, which ended the prompt.
+    `judge`, if any, asks a model now and then; `ledger`, if any, admits requests. `step` is awaited
+    before tool results are sent."""
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Course:
         self.judge = judge
         self.ledger = ledger
         self.final: FinalAnswer | None = None
+        self.cancelled = False
         self._limits = limits
         self._chat = chat
         self._emit = links.emit
@@ -69,6 +71,7 @@ class Course:
         """Resets the state for a new prompt, which may ask for a value, and has had `turns`."""
         self._limits.new_prompt(turns)
         self.final = final
+        self.cancelled = False
         self._prompt_id = prompt_id
         self._watch = None
         self.looks = self._detects
@@ -216,8 +219,9 @@ async def run_prompt(
     ids: tuple[str, str],
 ) -> Turn:
     """Runs a prompt to its last turn, as far as `course` allows. `ids`: ids of the prompt and the
-    session. Every call gets exactly one response, also if the run is cancelled, a limit is reached
-    or a tool stops it: the responses are then recorded without asking the model again."""
+    session. Every call gets exactly one response, also if the run is cancelled, a limit is reached,
+    a person refuses a call or a tool stops it: the responses are then recorded without asking the
+    model again."""
     await course.begin()
     adapt = None if course.final is None else course.final.adapted
     while True:
@@ -243,7 +247,8 @@ async def run_prompt(
             chat.record_responses(parts)
             course.final.finish(chat)
             return turn
-        if any(call.response.error_type == ToolErrorType.STOP_EXECUTION for call in done):
+        course.cancelled = any(call.ends_turn for call in done)
+        if course.cancelled or any(map(_stops, done)):
             chat.record_responses(parts)
             return turn
         try:
@@ -251,6 +256,11 @@ async def run_prompt(
         except BaseException:
             chat.record_responses(parts)
             raise
+
+
+def _stops(call: "CompletedToolCall") -> bool:
+    """True if the call ended the run."""
+    return call.response.error_type == ToolErrorType.STOP_EXECUTION
 
 
 async def run_calls(

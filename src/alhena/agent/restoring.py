@@ -21,8 +21,7 @@ from alhena.errors import InputError
 from alhena.events import CheckpointEvent, Event
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import says_why
-from alhena.scheduler.states import CancelledToolCall, CompletedToolCall, ErroredToolCall
+from alhena.scheduler.states import CompletedToolCall, ErroredToolCall
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import EditingTurn, Restoration
 from alhena.session.records import (
@@ -263,7 +262,8 @@ async def propose(session: Session, ids: tuple[str, str]) -> None:
     with session.bench.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)
     parts = (*known, *answers(done))
-    if any(map(_stops, done)) or _refused(done):
+    session.course.cancelled = any(call.ends_turn for call in done)
+    if session.course.cancelled or any(map(_stops, done)):
         chat.record_responses(parts)
         return
     await run_prompt(chat, session.scheduler, session.course, parts, ids)
@@ -308,12 +308,6 @@ def _go_back(session: Session, name: str, remembered: Replay) -> None:
         chat.history.add_user(ends.parts)
         if calls.calls:
             session.proposal = calls
-
-
-def _refused(done: Sequence[CompletedToolCall]) -> bool:
-    """True when the next word is the person's, who has said no and nothing else."""
-    refused = [call for call in done if isinstance(call, CancelledToolCall)]
-    return bool(refused) and not any(says_why(call.response.error or "") for call in refused)
 
 
 def _stops(call: CompletedToolCall) -> bool:

@@ -110,7 +110,7 @@ async def drive_prompt(
             watch.stop()
         await session.turn_over()
         await session.settle()
-        reason = "done"
+        reason = "cancelled" if session.course.cancelled else "done"
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")

@@ -191,9 +191,11 @@ class McpServer(_Entry, frozen=True, kw_only=True):
             return Transport.HTTP_OR_SSE if self.type in (None, "stdio") else Transport.HTTP
         return Transport.STDIO
 
-    def takes(self, tool: str) -> bool:
-        """True when the tool is included. List entries may be written `name(…)`."""
-        if tool in self.exclude_tools:
+    def takes(self, tool: str, others: Iterable[str] = ()) -> bool:
+        """True when the tool is included: listed by its own name, and not excluded by that or one
+        of its `others`. List entries may be written `name(…)`."""
+        excluded = {each.partition("(")[0].strip() for each in self.exclude_tools}
+        if not excluded.isdisjoint((tool, *others)):
             return False
         wanted = self.include_tools
         return wanted is None or any(each == tool or each.startswith(f"{tool}(") for each in wanted)

@@ -354,6 +354,13 @@ class BillingSettings(Section, frozen=True, kw_only=True):
     vertex_ai: VertexBilling = VertexBilling()
 
 
+class FileFilteringSettings(Section, frozen=True, kw_only=True):
+    """`context.fileFiltering.*`: leave out of @paths what git, or .geminiignore, ignores."""
+
+    respect_git_ignore: bool = True
+    respect_gemini_ignore: bool = True
+
+
 class ContextSettings(Section, frozen=True, kw_only=True):
     """`context.*`: memory files. `file_name`: their names, one or several;
     `memory_boundary_markers`: files that mark the root of a project; `max_import_depth`: maximum
@@ -369,6 +376,7 @@ class ContextSettings(Section, frozen=True, kw_only=True):
     include_directories: tuple[str, ...] = ()
     include_directory_tree: bool = True
     load_memory_from_include_directories: bool = False
+    file_filtering: FileFilteringSettings = FileFilteringSettings()
 
     @property
     def file_names(self) -> tuple[str, ...]:

@@ -237,6 +237,8 @@ RULES: dict[str, Rule] = {
     "model.disableLoopDetection": _first(False, True),
     "model.fallback": _first("never", "ask", "always"),
     "context.fileName": _memory_names,
+    "context.fileFiltering.respectGitIgnore": _first(True, False),
+    "context.fileFiltering.respectGeminiIgnore": _first(True, False),
     "tools.core": _some,
     "tools.confirmationRequired": _all,
     "tools.exclude": _all,

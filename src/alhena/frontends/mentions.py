@@ -23,24 +23,58 @@ HEAD = "\n--- Content from referenced files ---\n"
 MAX_SHELL_OUTPUT = 10_000
 NAMED = 5
 
-_MENTION = re.compile(r'(?<!\\)(?<![\w@])@(?:"([^"\n]+)"|((?:\\.|[^\s,;!?()\[\]{}"\\])+))')
+_MENTION = re.compile(r"""(?<!\\)(?<![A-Za-z0-9_@])@(?:"([^"\n]+)"|(?=(\S)))""")
+_QUOTED = re.compile(r"'([^'\n]+)'")
+_LONG_WORD = re.compile(r"(?:\\.|[^\s\\]){1,1000}")
+_WORD = re.compile(r'(?:\\.|[^\s,;!?()\[\]{}"\\])+')
+_STEP = re.compile(r"\\.|.", re.DOTALL)
+_BEHIND_FILE = re.compile(r"[^A-Za-z0-9_./~-]|[.:/-]++(?:\W|$)")
+_BEHIND_DIRECTORY = re.compile(r"[^\w./~-]|[.:-]++(?:\W|$)")
 
 
-def mentioned(prompt: str) -> tuple[str, ...]:
+def mentioned(prompt: str, cwd: Path | None = None) -> tuple[str, ...]:
     """The paths that a prompt names with an @, in order and each once; backslashes and quotes are
-    resolved, a full stop at the end belongs to the sentence."""
+    resolved. Of a word it is the longest beginning that names a file below `cwd`, or else what
+    comes before punctuation."""
     found: dict[str, None] = {}
     for match in _MENTION.finditer(prompt):
-        quoted, bare = match.groups()
-        path = quoted or re.sub(r"\\(.)", r"\1", bare).rstrip(".:")
+        path = match[1] or _named(prompt, match.end(), cwd)
         if path:
             found[path] = None
     return tuple(found)
 
 
+def _named(prompt: str, start: int, cwd: Path | None) -> str:
+    """The path that begins at a place of a prompt."""
+    quoted = _QUOTED.match(prompt, start)
+    if quoted is not None and cwd is not None and os.path.lexists(_place(cwd, quoted[1])):
+        return quoted[1]
+    word = _LONG_WORD.match(prompt, start)
+    if word is not None and cwd is not None:
+        steps = [step[0] for step in _STEP.finditer(word[0])]
+        for count in range(len(steps), 0, -1):
+            path, rest = _plain("".join(steps[:count])), "".join(steps[count:])
+            place = _place(cwd, path)
+            if not os.path.lexists(place):
+                continue
+            behind = _BEHIND_DIRECTORY if os.path.isdir(place) else _BEHIND_FILE
+            if not rest or behind.match(rest):
+                return path.removesuffix(".") if path.endswith("/.") else path
+    word = _WORD.match(prompt, start)
+    return "" if word is None else _plain(word[0]).rstrip(".:")
+
+
+def _plain(written: str) -> str:
+    return re.sub(r"\\(.)", r"\1", written)
+
+
+def _place(cwd: Path, path: str) -> str:
+    return os.path.join(cwd, os.path.expanduser(path))
+
+
 def existing(paths: Sequence[str], cwd: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Those of the paths that are there, and those that are not: the latter stay mere text."""
-    there = tuple(path for path in paths if os.path.lexists(cwd / os.path.expanduser(path)))
+    there = tuple(path for path in paths if os.path.lexists(_place(cwd, path)))
     return there, tuple(path for path in paths if path not in there)
 
 
@@ -87,7 +121,7 @@ async def referenced(
     `warn` and stay plain text."""
     from alhena.tools.registry import DELEGATE
 
-    words = mentioned(text)
+    words = mentioned(text, bench.workspace.cwd)
     resources = resources_among(bench, words)
     others = [word for word in words if word not in resources]
     paths, missing = existing(others, bench.workspace.cwd)
@@ -100,12 +134,45 @@ async def referenced(
         read = await call("read_mcp_resource", {"uri": uri})
         if read is not None and not read.response.error:
             attached += resource_attachment(uri, read.response.response_parts)
+    paths = tuple(path for path in paths if not _filtered(bench, path, warn))
     if not paths:
         return tuple(attached)
-    done = await call("read_many_files", {"paths": list(paths)})
+    done = await call("read_many_files", {"paths": list(paths), **_filtering(bench)})
     if done is not None and not done.response.error:
         attached += attachment(done.response.response_parts)
     return tuple(attached)
+
+
+def _filtering(bench: "Toolset") -> dict[str, object]:
+    """The arguments of read_many_files for settings that are not the defaults."""
+    filters = bench.settings.context.file_filtering
+    if filters.respect_git_ignore and filters.respect_gemini_ignore:
+        return {}
+    return {
+        "file_filtering_options": {
+            "respect_git_ignore": filters.respect_git_ignore,
+            "respect_gemini_ignore": filters.respect_gemini_ignore,
+        }
+    }
+
+
+def _filtered(bench: "Toolset", path: str, warn: Callable[[str], None]) -> bool:
+    """True for a path that ignore files leave out; `warn` gets the reason."""
+    from alhena.system.ignore import IgnoreRules
+    from alhena.tools.base import root_of
+
+    filters, workspace = bench.settings.context.file_filtering, bench.workspace
+    place = workspace.resolve(os.path.expanduser(path))
+    root, is_dir = root_of(workspace, place), os.path.isdir(place)
+    for respects, git, who, key in (
+        (filters.respect_git_ignore, True, "git ignores it", "respectGitIgnore"),
+        (filters.respect_gemini_ignore, False, "a .geminiignore names it", "respectGeminiIgnore"),
+    ):
+        if respects and IgnoreRules(root, git=git, gemini=not git).ignored(place, is_dir):
+            name = one_line(f"@{path}", 200)
+            warn(f"{name} is left out: {who}. Send it with context.fileFiltering.{key}: false.")
+            return True
+    return False
 
 
 def agent_names(bench: "Toolset") -> frozenset[str]:

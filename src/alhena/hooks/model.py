@@ -14,6 +14,9 @@ DEFAULT_TIMEOUT_MS = 60_000
 OUTPUT_LIMIT = 1 << 20
 """Bytes kept of each of a hook's two streams; the rest is only counted."""
 
+END_LIMIT = 1 << 16
+"""Bytes of these that are kept from the end: an answer often comes last."""
+
 
 class HookEvent(StrEnum):
     """The events of hooks; the keys of `hooks` in settings files."""

@@ -1,11 +1,13 @@
 """Reads a hook's output and exit status, and combines the outputs of several hooks. Pure.
 
-The forms are the reference's. Where it accepts obvious mistakes, this is stricter: JSON that is not
-an object, or has a value of the wrong type, is a failure; an exit code of 2 or more blocks whatever
-the JSON says, unless that blocks or stops itself.
+The forms are the reference's. What the hook answers (decision, continue, reason) is read first and
+leniently: a "no" counts whatever else is wrong with the output. The rest is read strictly: JSON
+that is not an object, or has a value of the wrong type, is a failure; an exit code of 2 or more
+blocks whatever the JSON says, unless that blocks or stops itself.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, assert_never
 
 import msgspec
@@ -77,22 +79,170 @@ class _Read(msgspec.Struct, frozen=True):
 def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
     """Interprets a run of a hook of `event`."""
     read = _read(run)
-    said = SILENT if read.output is None else _verdict(event, read.output)
+    given = _find_answer(run)
+    said = _verdict(event, given, read.output or _Output())
     decided = said.stop is not None or said.block is not None
     if run.problem:
-        return HookAnswer(verdict=said if decided else SILENT, failure=run.problem)
+        return HookAnswer(verdict=said if decided or said.ask else SILENT, failure=run.problem)
     if run.exit_code == 0:
         if read.text:
-            said = HookVerdict(system_messages=(clipped(read.text, MESSAGE_LIMIT),))
+            shown = (clipped(read.text, MESSAGE_LIMIT),)
+            said = msgspec.structs.replace(said, system_messages=shown)
         return HookAnswer(verdict=said, failure=read.wrong)
     if run.exit_code == 1:
-        settled = read.output is not None and (decided or read.output.decision is not None)
-        failure = "" if settled else _with_text("it exited with code 1", read)
+        settled = read.output is not None and bool(decided or given.decision)
+        failure = "" if settled else _with_text("it exited with code 1", read, run)
         return HookAnswer(verdict=said, failure=failure)
     if decided:
         return HookAnswer(verdict=said)
+    if event is HookEvent.SESSION_START:
+        # Many only look around, and fail where there is nothing to see: `git log` without commits.
+        failure = _with_text(f"it exited with code {run.exit_code}", read, run)
+        return HookAnswer(verdict=said, failure=failure)
     reason = _blocking_reason(run, read)
     return HookAnswer(verdict=msgspec.structs.replace(said, block=reason, ask=False, reason=""))
+
+
+class _Given(msgspec.Struct):
+    """The answer in one JSON object: `decision` is "deny", "ask", "allow" or "" without one."""
+
+    decision: str = ""
+    stops: bool = False
+    stop_reason: str = ""
+    reason: str = ""
+    permission_reason: str = ""
+
+    @property
+    def rank(self) -> int:
+        """Its strictness."""
+        return _RANKS["stop" if self.stops else self.decision]
+
+    def take(self, key: str, value: str) -> None:
+        """Reads one field."""
+        name = _letters(key)
+        if name in ("decision", "permissiondecision"):
+            found = _DECISIONS.get(_letters(value), "")
+            self.decision = max(self.decision, found, key=_RANKS.__getitem__)
+        elif name == "continue":
+            self.stops = self.stops or value.strip().lower() in _FALSE
+        elif name == "stopreason":
+            self.stop_reason = self.stop_reason or value
+        elif name == "reason":
+            self.reason = self.reason or value
+        elif name == "permissiondecisionreason":
+            self.permission_reason = self.permission_reason or value
+
+
+_RANKS = {"": 0, "allow": 1, "ask": 2, "deny": 3, "stop": 4}
+_FALSE = ("false", "no", "0", "0.0", "off")
+_DECISIONS = {
+    **dict.fromkeys(("allow", "allowed", "approve", "approved"), "allow"),
+    "ask": "ask",
+    **dict.fromkeys(
+        ("deny", "denied", "block", "blocked", "reject", "rejected", "refuse", "refused"), "deny"
+    ),
+    **dict.fromkeys(("no", "false"), "deny"),
+}
+
+_TOKEN = re.compile(
+    r'"(?:\\.|[^"\\\n])*+"?'
+    r"|(?<=[{\[:,\s])'(?:\\.|[^'\\\n])*+'(?=\s*[:,}\]])"  # as Python prints a dict
+    r"|[{}\[\]:,]"
+    r'|[^\s{}\[\]:,"]+'
+)
+
+
+def _letters(text: str) -> str:
+    return "".join(each for each in text.lower() if each.isalpha())
+
+
+def _find_answer(run: HookRun) -> _Given:
+    """The strictest answer in a hook's output, or without one there, in its error output."""
+    for data in (run.stdout, run.stderr):
+        # Without NULs, UTF-16 reads as ASCII.
+        text = data.decode("utf-8", "replace").replace("\0", "")
+        found = max(list(_answers(text)), key=lambda each: each.rank, default=_Given())
+        if found.rank:
+            return found
+    return _Given()
+
+
+def _answers(text: str) -> Iterator[_Given]:
+    """The answers, filled in on the way, in the outermost objects of a text that may be cut off,
+    have other text around them, or be no valid JSON. Keys of inner objects do not count, except
+    `hookSpecificOutput`."""
+    frames = [_Frame(outermost=True)]
+    for found in _TOKEN.finditer(text):
+        mark, frame = found[0], frames[-1]
+        if mark in "{[":
+            inner = frame.inner(mark == "{")
+            if inner.given is not None and inner.given is not frame.given:
+                yield inner.given
+            frames.append(inner)
+        elif mark in "}]":
+            if len(frames) > 1:
+                frames.pop()
+        elif mark == ":":
+            frame.key, frame.word = frame.word, ""
+        elif mark == ",":
+            frame.key = frame.word = ""
+        else:
+            word = _unquoted(mark)
+            if frame.outermost and "{" in word:  # JSON in a JSON string
+                yield from _answers(word)
+            frame.take(word)
+
+
+class _Frame(msgspec.Struct):
+    """An open object or list. Its fields are those of `given`, all under the name `field` if it is
+    the value of that one. `outermost`: no object encloses it."""
+
+    given: _Given | None = None
+    keyed: bool = False
+    outermost: bool = False
+    field: str = ""
+    word: str = ""
+    key: str = ""
+
+    def take(self, value: str) -> None:
+        """Reads a word: the value of the current key, an item, or else maybe a key."""
+        if self.given is not None and (self.key or self.field):
+            self.given.take(self.field or self.key, value)
+        self.word, self.key = ("" if self.key else value), ""
+
+    def inner(self, keyed: bool) -> "_Frame":
+        """The frame of the object or list that opens here."""
+        key, self.key = _letters(self.key), ""
+        if self.outermost or (self.keyed and not key and not self.field):
+            return _Frame(_Given(), keyed=True) if keyed else _Frame(outermost=True)
+        if self.given is None or not (key in _FIELDS or self.field or not self.keyed):
+            return _Frame(keyed=keyed)
+        field = self.field or ("" if key == _SPECIFIC else key)
+        return _Frame(self.given, keyed=keyed, field=field)
+
+
+_SPECIFIC = "hookspecificoutput"
+_FIELDS = (
+    _SPECIFIC,
+    "decision",
+    "permissiondecision",
+    "continue",
+    "stopreason",
+    "reason",
+    "permissiondecisionreason",
+)
+
+
+def _unquoted(token: str) -> str:
+    if token[0] == "'":
+        return token.strip("'")
+    if token[0] != '"':
+        return token
+    text = token[1:].removesuffix('"')
+    try:
+        return msgspec.json.decode(f'"{text}"', type=str)
+    except (msgspec.DecodeError, UnicodeError):
+        return text
 
 
 def clipped(text: str, limit: int) -> str:
@@ -108,8 +258,8 @@ def _blocking_reason(run: HookRun, read: _Read) -> str:
     return clipped(text, MESSAGE_LIMIT) or f"the hook ended with exit code {run.exit_code}"
 
 
-def _with_text(problem: str, read: _Read) -> str:
-    detail = read.wrong or clipped(read.text, MESSAGE_LIMIT)
+def _with_text(problem: str, read: _Read, run: HookRun) -> str:
+    detail = read.wrong or clipped(read.text or _text(run.stderr), MESSAGE_LIMIT)
     return f"{problem}: {detail}" if detail else problem
 
 
@@ -144,19 +294,15 @@ def _read(run: HookRun) -> _Read:
     return _Read(output=output)
 
 
-def _verdict(event: HookEvent, output: _Output) -> HookVerdict:
+def _verdict(event: HookEvent, given: _Given, output: _Output) -> HookVerdict:
     """The verdict of an output for an event; fields without meaning there are ignored."""
     specific = output.hook_specific_output or _Specific()
     context = specific.additional_context
-    reason = output.stop_reason or output.reason or ""
-    decision = output.decision
-    if decision is None and event is HookEvent.BEFORE_TOOL:
-        decision = specific.permission
-        reason = reason or specific.permission_reason or ""
+    reason = given.stop_reason or given.reason or given.permission_reason
     reason = clipped(reason, MESSAGE_LIMIT) or NO_REASON
-    stops = output.go_on is False
-    blocks = not stops and decision in ("block", "deny")
-    asks = not stops and decision == "ask" and event is HookEvent.BEFORE_TOOL
+    stops = given.stops
+    blocks = not stops and given.decision == "deny"
+    asks = not stops and given.decision == "ask" and event is HookEvent.BEFORE_TOOL
     message = clipped(output.system_message or "", MESSAGE_LIMIT)
     return HookVerdict(
         stop=reason if stops else None,

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from alhena.config.settings import EnvironmentRedaction
 from alhena.events import Event, HookCallEvent, WarningEvent, timestamp
 from alhena.hooks.model import (
+    END_LIMIT,
     OUTPUT_LIMIT,
     HookDefinition,
     HookEvent,
@@ -86,18 +87,27 @@ class HookSurroundings(msgspec.Struct, kw_only=True):
 
 
 class _Capture:
-    """The beginning of a stream, and its length."""
+    """The beginning and the end of a stream, and its length."""
 
     def __init__(self) -> None:
-        self.kept = bytearray()
+        self._head = bytearray()
+        self._tail = bytearray()
         self.length = 0
 
     def feed(self, data: bytes) -> None:
         """Adds bytes."""
         self.length += len(data)
-        room = OUTPUT_LIMIT - len(self.kept)
+        room = OUTPUT_LIMIT - END_LIMIT - len(self._head)
         if room > 0:
-            self.kept += data[:room]
+            self._head += data[:room]
+        self._tail += data[max(room, 0) :]
+        if len(self._tail) > 2 * END_LIMIT:
+            del self._tail[:-END_LIMIT]
+
+    @property
+    def kept(self) -> bytes:
+        """The bytes kept: at most OUTPUT_LIMIT, END_LIMIT of them from the end."""
+        return bytes(self._head + self._tail[-END_LIMIT:])
 
 
 async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundings) -> HookRun:
@@ -135,8 +145,8 @@ async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundin
         around.running.difference_update(pids)
     return HookRun(
         exit_code=exit_code,
-        stdout=bytes(out.kept),
-        stderr=bytes(errors.kept),
+        stdout=out.kept,
+        stderr=errors.kept,
         stdout_bytes=out.length,
         duration_ms=round((time.perf_counter() - started) * 1000, 3),
         problem=problem,
@@ -158,6 +168,7 @@ async def call_hook(
                 said = await asyncio.to_thread(function, told)
                 said = await said if isawaitable(said) else said
         if isinstance(said, dict):
+            output = repr(cast("object", said)).encode("utf-8", "replace")  # its answer can be read
             output = msgspec.json.encode(said)
         elif said is not None:
             problem = f"it returned {type(said).__name__} instead of a dict or None"
@@ -350,7 +361,8 @@ class Firing:
         )
         shown = f"the {self._event} hook {clipped(hook.label, 200)}"
         if failure:
-            blocks = " Because of its onFailure, this blocks." if said.block is not None else ""
+            by_failure = said.block is not None and hearing.answer.verdict.block is None
+            blocks = " Because of its onFailure, this blocks." if by_failure else ""
             self._emit(WarningEvent(message=f"{shown} failed: {failure.rstrip('.')}.{blocks}"))
         for message in said.system_messages:
             self._emit(WarningEvent(message=f"{shown} says: {message}"))

@@ -353,7 +353,9 @@ def approver_of(approve: object) -> Approver | None:
     if approve == "always":
         return lambda _request: True
     if approve == "never":
-        return lambda _request: False
+        from alhena.scheduler.confirmation import Answer
+
+        return lambda _request: Answer.no("This program never approves calls.")
     if approve is not None and not callable(approve):
         raise TypeError(f"approve has to be callable, 'always' or 'never', not {approve!r:.60}")
     return cast("Approver | None", approve)

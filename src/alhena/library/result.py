@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from alhena.agent.session import Session
 
 T = TypeVar("T")
-StopReason = Literal["done", "limit", "interrupted", "blocked", "cut"]
+StopReason = Literal["done", "limit", "interrupted", "blocked", "cancelled", "cut"]
 
 _STOPS: dict[str, StopReason] = {
     "done": "done",
     "stopped": "blocked",
     "blocked": "blocked",
+    "cancelled": "cancelled",
     "interrupted": "interrupted",
 }
 
@@ -46,8 +47,9 @@ class Result(Value, Generic[T], frozen=True, kw_only=True):
 
     `output` is the value asked for by `output=`, otherwise the text. `text` is the text of the last
     answer. `usage` is that of this run, subagents included. `stop_reason` is "done", "blocked" (a
-    hook ended the run), "cut" (the service ended the answer early; `warnings` say why), and, in the
-    `result` of an error, "limit" or "interrupted". `new_contents` are what the run added to the
+    hook ended the run), "cancelled" (a person refused a call without words), "cut" (the service
+    ended the answer early; `warnings` say why), and, in the `result` of an error, "limit" or
+    "interrupted". `new_contents` are what the run added to the
     history.
     """
 

@@ -192,6 +192,13 @@ def claimed_names(key: Key) -> frozenset[str]:
     return frozenset((*accepted_names(server, tool), *qualified_names(server, valid_name(tool))))
 
 
+def names_to_refuse(key: Key) -> frozenset[str]:
+    """All names by which a tool may come to be called."""
+    bare, qualified = valid_name(key[1]), valid_name(f"{key[0]}__{key[1]}")
+    declared = (bare, f"_{bare}", qualified, hashed_name(qualified, key))
+    return claimed_names(key) | frozenset(declared)
+
+
 def ambiguous_names(keys: Iterable[Key]) -> frozenset[str]:
     """The accepted names that fit more than one tool: `mcp_a_b_c` may belong to `a` or to `a_b`."""
     owners: dict[str, Key] = {}

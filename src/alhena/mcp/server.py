@@ -28,7 +28,7 @@ from alhena.mcp.connection import (
     root_cause,
     scope_remedy,
 )
-from alhena.mcp.listing import taken_prompts, taken_resources, taken_tools
+from alhena.mcp.listing import names_to_refuse, taken_prompts, taken_resources, taken_tools
 from alhena.mcp.opening import Open
 from alhena.tools.threads import Boundary, one_line
 
@@ -285,10 +285,10 @@ class Server:
             if subject not in subjects:
                 continue
             if subject not in connection.subjects:
-                offer = _with_list(offer, subject, (), self.config)
+                offer = _with_list(offer, subject, (), self.name, self.config)
                 continue
             pages = await connection.pages(subject)
-            offer = _with_list(offer, subject, pages.entries, self.config)
+            offer = _with_list(offer, subject, pages.entries, self.name, self.config)
             offer = msgspec.structs.replace(offer, problems=(*offer.problems, *pages.problems))
         return offer
 
@@ -337,12 +337,14 @@ def late(seconds: float) -> str:
 
 
 def _with_list(
-    offer: Offer, subject: Subject, entries: tuple[object, ...], config: McpServer
+    offer: Offer, subject: Subject, entries: tuple[object, ...], server: str, config: McpServer
 ) -> Offer:
     replace = msgspec.structs.replace
     match subject:
         case Subject.TOOLS:
-            taken = taken_tools(entries, config.takes)
+            taken = taken_tools(
+                entries, lambda tool: config.takes(tool, names_to_refuse((server, tool)))
+            )
             return replace(offer, tools=taken.tools, left_out=taken.left_out)
         case Subject.PROMPTS:
             return replace(offer, prompts=taken_prompts(entries))

@@ -23,6 +23,7 @@ from alhena.system.errors import (
     NotRegularFileError,
     printable,
 )
+from alhena.system.secret_files import may_hold_secrets
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:
@@ -259,8 +260,9 @@ class ImportLoader:
             return Refused(f"more than {MAX_IMPORTS} imports in one text")
         self._limits.imports -= 1
         path = Path(os.path.realpath(os.path.join(base, name)))
-        if _is_secret(name) or _is_secret(str(path)):
-            return Refused("files of variables may hold secrets and are not imported", secret=True)
+        below = os.path.relpath(path, os.path.realpath(base))
+        if may_hold_secrets(name) or may_hold_secrets(below):
+            return Refused("files that may hold secrets are not imported", secret=True)
         try:
             found = read_memory(path, self._allowed, self._limits)
         except FileError as error:
@@ -274,12 +276,6 @@ class ImportLoader:
         if not validate_import_path(name, Path(base), self._allowed):
             return False
         return os.path.lexists(path) and not os.path.isdir(path)
-
-
-def _is_secret(path: str) -> bool:
-    """True for names typical of files with keys and passwords."""
-    name = path.rpartition("/")[2].lower()
-    return name == ".env" or name.startswith(".env.")
 
 
 def root_source(path: Path, limits: Limits) -> Source:

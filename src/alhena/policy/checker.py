@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from alhena.policy.conditions import path_arguments, text_arguments
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, RuleError, Tier
 from alhena.policy.parse import ParsedRule, RulePlace, parse_rule, read_field
+from alhena.system.secret_files import is_secret_name
 from alhena.values import Value
 
 PROTOCOL_VERSION = "1.0.0"
@@ -149,7 +150,6 @@ SEGMENTS = {
 """Files and directories of such a name, in any spelling of it, and all below them: they decide what
 programs do, or hold secrets."""
 
-_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _SCHEME = "file:"
 
 
@@ -216,7 +216,7 @@ def _verdict(path: str, key: str, environment: Environment) -> Verdict:
             return Verdict(PolicyOutcome.DENY, reason)
         spelled = _below(written, environment) or ""
         for name in map(_folded, (*spelled.split(os.sep), *inside.split(os.sep))):
-            key = ".env" if name.startswith(".env.") and name not in _SAMPLES else name
+            key = ".env" if name.startswith(".env.") and is_secret_name(name) else name
             outcome = SEGMENTS.get(key, PolicyOutcome.ALLOW)
             if outcome is PolicyOutcome.DENY:
                 return Verdict(outcome, f"{said} lies in {name}, which is protected.")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 _HOME = "~/"
+SECRETS = "@secrets"
+"""The pattern in `paths` for files that may hold secrets (`system.secret_files`)."""
 
 
 def path_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -64,6 +66,14 @@ class TouchedPaths:
 
     def any_covered(self, patterns: tuple[str, ...]) -> bool:
         """Is one of the files meant? Upper and lower case are the same."""
+        if SECRETS in patterns:
+            if any(
+                map(_secret, (view for places in self._files for views in places for view in views))
+            ):
+                return True
+            patterns = tuple(pattern for pattern in patterns if pattern != SECRETS)
+            if not patterns:
+                return False
         compiled = _compiled(tuple(pattern.casefold() for pattern in patterns))
         return any(
             _covers_path(compiled[at_home], path.casefold(), or_directory=True)
@@ -74,9 +84,13 @@ class TouchedPaths:
 
     def all_covered(self, patterns: tuple[str, ...]) -> bool:
         """Are there files, and is each meant wherever it leads?"""
-        compiled = _compiled(patterns)
+        secrets = SECRETS in patterns
+        compiled = _compiled(tuple(pattern for pattern in patterns if pattern != SECRETS))
         return bool(self._files) and all(
-            any(_covers_path(compiled[at_home], path) for path, at_home in views)
+            any(
+                _covers_path(compiled[at_home], path) or (secrets and _secret((path, at_home)))
+                for path, at_home in views
+            )
             for places in self._files
             for views in places
         )
@@ -95,6 +109,12 @@ def _views(place: str, roots: tuple[str, ...], home: str) -> Iterator[tuple[str,
     yield from ((path, False) for path in inside or [place.lstrip("/")])
     if _is_below(place, home):
         yield place[len(home.rstrip("/")) + 1 :], True
+
+
+def _secret(view: tuple[str, bool]) -> bool:
+    from alhena.system.secret_files import may_hold_secrets
+
+    return not view[1] and may_hold_secrets(view[0])
 
 
 def _is_below(path: str, top: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from alhena.policy.conditions import (
+    SECRETS,
     Conditions,
     names_tool,
 )
@@ -220,7 +221,10 @@ def _decide_tool(call: PolicyCall, active: list[PolicyRule], context: PolicyCont
         if rule.on_commands:
             continue  # These look at shell commands, and this tool runs none.
         if conditions.hold(rule, allow=rule.decision is PolicyOutcome.ALLOW):
-            return by_rule(rule)
+            decision = by_rule(rule)
+            if SECRETS not in rule.paths:
+                return decision
+            return replace(decision, reason=f"{decision.reason}: the file may hold secrets")
     return by_default(call)
 
 

@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.policy.surroundings import Surroundings
+from alhena.system.secret_files import NAMES, is_secret_name
 
 if TYPE_CHECKING:
     from alhena.system.ignore import DirectoryRules, IgnoreRules
 
-_SECRETS = frozenset(
-    {
-        *(".env", ".netrc", ".ssh", ".aws", ".gnupg", ".git-credentials", ".pgpass", ".npmrc"),
-        *(".pypirc", ".kube", ".docker"),
-    }
-)
 _VARIANTS = (".env.local", ".env.production", ".env.development.local")
-_KEYS = (".pem", ".p12", ".pfx", ".key")
-_PUBLIC = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _CREDENTIALS = re.compile(r"https?://[^/\s]+@|extraheader|password|token|secret", re.IGNORECASE)
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
 DIVIDING = frozenset(" \t\n*?[\\")
@@ -39,19 +32,8 @@ def may_hold_secrets(name: str) -> bool:
     """Is this the name of a file, in any case, or a pattern for names, that may hold secrets?"""
     name = name.lower()
     if name.strip("*") and has_magic(name):
-        return any(fnmatchcase(each, name) for each in (*_SECRETS, *_VARIANTS))
-    return _is_secret(name)
-
-
-def _is_secret(name: str) -> bool:
-    name = name.lower()
-    if name in _PUBLIC:
-        return False
-    return (
-        name in _SECRETS
-        or name.startswith((".env.", "id_rsa", "id_ed25519"))
-        or name.endswith(_KEYS)
-    )
+        return any(fnmatchcase(each, name) for each in (*NAMES, *_VARIANTS))
+    return is_secret_name(name)
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +155,7 @@ class _Walk:
         if link and not self.reach.follows:
             return None
         special = link or private or self.reach.words or entry.name.startswith("config")
-        if not special and not entry.is_dir() and not _is_secret(entry.name):
+        if not special and not entry.is_dir() and not is_secret_name(entry.name):
             return None  # as most files are
         relative = "/".join(_inside(entry.path, self.facts)).lstrip("/")
         if not entry.is_dir() or self.reach.words:
@@ -185,7 +167,7 @@ class _Walk:
         path = self.facts.real(entry.path) if link else entry.path
         if link and not self.facts.contains(path):
             return f"{relative} leads out of the workspace"
-        secret = self._is_private(path) if link else _is_secret(entry.name)
+        secret = self._is_private(path) if link else is_secret_name(entry.name)
         waiting.append((path, private or secret))
         return None
 

@@ -49,8 +49,8 @@ class Payload(
     For proceeding outcomes: `args` replace the arguments of the call, `new_content` the whole
     content that an edit writes; `answers` are those to ask_user (index as text -> answer),
     `approval_mode` is the mode after plan mode. For cancel: `reason` (or `feedback`) is passed to
-    the model, and `scope` "all" cancels all other calls too. `approved` false refuses a plan,
-    whatever the outcome.
+    the model, which then continues; without one, or with `scope` "all", the rest of the batch is
+    cancelled and the turn ends. `approved` false refuses a plan, whatever the outcome.
     """
 
     args: dict[str, Any] | None = None
@@ -81,7 +81,8 @@ class Answer(Value, frozen=True):
 
     @classmethod
     def no(cls, why: str = "", *, stop: bool = False) -> "Answer":
-        """Refuses this call; the model gets the reason. `stop` ends the turn's other calls too."""
+        """Refuses this call: with a reason, the model gets it and continues; without one, or to
+        `stop`, the turn's other calls are cancelled and the turn ends."""
         if not isinstance(cast("object", why), str):
             raise TypeError(f"Answer.no takes the reason as text, not {why!r:.60}")
         return cls(Outcome.CANCEL, Payload(reason=why or None, scope="all" if stop else "call"))
@@ -123,13 +124,16 @@ async def verdict(approver: Approver, request: ConfirmationRequest) -> Answer | 
         answer = await asked(approver, request)
     if boundary.failure is not None:
         return ToolFailure(f"the approval callback raised {one_line(boundary.failure)}")
-    if isinstance(answer, bool):
-        return Answer(Outcome.PROCEED_ONCE if answer else Outcome.CANCEL)
-    if isinstance(answer, Outcome):
-        return Answer(answer)
-    if isinstance(answer, Answer):
-        return answer
+    if isinstance(answer, bool | Outcome | Answer):
+        return as_answer(answer)
     return ToolFailure(f"the approval callback answered {type(answer).__name__}, no outcome")
+
+
+def as_answer(verdict: Verdict) -> Answer:
+    """Converts a verdict to an answer."""
+    if isinstance(verdict, bool):
+        verdict = Outcome.PROCEED_ONCE if verdict else Outcome.CANCEL
+    return verdict if isinstance(verdict, Answer) else Answer(verdict)
 
 
 def listen(approver: Approver, bus: "MessageBus") -> Callable[[], None]:
@@ -479,15 +483,19 @@ def refuses(answer: Answer) -> bool:
     return answer.outcome is Outcome.CANCEL or answer.payload.approved is False
 
 
+def ends_turn(answer: Answer) -> bool:
+    """True for a refusal that ends the turn: it has no words, or is for all calls."""
+    return refuses(answer) and (answer.payload.scope == "all" or not _words(answer))
+
+
+def _words(answer: Answer) -> str:
+    return (answer.payload.reason or "").strip() or (answer.payload.feedback or "").strip()
+
+
 def refusal(answer: Answer) -> str:
     """The message to the model about a refusal."""
-    said = (answer.payload.reason or answer.payload.feedback or "").strip()
+    said = _words(answer)
     return f"{_FEEDBACK}{said}" if said else NOT_ALLOWED
-
-
-def says_why(error: str) -> bool:
-    """True if an error is a refusal with feedback."""
-    return _FEEDBACK in error
 
 
 def unanswered(reason: str) -> ToolFailure:

@@ -19,6 +19,7 @@ from alhena.scheduler.confirmation import (
     Outcome,
     answer_of,
     changes,
+    ends_turn,
     in_words,
     question,
     refined,
@@ -226,25 +227,21 @@ async def change(
 MAX_QUESTIONS = 100
 """Maximum number of questions about one call: a program might answer with changes forever."""
 
-ALL_CANCELLED = "User cancelled operation"
-
 
 class Asker:
-    """Asks about the calls of one scheduler. `decide` asks the policy, `cancel_all` carries out
-    answers for all calls, `notify` is called for each question."""
+    """Asks about the calls of one scheduler. `decide` asks the policy, `notify` is called
+    for each question."""
 
     def __init__(
         self,
         asking: Asking,
         executor: Executor,
         decide: Decide,
-        cancel_all: Callable[[str], None],
         notify: Callable[[TrackedCall, ConfirmationRequest], None],
     ) -> None:
         self._asking = asking
         self._executor = executor
         self._decide = decide
-        self._cancel_all = cancel_all
         self._notify = notify
         self._answers = Answers(asking, executor.leash, decide)
 
@@ -315,9 +312,8 @@ class Asker:
         payload = answer.payload
         if refuses(answer):
             call.outcome = Outcome.CANCEL
+            call.ends_turn = ends_turn(answer)
             call.end_cancelled(refusal(answer))
-            if payload.scope == "all":
-                self._cancel_all(ALL_CANCELLED)
             return False
         offer = next((each for each in request.lasting if each.outcome == answer.outcome), None)
         if offer is not None:

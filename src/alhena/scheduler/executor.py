@@ -399,6 +399,7 @@ def _ended(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) ->
         return call.cancelled(reason, result.llm_content, result.display or None, done.beside)
     if result.error is None:
         return call.succeeded(done.parts, result.display, done.data)
-    if result.error.type is ToolErrorType.CANCELLED:
+    if result.error.type in (ToolErrorType.CANCELLED, ToolErrorType.CANCELLED_BY_USER):
+        call.ends_turn = result.error.type is ToolErrorType.CANCELLED_BY_USER
         return call.cancelled(result.error.message)
     return call.errored(result.error.message, result.error.type, result.display, done.data)

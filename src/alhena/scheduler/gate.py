@@ -111,13 +111,11 @@ class Gate:
         executor: Executor,
         asking: "Asking | None",
         hooks: "ToolHooks | None",
-        cancel_all: Callable[[str], None],
     ) -> None:
         self._authority = authority
         self._executor = executor
         self._asking = asking
         self._hooks = hooks
-        self._cancel_all = cancel_all
         self._asker: Asker | None = None
         self._at_work: dict[TrackedCall, None] = {}
         self._unwatch: Callable[[], object] = lambda: None
@@ -201,9 +199,7 @@ class Gate:
         if self._asker is None:
             from alhena.scheduler.confirmation_flow import Asker
 
-            self._asker = Asker(
-                self._asking, self._executor, self._decision, self._cancel_all, self._notify
-            )
+            self._asker = Asker(self._asking, self._executor, self._decision, self._notify)
         return await self._asker.approved(call, why, by_hook=by_hook) and not call.ended
 
     def _notify(self, _call: TrackedCall, request: "ConfirmationRequest") -> None:

@@ -100,7 +100,7 @@ class ToolHooks:
     async def _fire(
         self, event: HookEvent, call: TrackedCall, fields: dict[str, Any]
     ) -> HookVerdict:
-        names = () if call.entry is None else call.entry.names
+        names = () if call.entry is None else call.asked(call.entry).names
         later = (name for name in names if name in LATER_NAMES)
         told = (fields["tool_name"], *names[:1], *later, call.current.name, *names)
         async with self._room:

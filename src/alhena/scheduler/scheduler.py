@@ -58,7 +58,7 @@ class Scheduler:
         self._registry = registry
         self._emit = emit
         self._executor = executor
-        self._gate = Gate(authority, executor, asking, executor.hooks, self.cancel_all)
+        self._gate = Gate(authority, executor, asking, executor.hooks)
         self._view = BatchView(emit, None if asking is None else asking.bus)
         self._turn = asyncio.Lock()
         self._batch: list[TrackedCall] = []
@@ -160,8 +160,11 @@ class Scheduler:
         if call.status is Status.SCHEDULED:
             await self._executor.run(call)
         if call.ended:
-            response = call.completed().response
-            if response.error_type is ToolErrorType.STOP_EXECUTION:
+            ended = call.completed()
+            response = ended.response
+            if ended.ends_turn:
+                self.cancel_all(CANCELLED_BY_USER)
+            elif response.error_type is ToolErrorType.STOP_EXECUTION:
                 self._stop_others(call, response.error or "The run was stopped")
 
     def _stop_others(self, stopped: TrackedCall, reason: str) -> None:

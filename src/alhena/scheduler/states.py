@@ -117,7 +117,8 @@ class ExecutingToolCall(CallBase, frozen=True, kw_only=True):
 
 
 class EndedCall(CallBase, frozen=True, kw_only=True):
-    """Fields of the terminal states."""
+    """Fields of the terminal states. `ends_turn`: a person refused the call without words, so that
+    the next word is theirs: the rest of its batch is cancelled and the model is not asked."""
 
     response: ToolCallResponseInfo
     duration_ms: float
@@ -125,6 +126,7 @@ class EndedCall(CallBase, frozen=True, kw_only=True):
     invocation: ToolInvocation | None = None
     decision: Decision | None = None
     outcome: ToolConfirmationOutcome | None = None
+    ends_turn: bool = False
 
 
 class SuccessfulToolCall(EndedCall, frozen=True, kw_only=True):
@@ -293,6 +295,7 @@ class CallOnItsWay:
         self.reconsider: asyncio.Future[None] | None = None
         self.stale = False
         self.allowed = False
+        self.ends_turn = False
         self.input_notice = ""
         self._shown: ToolCallState | None = None
 
@@ -512,6 +515,7 @@ class TrackedCall(CallOnItsWay):
             "invocation": self.invocation,
             "decision": self.decision,
             "outcome": self.outcome,
+            "ends_turn": self.ends_turn,
         }
 
     def _response_event(self, state: CompletedToolCall) -> ToolCallResponseEvent:

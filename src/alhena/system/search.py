@@ -13,8 +13,8 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from alhena.system.errors import (
 )
 from alhena.system.files import is_temporary
 from alhena.system.ignore import IgnoreRules
+from alhena.system.secret_files import GLOBS, left_out, may_hold_secrets
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     WalkLimits,
@@ -170,6 +171,7 @@ class _Search:
         self._deadline = deadline
         self._files = FileChoice(query)
         self._literals = required_literals(query.pattern)
+        self._secrets = 0
         self._notes: list[str] = []
         self._backend = "python"
 
@@ -217,25 +219,33 @@ class _Search:
         made meanwhile."""
         if not self._program or not self._literals or self._files.named:
             return None, self._matcher()
-        process = self._start()
-        if process is None:
-            return None, self._matcher()
-        with process:
-            try:
-                matcher = self._matcher()
-                output = self._output(process)
-            except BaseException:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise
-        if process.returncode not in {0, 1}:  # 1: no file contains it
-            return None, matcher
+        texts = ("--files-with-matches", "--text", "--ignore-case", "--fixed-strings",
+                 *(f"--regexp={each}" for each in self._literals))  # fmt: skip
+        # Listed apart from the pattern, so that their number tells nothing about their content.
+        secrets = ("--files", *(f"--iglob={each}" for each in GLOBS))
+        listed: list[list[str]] = []
+        with ExitStack() as ends:
+            processes = [self._start(texts), self._start(secrets)]
+            for process in filter(None, processes):
+                ends.enter_context(_killed_on_failure(process))
+            matcher = self._matcher()
+            for process in processes:
+                output = None if process is None else self._output(process)
+                if process is None or output is None or process.returncode not in {0, 1}:
+                    return None, matcher  # 1: no file contains it
+                listed.append(self._names(output))
         self._backend = "ripgrep"
-        top = str(self._query.path).rstrip("/")
-        names = [f"{top}/{os.fsdecode(name).removeprefix('./')}" for name in output.split(b"\0")]
-        return [name for name in names[:-1] if self._files.belongs(name)], matcher
+        found, secret = listed
+        self._secrets = sum(not self._files.is_open(each) for each in secret)
+        return [each for each in found if self._files.is_open(each)], matcher
 
-    def _start(self) -> "subprocess.Popen[bytes] | None":
+    def _names(self, output: bytes) -> list[str]:
+        top = str(self._query.path).rstrip("/")
+        names = [os.fsdecode(name).removeprefix("./") for name in output.split(b"\0")[:-1]]
+        paths = [f"{top}/{name}" for name in names]
+        return [path for path in paths if self._files.belongs(path)]
+
+    def _start(self, wanted: tuple[str, ...]) -> "subprocess.Popen[bytes] | None":
         from alhena.system.environment import child_environment, shield_memory
 
         query = self._query
@@ -243,10 +253,9 @@ class _Search:
         if not any(os.path.exists(above / ".git") for above in (query.path, *query.path.parents)):
             # Without a repository it would read rules up to "/", above the workspace root.
             options.append("--no-ignore-parent")
-        argv = (self._program, "--no-config", "--files-with-matches", "--null", "--text",
-                "--hidden", "--ignore-case", "--fixed-strings", "--no-messages", "--color=never",
-                "--no-ignore-dot", "--no-require-git", *options,
-                *(f"--regexp={each}" for each in self._literals), "--", ".")  # fmt: skip
+        argv = (self._program, "--no-config", "--null", "--hidden", "--no-messages",
+                "--color=never", "--no-ignore-dot", "--no-require-git", *wanted, *options, "--",
+                ".")  # fmt: skip
         environ = os.environ if query.environ is None else query.environ
         place = environ.get("XDG_CONFIG_HOME")  # it locates ignore rules
         extra = {"XDG_CONFIG_HOME": place} if place else {}
@@ -274,7 +283,10 @@ class _Search:
         limits = WalkLimits(enter=self._go_on, excluded=self._files.excluded)
         for entry in walk(self._query.path, self._files.rules, tally, limits):
             if self._files.included(entry.path) and not entry.is_symlink():
-                yield entry.path
+                if self._files.is_open(entry.path):
+                    yield entry.path
+                else:
+                    self._secrets += 1
         self._notes.extend(tally.unreadable)
 
     def _go_on(self, _directory: str) -> bool:
@@ -282,7 +294,8 @@ class _Search:
         return True
 
     def _result(self, found: list[Match], *, limited: bool, cut_files: int = 0) -> SearchResult:
-        notes = (*dict.fromkeys([*self._files.rules.warnings, *self._notes]),)
+        secrets = [left_out(self._secrets)] if self._secrets else []
+        notes = (*dict.fromkeys([*secrets, *self._files.rules.warnings, *self._notes]),)
         return SearchResult(
             matches=tuple(found),
             limited=limited,
@@ -290,6 +303,18 @@ class _Search:
             notes=notes,
             backend=self._backend,
         )
+
+
+@contextmanager
+def _killed_on_failure(process: "subprocess.Popen[bytes]") -> Generator[None]:
+    """Waits for a process; kills it when its output is not wanted any more."""
+    with process:
+        try:
+            yield
+        except BaseException:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
 
 
 class FileChoice:
@@ -326,6 +351,10 @@ class FileChoice:
         except OSError:  # it has been deleted
             return False
         return regular and not self.rules.ignored(Path(path), is_dir=False)
+
+    def is_open(self, path: str) -> bool:
+        """False for a file below the query's path that may hold secrets."""
+        return not may_hold_secrets(path[self._base :])
 
     def included(self, path: str) -> bool:
         """True when the file matches the include pattern, if any."""

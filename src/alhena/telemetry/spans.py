@@ -108,9 +108,9 @@ class Spans:
             self._turn.end()
         if self._prompt is not None:
             self._prompt.set_attribute("alhena.finish_reason", reason)
-            if reason not in {"done", "stopped", "blocked", "error"}:
+            if reason not in {"done", "stopped", "blocked", "cancelled", "error"}:
                 _fail(self._prompt, reason, "")
-            if reason not in {"done", "stopped", "blocked"}:
+            if reason not in {"done", "stopped", "blocked", "cancelled"}:
                 _fail(self._task, reason, "")
             self._prompt.end()
         self._prompt = self._turn = None

@@ -238,6 +238,7 @@ class ToolErrorType(StrEnum):
     EXECUTION_FAILED = "execution_failed"
     STOP_EXECUTION = "stop_execution"
     CANCELLED = "cancelled"
+    CANCELLED_BY_USER = "cancelled_by_user"
     FILE_NOT_FOUND = "file_not_found"
     FILE_WRITE_FAILURE = "file_write_failure"
     READ_CONTENT_FAILURE = "read_content_failure"

@@ -21,6 +21,7 @@ from alhena.tools.contract import (
     ToolResult,
 )
 from alhena.tools.params import respelled, validate
+from alhena.tools.registry import DISCOVERED_PREFIX as PREFIX
 from alhena.tools.registry import is_declarable
 from alhena.tools.shell_output import CapturedOutput
 from alhena.values import Value
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.tools.output_store import OutputStore
 
-PREFIX = "discovered_tool_"
-"""Prefix of the names of discovered tools, so that none can pass for a built-in tool."""
 MAX_TOOLS = 512
 MAX_PROBLEMS = 20
 """Number of invalid items after which the rest of a listing is not read."""

@@ -61,6 +61,9 @@ BUILT_IN = frozenset(
 )
 """The declared names of all built-in tools, in every session or not."""
 
+DISCOVERED_PREFIX = "discovered_tool_"
+"""Prefix of the names of discovered tools, so that none can pass for a built-in tool."""
+
 MAX_NAME_LENGTH = 63
 
 
@@ -72,6 +75,23 @@ def declared_name(name: str) -> str:
 def all_names(declared: str) -> tuple[str, ...]:
     """All names of the tool declared as `declared`: that name first, then its aliases."""
     return (declared, *(alias for alias, target in ALIASES.items() if target == declared))
+
+
+def is_own_name(name: str) -> bool:
+    """True for a name that a discovered tool may be called by beside its declared one: no built-in
+    tool has it, and it cannot be taken for that of a server's tool."""
+    of_server = "__" in name or name.startswith("mcp_")
+    return name not in BUILT_IN and name not in ALIASES and not of_server
+
+
+def known_names(name: str) -> tuple[str, ...]:
+    """The names by which rules know the tool called `name`, as far as that tells: its aliases, and
+    the two names of what may be a discovered tool."""
+    names = (name, *all_names(declared_name(name)))
+    own = name.removeprefix(DISCOVERED_PREFIX)
+    if is_own_name(own):
+        names = (*names, f"{DISCOVERED_PREFIX}{own}", own)
+    return tuple(dict.fromkeys(names))
 
 
 def called_names(
@@ -175,6 +195,13 @@ class ToolRegistry:
         if replaced is None or replaced.tool is tool:
             return None
         return f'Tool "{tool.name}" was registered twice; the later one is used.'
+
+    def is_free(self, name: str) -> bool:
+        """True if a discovered tool may be called `name` too: no tool and no agent is."""
+        delegate = self._entries.get(DELEGATE)
+        schema = {} if delegate is None else delegate.tool.parameter_schema
+        taken = name in self._entries or bool(self._meant(name))
+        return is_own_name(name) and not taken and task_by_name(name, {}, schema) is None
 
     def unregister(self, name: str) -> bool:
         """Removes the named tool; False when there was none."""
@@ -323,7 +350,7 @@ def _means(pattern: str, entry: RegisteredTool) -> bool:
     if pattern == "*":
         return True
     if entry.server is None:
-        return declared_name(pattern) == entry.tool.name
+        return pattern in entry.names
     prefixes = (f"{entry.server}__", f"mcp_{entry.server}_")
     if not pattern.startswith(prefixes):
         return pattern == "mcp_*"

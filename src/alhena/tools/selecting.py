@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import kind_of, open_real
 from alhena.system.ignore import IgnoreRules
+from alhena.system.secret_files import left_out, may_hold_secrets
 from alhena.system.walk import EXCLUDED_DIRECTORIES, GlobPattern, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
 from alhena.system.workspace import Workspace, is_within
@@ -47,11 +48,13 @@ class Wanted(Value, frozen=True, kw_only=True):
     this process's) locates the user's git settings.
 
     `exclude` holds globs: without a slash for names of files and directories, with one for paths
-    relative to a workspace root.
+    relative to a workspace root. `unasked` are those of the paths that the policy was not asked
+    about: files that may hold secrets are left out of them, as of directories and globs.
     """
 
     paths: tuple[str, ...]
     exclude: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
     recursive: bool = True
     default_excludes: bool = True
     git: bool = True
@@ -60,13 +63,16 @@ class Wanted(Value, frozen=True, kw_only=True):
 
 
 class Selection:
-    """`files` to read, True for those requested as media by name or extension; names without
+    """`files` to read, True for those requested as media by name or extension; files that the
+    policy was `asked` about by name; those left out as they may hold `secrets`; names without
     matches; skipped paths with the reasons; ignored files; directories that could not be searched,
     each as a sentence; warnings."""
 
     def __init__(self) -> None:
         self.missing: dict[str, None] = {}
         self.files: dict[str, bool] = {}
+        self.asked: set[str] = set()
+        self.secrets: set[str] = set()
         self.skipped: dict[str, str] = {}
         self.ignored: set[str] = set()
         self.unsearched: dict[str, None] = {}
@@ -145,6 +151,15 @@ class Selector:
         root = root_of(self._workspace, path)
         return self._rules_of(root, git=False).ignored(path, is_dir=False)
 
+    def may_hold_secrets(self, path: Path, real: Path) -> bool:
+        """True for a file that may hold secrets, by its path or by where that leads."""
+        return any(may_hold_secrets(self._relative(each)) for each in (path, real))
+
+    def _asks_about(self, glob: str) -> bool:
+        """True for a glob that the policy takes for the name of a file with secrets."""
+        path = self._relative(self._workspace.resolve(glob)) if glob else ""
+        return may_hold_secrets(path) and glob not in self._wanted.unasked
+
     def _item(self, item: str) -> None:
         found = False
         for path in places(self._workspace, item):
@@ -155,6 +170,8 @@ class Selector:
             if mode is None and not os.path.lexists(path):
                 continue
             found = True
+            if item not in self._wanted.unasked and path == self._workspace.resolve(item):
+                self.selection.asked.add(str(path))
             self._named(path, mode)
         if found:
             return
@@ -202,10 +219,15 @@ class Selector:
 
         shown = str(base).rstrip("/")
         named = named_files(item)
+        asked = shown in self.selection.asked and may_hold_secrets(self._relative(base))
+        asked = asked or self._asks_about(item)
         for entry in walk(real, rules, tally, limits):
             if meant(entry.path):
                 media = asks_for_media(named, entry.name)
-                self.selection.add(f"{shown}/{entry.path[start:]}", media=media)
+                path = f"{shown}/{entry.path[start:]}"
+                if asked and not entry.is_symlink():
+                    self.selection.asked.add(path)
+                self.selection.add(path, media=media)
         for path in tally.special:
             if meant(path):
                 self.selection.skip(f"{shown}/{path[start:]}", _special_at(path))
@@ -376,6 +398,8 @@ class Gathering:
                 self.over.append(path)
                 continue
             content = self._refuse(path) or self._content(Path(path), selector, media=media)
+            if path in selection.secrets:
+                continue
             if isinstance(content, str):
                 selection.skip(path, content)
             else:
@@ -398,6 +422,8 @@ class Gathering:
             )
         if selection.ignored:
             lines.append(f"{len(selection.ignored)} files are left out by ignore files.")
+        if selection.secrets:
+            lines.append(left_out(len(selection.secrets)))
         return lines + [*dict.fromkeys((*selection.unsearched, *selection.warnings))][:LISTED]
 
     def joined(self) -> list[str | Part]:
@@ -419,6 +445,9 @@ class Gathering:
         real = real_location(self._workspace, path, reading=True)
         if isinstance(real, ToolFailure):
             return "it leads outside the workspace"
+        if str(path) not in selector.selection.asked and selector.may_hold_secrets(path, real):
+            selector.selection.secrets.add(str(path))
+            return ""
         if real != path and selector.gemini_ignores(real):
             return ".geminiignore leaves it out"
         try:

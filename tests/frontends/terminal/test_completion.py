@@ -43,6 +43,38 @@ def test_paths_behind_an_at_sign_are_found(prompt: str, paths: tuple[str, ...]):
     assert mentioned(prompt) == paths
 
 
+@for_each(
+    ("prompt", "paths"),
+    [
+        ("see @app/[id]/page.tsx now", ("app/[id]/page.tsx",)),
+        ("(@app/(main)/a.ts)", ("app/(main)/a.ts",)),
+        ("看看@a.txt，谢谢", ("a.txt",)),
+        ("@a.txt请看", ("a.txt",)),
+        ("@说明.md。", ("说明.md",)),
+        ('"@a.txt"', ("a.txt",)),
+        ("'@a.txt'", ("a.txt",)),
+        ("@'my file.txt' now", ("my file.txt",)),
+        ("@a.txt,@b{1}.txt;", ("a.txt", "b{1}.txt")),
+        ("@a.txt: and `@a.txt`", ("a.txt",)),
+        ("(@app/) and @app/.", ("app/",)),
+        ("@a.txt/../../etc/passwd", ("a.txt/../../etc/passwd",)),
+        ("@a.txtx", ("a.txtx",)),
+        ("@app/missing.ts", ("app/missing.ts",)),
+        ("@app/缺少", ("app/缺少",)),
+        (r"@my\ file.txt, yes", ("my file.txt",)),
+        ("me@a.txt", ()),
+    ],
+)
+def test_the_longest_beginning_that_names_a_file_is_meant(
+    prompt: str, paths: tuple[str, ...], project: Path
+):
+    for name in ("app/[id]/page.tsx", "app/(main)/a.ts", "a.txt", "说明.md", "my file.txt",
+                 "b{1}.txt"):  # fmt: skip
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    assert mentioned(prompt, project) == paths
+
+
 @given(
     st.text(min_size=1, max_size=20).filter(lambda t: not set(t) & set("\n\r") and t.isprintable())
 )

@@ -10,7 +10,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.errors import ConfigError
 from alhena.frontends.cli.main import run
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from tests.agent.kit import answers
 from tests.policy.safety.kit import directory, external, program, table
 from tests.support.agents import scripted_agent
@@ -76,9 +76,9 @@ async def test_a_person_is_asked_when_a_checker_wants_it_also_in_yolo_mode(
     policy(home, table(toolName='"write_file"'))
     asked: list[ConfirmationRequest] = []
 
-    def approve(request: ConfirmationRequest) -> bool:
+    def approve(request: ConfirmationRequest) -> bool | Answer:
         asked.append(request)
-        return request.args["file_path"].endswith("yes")
+        return request.args["file_path"].endswith("yes") or Answer.no("not that")
 
     generator = script(write(".vscode/yes", "a"), write(".vscode/no", "b"), write("free", "c"))
     async with agent(generator, approve=approve) as running:
@@ -235,7 +235,7 @@ def test_an_explanation_names_the_checkers_that_would_be_asked_and_asks_none(
 def test_a_call_from_the_command_line_is_checked(home: Path, project: Path) -> None:
     (project / "a").write_text("b", encoding="utf-8")
     policy(home, table())
-    checked = alhena("tools", "call", "read_file", '{"absolute_path": ".git/config"}', "--json")
+    checked = alhena("tools", "call", "read_file", '{"absolute_path": ".git/HEAD"}', "--json")
     assert (checked.code, checked.json["error"]["type"]) == (54, "policy_violation")
     assert "allowed-path" in checked.json["error"]["message"]
     assert alhena("tools", "call", "read_file", '{"absolute_path": "a"}', "--json").code == 0

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -28,7 +28,9 @@ from alhena.scheduler.confirmation import (
     ConfirmationRequest,
     Verdict,
     answer_of,
+    as_answer,
     asked,
+    ends_turn,
     listen,
 )
 from alhena.tools.contract import AskUserConfirmation, Question, ToolConfirmationOutcome
@@ -83,18 +85,26 @@ def open_asking(
 
 def one_at_a_time(approver: Approver) -> Approver:
     """`approver`, asked about one call at a time although calls wait, and subagents work, side by
-    side.
+    side. After a refusal that ends the turn, those that waited are refused without asking.
 
     Calls of ask_user pass: the tool puts its questions to the person itself, and that can be
     declined.
     """
     turn = asyncio.Lock()
+    refusals = 0
 
     async def answer(request: ConfirmationRequest) -> Verdict:
+        nonlocal refusals
         if isinstance(request.details, AskUserConfirmation):
             return ToolConfirmationOutcome.PROCEED_ONCE
+        before = refusals
         async with turn:
-            return await asked(approver, request)
+            if refusals != before:
+                return Answer.no()
+            given = await asked(approver, request)
+            if isinstance(cast("object", given), bool | Outcome | Answer):
+                refusals += ends_turn(as_answer(given))
+            return given
 
     return answer
 

@@ -71,7 +71,8 @@ def add_discovery(
         )
         for listed in listing.tools:
             tool = DiscoveredTool(listed, listing_command, call)
-            told = bench.registry.register(tool, origin=Origin.DISCOVERED)
+            own = (listed.name,) if bench.registry.is_free(listed.name) else ()
+            told = bench.registry.register(tool, origin=Origin.DISCOVERED, accepted=own)
             if told is not None:
                 warn(told.removesuffix("."))
 

@@ -18,7 +18,7 @@ from alhena.hooks.inputs import (
     synthetic_response,
     with_tool_choice,
 )
-from alhena.hooks.model import HookBlockedError, HookEvent, HookStopError, HookVerdict
+from alhena.hooks.model import SILENT, HookBlockedError, HookEvent, HookStopError, HookVerdict
 from alhena.hooks.planning import Hooks
 from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentRequest
@@ -43,6 +43,7 @@ class PromptHooks:
         self._opening = opening
         self._started = False
         self._context: str | None = None
+        self._answer = SILENT
         self._ending: asyncio.Future[None] | None = None
         self._prompt = ""
         self._blocked = 0
@@ -52,14 +53,15 @@ class PromptHooks:
         self._opening = tuple(contents)
 
     async def start(self) -> None:
-        """Fires the SessionStart hooks, once; the context they add goes with the next prompt."""
+        """Fires the SessionStart hooks, once; the context they add goes with the next prompt, and
+        what they refuse is every prompt."""
         if self._started:
             return
         self._started = True
         said = await self._hooks.fire(
             HookEvent.SESSION_START, inputs.session_start(self._source), match=self._source
         )
-        self._context = said.additional_context
+        self._context, self._answer = said.additional_context, said
 
     async def end(
         self, reason: Literal["exit", "clear", "logout", "prompt_input_exit", "other"]
@@ -93,6 +95,7 @@ class PromptHooks:
         """The parts that a prompt is sent as. Raises HookBlockedError, HookStopError."""
         self._prompt, self._blocked = prompt, 0
         await self.start()
+        require_passage(self._answer)
         context, self._context = self._context, None
         text = prompt if context is None else f"{hook_context(context)}\n\n{prompt}"
         said = await self._hooks.fire(HookEvent.BEFORE_AGENT, inputs.before_agent(prompt))
@@ -151,6 +154,7 @@ class ModelHooks:
             said = await self._hooks.fire(
                 HookEvent.BEFORE_TOOL_SELECTION, inputs.before_model(shown)
             )
+            require_passage(said)
             if said.tool_config is not None:
                 request, unused = with_tool_choice(request, said.tool_config)
                 self._tell_unused(unused)

@@ -407,7 +407,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
     def _only_denied(self, tool: Tool, context: PolicyContext) -> bool:
         entry = self.registry.find(tool.name)
         server = None if entry is None else entry.server
-        names = all_names(tool.name) if entry is None or server is None else entry.names
+        names = all_names(tool.name) if entry is None else entry.names
         return self.engine.excluded(names, context, server) or any(
             item.excludes(names, context, server) for item in self.filters
         )

@@ -51,7 +51,7 @@ class Questions:
             question.cancel()
 
     async def approve(self, request: ConfirmationRequest) -> Answer:
-        """Asks about a call. All but one of the offered answers refuse it."""
+        """Asks about a call. An answer that was not offered refuses it, as the offered refusal."""
         session = self._session
         if session.cancelled:
             return Answer.no(stop=True)
@@ -65,7 +65,7 @@ class Questions:
             return Answer.no(stop=True)
         known = [each["optionId"] for each in offered]
         if chosen not in known or chosen == Outcome.CANCEL:
-            return Answer.no("The user rejected this call.")
+            return Answer.no()
         return Answer(Outcome(chosen))
 
     async def put(self, questions: tuple[Question, ...]) -> Answers | None:

@@ -11,7 +11,7 @@ from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
 from alhena.frontends.arguments import parsed_command, split_tools
-from alhena.frontends.current_settings import place_here
+from alhena.frontends.current_settings import Place, place_here
 from alhena.frontends.streams import (
     open_input,
     option_object,
@@ -46,7 +46,14 @@ from alhena.policy.model import (
 from alhena.policy.parse import rule_fields
 from alhena.policy.settings_rules import ToolNames, with_slips
 from alhena.policy.surroundings import Surroundings
-from alhena.tools.registry import ALIASES, BUILT_IN, all_names, called_names, declared_name
+from alhena.tools.registry import (
+    ALIASES,
+    BUILT_IN,
+    DELEGATE,
+    called_names,
+    declared_name,
+    known_names,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -196,7 +203,7 @@ def explain(options: "Namespace") -> int:
     policy = _Policy(PolicyEngine(gathered.rules), gathered.filters)
     if options.batch is not None:
         return _batch(options, policy, context)
-    call = _call(options.tool, option_object("--args", options.args or "{}"))
+    call = _call_in(place, options.tool, option_object("--args", options.args or "{}"))
     decision = policy.decide(call, context)
     checkers: Checkers = ()
     if gathered.checkers and decision.outcome is not PolicyOutcome.DENY:
@@ -218,10 +225,32 @@ def _mode(name: str) -> ApprovalMode:
 
 
 def _call(tool: str, arguments: dict[str, Any]) -> PolicyCall:
-    declared = declared_name(tool)
-    names = tuple(dict.fromkeys((tool, *all_names(declared))))
-    names = called_names(names, None, arguments)
+    names = called_names(known_names(tool), None, arguments)
     return PolicyCall(names=names, args=arguments, server_name=None)
+
+
+def _call_in(place: Place, tool: str, arguments: dict[str, Any]) -> PolicyCall:
+    """The call as a session in this place makes it: one of a server's tool, or of an agent, under
+    all its names."""
+    if declared_name(tool) in BUILT_IN:
+        return _call(tool, arguments)
+    for server in place.settings.mcp_servers:
+        from alhena.mcp.listing import accepted_names
+
+        prefixes = (name.removesuffix("x") for name in accepted_names(server, "x"))
+        for prefix in prefixes:
+            own = tool.removeprefix(prefix)
+            if own and own != tool:
+                names = (tool, *accepted_names(server, own), own)
+                unique = tuple(dict.fromkeys(names))
+                return PolicyCall(names=unique, args=arguments, server_name=server)
+    from alhena.agent.subagents import builtin_agents
+    from alhena.frontends.cli.agents import files_of
+
+    agents = (*builtin_agents(), *(each.definition for each in files_of(place).usable))
+    if any(agent.name == tool for agent in agents):
+        return _call(DELEGATE, {**arguments, "agent_name": tool})
+    return _call(tool, arguments)
 
 
 def _batch(options: "Namespace", own: _Policy, context: PolicyContext) -> int:

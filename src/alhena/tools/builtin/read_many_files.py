@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from alhena.system.errors import printable
+from alhena.system.secret_files import left_out
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool, path_problem
 from alhena.tools.contract import (
@@ -119,6 +120,7 @@ class ReadManyFilesInvocation(BaseInvocation):
         wanted = Wanted(
             paths=self._paths,
             exclude=tuple(self.params.get("exclude") or ()),
+            unasked=tuple(set(self.params.get("include") or ()).difference(self.params["paths"])),
             recursive=self.params.get("recursive", True),
             default_excludes=self.params.get("useDefaultExcludes", True),
             git=filters.get("respect_git_ignore", True),
@@ -188,4 +190,6 @@ def _summary(gathered: "Gathering", selection: "Selection") -> str:
             lines.append(f"- … and {len(skipped) - _SHOWN_SKIPPED} more")
     if selection.ignored:
         lines += ["", f"{len(selection.ignored)} file(s) are left out by ignore files."]
+    if selection.secrets:
+        lines += ["", left_out(len(selection.secrets))]
     return "\n".join(lines)

@@ -341,7 +341,7 @@ def _reason(request: ConfirmationRequest) -> str:
 
 
 REASON = "What should the model do instead?"
-REASON_HINT = "sent to the model; Enter: no reason"
+REASON_HINT = "sent to the model; Enter: cancel everything"
 
 
 class Consent:

@@ -349,7 +349,8 @@ def _error(view: View, event: ErrorEvent) -> Step:
 def _finished(view: View, event: RunFinishedEvent) -> Step:
     made = since(view.totals, view.prompt_start)
     used = f"  {counted(event.turns, 'turn')} · {usage_words(made, event.duration_ms)}"
-    view, blocks = _after_text(view, "end", [line(used, "dim")])
+    cancelled = [line("■ cancelled", "warning")] if event.reason == "cancelled" else []
+    view, blocks = _after_text(view, "end", [*cancelled, line(used, "dim")])
     return without_run(view), blocks
 
 

@@ -1,0 +1,60 @@
+"""Names of files that may hold secrets: keys, credentials, files of variables.
+
+The one list: shell commands and file tools ask before they read such a file, searches and globs
+leave it out, and memory does not import it. Upper and lower case are the same.
+"""
+
+import re
+
+NAMES = frozenset(
+    {
+        *(".env", ".envrc", ".netrc", ".ssh", ".aws", ".gnupg", ".git-credentials", ".pgpass"),
+        *(".npmrc", ".pypirc", ".kube", ".docker"),
+    }
+)
+"""Names of files, and of directories with all that is below."""
+
+_BEGINNINGS = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
+_ENDINGS = (".pem", ".p12", ".pfx", ".key")
+_VARIABLES = re.compile(r"\.env[^a-z].*")
+_PUBLIC = re.compile(r"\.env\b.*[._-](?:example|sample|template|dist)|cacert\.pem")
+
+GLOBS = (
+    *NAMES,
+    *(f"**/{name}/**" for name in NAMES),
+    ".env*",
+    *(f"{name}*" for name in _BEGINNINGS),
+    *(f"*{name}" for name in _ENDINGS),
+    "**/.git/config",
+)
+"""Globs that match these files, and some others."""
+
+
+def is_secret_name(name: str) -> bool:
+    """True for the name of a file or directory that may hold secrets."""
+    lowered = name.lower()
+    if _PUBLIC.fullmatch(lowered):
+        return False
+    return (
+        lowered in NAMES
+        or lowered.startswith(_BEGINNINGS)
+        or lowered.endswith(_ENDINGS)
+        or _VARIABLES.fullmatch(lowered) is not None
+    )
+
+
+def may_hold_secrets(path: str) -> bool:
+    """True for a path with such a name in it, and for the configuration of a repository."""
+    names = path.split("/")
+    git = [name.lower() for name in names[-2:]] == [".git", "config"]
+    return git or any(map(is_secret_name, names))
+
+
+def left_out(count: int) -> str:
+    """Tells the model of files that a search or a glob left out."""
+    files = (
+        "1 file that may hold secrets is"
+        if count == 1
+        else f"{count} files that may hold secrets are"
+    )
+    return f"{files} left out (.env, keys, credentials); a call that names one asks for approval."
