@@ -66,12 +66,12 @@ def find_program(
     name: str, environ: Mapping[str, str], excluded: Iterable[Path] = ()
 ) -> str | None:
     """The path of a program on `search_path`; None if it is not there. A name with a slash is
-    returned as it is."""
+    returned as it is. The user's home is never excluded: programs of theirs are there."""
     from shutil import which
 
     if os.sep in name:
         return name
-    path = search_path(environ, excluded)
+    path = search_path(environ, _without_home(excluded, environ))
     return which(name, path=path) if path else None
 
 
@@ -119,7 +119,12 @@ def user_variables(environ: Mapping[str, str], excluded: Iterable[Path] = ()) ->
     without programs in the `excluded` directories."""
     own = own_environment(environ)
     kept = {name: value for name, value in own.items() if name not in CREDENTIALS}
-    return {**kept, "PATH": search_path(own, excluded)}
+    return {**kept, "PATH": search_path(own, _without_home(excluded, own))}
+
+
+def _without_home(excluded: Iterable[Path], environ: Mapping[str, str]) -> list[Path]:
+    home = Path(os.path.realpath(environ.get("HOME") or os.sep))
+    return [each for each in excluded if not home.is_relative_to(os.path.realpath(each))]
 
 
 def repository_command(
@@ -132,18 +137,15 @@ def repository_command(
     settings that may name a program (filters, drivers, helpers …) has the user's own value instead,
     or none. `variables` choose the repository (GIT_DIR …). Blocks for one call of git. Raises
     ProcessStartError."""
-    base = {**user_variables(environ, _project_around(directory, environ)), **(variables or {})}
+    base = {**user_variables(environ, (_project_around(directory),)), **(variables or {})}
     env = {**base, **_overrides(_scoped_settings(directory, base), base)}
     return git_command(arguments, env)
 
 
-def _project_around(directory: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The top of the repository around a directory, or the directory; nothing around the home of
-    the user, who has programs there."""
+def _project_around(directory: Path) -> Path:
+    """The top of the repository around a directory, or the directory."""
     place = Path(os.path.realpath(directory))
-    top = next((each for each in (place, *place.parents) if os.path.lexists(each / ".git")), place)
-    home = Path(os.path.realpath(environ.get("HOME") or os.sep))
-    return tuple(each for each in (top, place) if not home.is_relative_to(each))[:1]
+    return next((each for each in (place, *place.parents) if os.path.lexists(each / ".git")), place)
 
 
 def may_name_program(key: str) -> bool:
@@ -164,13 +166,13 @@ def _scoped_settings(directory: Path, variables: Mapping[str, str]) -> list[tupl
 
     from alhena.system.environment import shield_memory
 
-    listing = git_command(("config", "--list", "--show-scope", "--null"), variables)
+    command = git_command(("config", "--list", "--show-scope", "--null"), variables)
     shield_memory()
     try:
         done = subprocess.run(
-            listing.argv,
+            command.argv,
             cwd=directory,
-            env=listing.env,
+            env=command.env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_CONFIG_LIMIT_S,
