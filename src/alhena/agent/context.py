@@ -197,7 +197,9 @@ def write_prompt(text: str, workspace: Workspace, environ: Mapping[str, str]) ->
         try:
             real = path_within(workspace.cwd, DEFAULT)
         except InputError as error:
-            raise _unwritten(path, error.message, "Name that file, if it is meant.") from error
+            raise _unwritten(
+                path, "it leads elsewhere by a link", "Name that file, if it is meant."
+            ) from error
     own = _place(environ.get(READ, ""), workspace, environ)
     if own is not None and Path(os.path.realpath(own)) == real:
         raise _unwritten(path, f"{READ} names the same file", "Unset one of the two.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from alhena.config.home import path_within
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import Parser, amount, parsed, split_list, split_tools, turns, whole
@@ -134,6 +135,8 @@ def _new(argv: list[str]) -> int:
     out = cwd / found.out
     config = _configured(RunConfig(out=str(out), cwd=str(cwd)), found)
     directory = place_of(found.run_dir or f"{found.out}.run", cwd)
+    if found.run_dir is None:
+        path_within(out.parent, f"{out.name}.run")
     if isinstance(directory, str) and config.engine != "ray":
         raise UsageError("a --run-dir in an object store is for --engine ray.", remedy="Add it.")
     with new_run(directory, tasks, config) as queue:
