@@ -88,3 +88,15 @@ def test_no_file_of_a_run_is_written_through_a_link(link: str, project: Path, tm
     assert "is a symbolic link; nothing was written" in ran.err
     assert list(victim.iterdir()) == [] if victim.is_dir() else victim.read_text() == "mine"
     (project / link).unlink()
+
+
+@pytest.mark.slow
+def test_a_cluster_imports_nothing_of_the_folder(project: Path, mark: Path):
+    pytest.importorskip("ray")
+    write_tasks(project / "tasks.jsonl", 2)
+    with AnsweringServer(echo) as server:
+        process = started(server, "tasks.jsonl", "--out", "r.jsonl", "--engine", "ray")
+        _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert len(results(project / "r.jsonl")) == 2
+    assert not mark.exists(), mark.read_text(encoding="utf-8")
