@@ -386,7 +386,9 @@ def open_toolset(
         registry=registry,
         engine=engine,
         modes=SessionMode(
-            options.approval_mode, allows_yolo=not settings.security.disable_yolo_mode
+            options.approval_mode,
+            allows_yolo=not settings.security.disable_yolo_mode,
+            may_act=options.may_act,
         ),
         surroundings=Surroundings(workspace.cwd, workspace.roots, trusted=trusted),
         outputs=outputs,

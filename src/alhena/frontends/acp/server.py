@@ -361,7 +361,7 @@ class EditorServer:
 
         place = self._place(params["cwd"])
         try:
-            options = session_options(self._arguments, place)
+            options = session_options(self._arguments, place, attended=True)
             servers = _servers(params.get("mcpServers") or [])
             settings = msgspec.structs.replace(
                 options.settings, mcp_servers={**options.settings.mcp_servers, **servers}

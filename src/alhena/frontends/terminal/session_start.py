@@ -123,7 +123,7 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
 
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
     def options() -> SessionOptions:
-        asked = session_options(arguments, conversation.folder.place)
+        asked = session_options(arguments, conversation.folder.place, attended=True)
         return msgspec.structs.replace(
             asked,
             model=conversation.folder.model or asked.model,
