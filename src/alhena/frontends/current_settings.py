@@ -68,6 +68,16 @@ def require_trust(mode: ApprovalMode, cwd: Path, trust: FolderTrust) -> None:
         raise UntrustedFolderError(cwd, ACTING[mode], trust)
 
 
+def refused_mode(arguments: RunArguments, place: Place) -> tuple[str, ...]:
+    """A line on the mode that an attended session in an untrusted folder has not, if any."""
+    mode = arguments.approval_mode or ApprovalMode(place.settings.general.default_approval_mode)
+    if mode not in ACTING or place.trust.trusted:
+        return ()
+    return (
+        f"Default mode instead of {ACTING[mode]}: this folder is not trusted. To trust it: /trust",
+    )
+
+
 def session_options(
     arguments: RunArguments, place: Place, *, attended: bool = False
 ) -> SessionOptions:
@@ -83,7 +93,6 @@ def session_options(
     roots, missing = included(place, arguments.include_directories)
     mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)
     if attended and mode in ACTING and not place.trust.trusted:
-        missing += (f"{place.cwd} is not trusted, so approval mode {ACTING[mode]} is off.",)
         mode = ApprovalMode.DEFAULT
     require_trust(mode, place.cwd, place.trust)
     options = SessionOptions(

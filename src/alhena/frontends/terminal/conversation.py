@@ -127,6 +127,9 @@ class ShownSession:
             cycle = [mode for mode in CYCLE if modes.allows(mode)]
             at = cycle.index(modes.mode) if modes.mode in cycle else -1
             modes.switch(cycle[(at + 1) % len(cycle)])
+            if not modes.may_act and modes.mode is ApprovalMode.PLAN:
+                words = "Auto-edit mode needs a trusted folder. To trust this one: /trust"
+                self.print([line(words, "warning")])
 
     def toggle_yolo(self) -> None:
         """Everything runs without asking, or as by default again."""

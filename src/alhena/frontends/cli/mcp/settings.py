@@ -212,7 +212,7 @@ def _turn(argv: list[str], *, enabled: bool) -> int:
 
 def _settings_file(scope: str, *, writing: bool = True) -> Path:
     """The file of a scope. Raises UsageError for the project settings of the home directory, which
-    are the user's, and InputError where it is a symlink, if it is for `writing`."""
+    are the user's, and InputError where it is a symlink."""
     user = user_settings_path(os.environ)
     if scope == "user":
         return user
@@ -224,7 +224,7 @@ def _settings_file(scope: str, *, writing: bool = True) -> Path:
         raise UsageError(
             "the settings of the home directory are the user's.", remedy="Use --scope user."
         )
-    return path_within(here, project.relative_to(here)) if writing else project
+    return path_within(here, project.relative_to(here))
 
 
 def _entries(file: Path) -> dict[str, Any]:
