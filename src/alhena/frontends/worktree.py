@@ -40,10 +40,12 @@ def enter_worktree(name: str, environ: Mapping[str, str]) -> Path:
     own, prefix = os.fsdecode(shown).split("\n")[:2]
     shared = Path(os.fsdecode(common.removesuffix(b"\n")))
     _require_own(Path(own), shared, environ)
-    top = path_within(shared.parent, FOLDER / name)
+    # The files of a submodule's repository are elsewhere.
+    main = shared.parent if shared.name == ".git" else Path(own)
+    top = path_within(main, FOLDER / name)
     if not (top / ".git").exists():
-        _add(shared, top, f"worktree-{name}", environ)
-    elif not _is_known(shared.parent, top, environ):
+        _add(main, shared, top, f"worktree-{name}", environ)
+    elif not _is_known(main, top, environ):
         raise InputError(
             f"{top} is not a worktree of this repository.",
             remedy="Move it away, or choose another name.",
@@ -90,9 +92,9 @@ def _is_known(main: Path, top: Path, environ: Mapping[str, str]) -> bool:
     return any(os.path.realpath(path) == str(top) for path in paths)
 
 
-def _add(shared: Path, top: Path, branch: str, environ: Mapping[str, str]) -> None:
-    """Makes a worktree of the repository whose files are in `shared`, and has git ignore it."""
-    main = shared.parent
+def _add(main: Path, shared: Path, top: Path, branch: str, environ: Mapping[str, str]) -> None:
+    """Makes a worktree of the repository of `main`, whose files are in `shared`, and has git ignore
+    it."""
     try:
         _ignore(shared)
     except (FileError, OSError) as error:
