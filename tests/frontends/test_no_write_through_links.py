@@ -1,4 +1,4 @@
-"""What is written into a folder by a fixed name is written through no link."""
+"""Files of fixed names in a folder are written through no link."""
 
 import json
 import os

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acp import RequestError, text_block
 
 from alhena import Agent
 from alhena.policy.model import ApprovalMode
@@ -15,6 +16,7 @@ from tests.frontends.terminal.session import PLACEHOLDER, at
 from tests.support.agents import scripted_agent
 from tests.support.command import Ran, alhena, keyed
 from tests.support.each import for_each
+from tests.support.editor import Editor, connected, prompted
 from tests.support.server import ScriptedServer, call, chunk, sse, text
 
 MODES = [
@@ -176,3 +178,42 @@ def test_a_folder_that_is_refused_is_restricted_too(server: ScriptedServer, proj
     assert alhena("-p", "go", **keyed(server)).code == 0
     assert "read_file" not in declared(server.requests[0].json)
     assert os.path.isfile(project / ".gemini" / "settings.json")
+
+
+async def test_an_editor_is_offered_only_modes_that_the_folder_may_have(
+    server: ScriptedServer, project: Path
+):
+    editor = Editor()
+    server.reply(sse(text("Done.")))
+    async with connected(editor, server, "--yolo") as conn:
+        session = await conn.new_session(cwd=str(project), mcp_servers=[])
+        modes = session.modes
+        assert [each.id for each in modes.available_modes] == ["default", "plan"]
+        assert modes.current_mode_id == "default"
+        for mode in ("yolo", "autoEdit"):
+            with pytest.raises(RequestError):
+                await conn.set_session_mode(session_id=session.session_id, mode_id=mode)
+        await prompted(conn, session.session_id, text_block("go"))
+    told = json.dumps(editor.of("agent_thought_chunk"))
+    assert "Default mode instead of yolo" in told
+
+
+def test_a_restriction_of_a_tool_that_nobody_has_is_told(server: ScriptedServer, home: Path):
+    user(home, {"tools": {"exclude": ["my_linter", "mcp_a_b", "x__y", "some*"]}})
+    server.reply(sse(text("Done.")))
+    ran = alhena("-p", "go", **keyed(server))
+    assert ran.code == 0
+    told = [each for each in ran.err.splitlines() if "there is no tool" in each]
+    assert len(told) == 1
+    assert "'my_linter', so the rule has no effect" in told[0]
+    user(home, {"tools": {"exclude": ["my_linter"]}, "mcpServers": {"a": {"command": "false"}}})
+    server.reply(sse(text("Done.")))
+    assert "there is no tool" not in alhena("-p", "go", **keyed(server)).err
+
+
+def test_a_slip_in_a_restriction_ends_an_unattended_run(server: ScriptedServer, home: Path):
+    user(home, {"tools": {"exclude": ["run_shell_comand"]}})
+    ran = alhena("-p", "go", **keyed(server))
+    assert ran.code == 52
+    assert "'run_shell_comand' is no built-in tool. Did you mean run_shell_command?" in ran.err
+    assert server.requests == []

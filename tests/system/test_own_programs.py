@@ -12,7 +12,12 @@ import pytest
 from alhena.agent.subagents.worktree import make_worktree, open_worktree, patch_since, run_git
 from alhena.frontends.worktree import enter_worktree
 from alhena.session.checkpoints.repository import Repository
-from alhena.system.own_programs import find_program, python_command, repository_command
+from alhena.system.own_programs import (
+    begin_browser,
+    find_program,
+    python_command,
+    repository_command,
+)
 from tests.support.each import for_each
 
 
@@ -216,3 +221,16 @@ def test_this_python_imports_nothing_from_the_folder(project: Path, mark: Path):
     assert "PYTHONPATH" not in command.env
     assert not mark.exists(), mark.read_text()
     assert command.argv[0] == sys.executable
+
+
+def test_the_browser_is_none_of_the_folder(
+    project: Path, trap: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("xdg-open", "firefox", "w3m", "lynx", "www-browser", "open"):
+        shutil.copy(trap, project / name)
+    (project / "webbrowser.py").write_text(f"open({str(mark)!r}, 'a')\n", encoding="utf-8")
+    monkeypatch.setenv("PATH", os.pathsep.join((".", "", str(project))))
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("BROWSER", raising=False)
+    assert not begin_browser("http://127.0.0.1:9/")
+    assert not mark.exists()

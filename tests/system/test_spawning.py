@@ -1,7 +1,4 @@
-"""Every place of the source that starts a process shields this one's memory first.
-
-A person's own browser, which is opened to sign in, counts as the person.
-"""
+"""Every place of the source that starts a process shields this one's memory first."""
 
 import ast
 from pathlib import Path

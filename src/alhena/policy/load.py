@@ -254,7 +254,7 @@ _UNREAD = "is not read: policies are the *.toml files of the folder itself"
 
 
 def _unread(path: Path) -> Iterator[Path]:
-    """Files that somebody would take for policies: in a folder below, or called `.TOML`."""
+    """Files that look like policies: in a folder below, or called `.TOML`."""
     if path.name.endswith(".toml") or path.name.startswith("."):
         return
     if path.name.lower().endswith(".toml"):

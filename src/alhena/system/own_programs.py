@@ -87,6 +87,27 @@ def python_command(
     return OwnCommand((sys.executable, "-P", "-m", module, *arguments), env)
 
 
+_BROWSE = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
+
+
+def begin_browser(url: str) -> bool:
+    """Opens a page in the person's browser; False if none could be started. Blocks until the
+    starter of the browser ends."""
+    import subprocess
+
+    from alhena.system.environment import shield_memory
+
+    command = OwnCommand(
+        (sys.executable, "-P", "-c", _BROWSE, url), user_variables(os.environ, (Path.cwd(),))
+    )
+    try:
+        shield_memory()
+        done = subprocess.run(command.argv, env=command.env, check=False)
+    except (OSError, ProcessStartError):
+        return False
+    return not done.returncode
+
+
 def git_command(
     arguments: Sequence[str],
     variables: Mapping[str, str],
@@ -195,7 +216,7 @@ def _overrides(
     settings: Sequence[tuple[str, str, str]], variables: Mapping[str, str]
 ) -> dict[str, str]:
     """Variables that give what a repository names the values of the user: an empty one first, since
-    some settings are lists that it begins anew."""
+    some settings are lists, which it empties."""
     local = dict.fromkeys(
         key
         for scope, key, _ in settings

@@ -225,10 +225,10 @@ def _require_trust(
     UntrustedFolderError."""
     from alhena.config.effective_settings import open_place
     from alhena.frontends.current_settings import ACTING, require_trust
-    from alhena.library.options import mode_of
+    from alhena.policy.model import ApprovalMode
 
     for repository, cwd, given in places:
-        mode = mode_of(given or config.approval_mode)
+        mode = ApprovalMode(given or config.approval_mode)
         if mode not in ACTING:
             continue
         folder = Path((repository or "").partition("#")[0] or cwd or config.cwd)
