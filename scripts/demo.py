@@ -49,7 +49,7 @@ def show(event: dict[str, Any], names: dict[str, str]) -> None:
 
 
 def main() -> int:
-    arguments = ["--model", "demo", "--approval-mode", "yolo", "-o", "stream-json"]
+    arguments = ["--model", "demo", "--approval-mode", "yolo", "--skip-trust", "-o", "stream-json"]
     print(f"$ alhena {shlex.join([*arguments, '-p', PROMPT])}\n", flush=True)
     command = [str(Path(sys.executable).parent / "alhena"), *arguments, "-p", PROMPT]
     with subprocess.Popen(

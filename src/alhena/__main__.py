@@ -44,4 +44,6 @@ def _import_msgspec() -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        del sys.path[0]  # `python -m` would import from the folder that it works in
     sys.exit(main())

@@ -16,6 +16,7 @@
     │   ├── DecodeError                  JSON of the wrong shape
     │   ├── EncodeError                  a value without a JSON form
     │   └── ConformanceError             a request that breaks a rule of the API
+    ├── config.effective_settings.UntrustedFolderError  exit 55  the mode needs a trusted folder
     ├── system.errors.FileError          a file cannot be opened, read or written
     ├── system.errors.ProcessStartError  a command cannot be started
     │   └── SandboxError                 exit 44   the requested sandbox is unavailable

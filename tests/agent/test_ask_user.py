@@ -85,7 +85,11 @@ def test_the_command_lists_the_tools_of_sessions_too() -> None:
 @pytest.mark.parametrize("mode", ["default", "auto_edit", "plan", "yolo"])
 def test_a_question_from_the_command_says_that_nobody_is_there(mode: str) -> None:
     ran = alhena(
-        *("tools", "call", "ask_user", json.dumps(QUESTIONS)), "--json", "--approval-mode", mode
+        *("tools", "call", "ask_user", json.dumps(QUESTIONS)),
+        "--json",
+        "--approval-mode",
+        mode,
+        "--skip-trust",
     )
     assert ran.code == 54
     assert ran.json["error"]["type"] == "policy_violation"

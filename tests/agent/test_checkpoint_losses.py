@@ -37,7 +37,7 @@ def test_a_damaged_checkpoint_is_exit_1_and_the_damaged_repository_is_named(
     put(project / "sub/b.txt", "old")
     command = call("run_shell_command", {"command": "echo new | tee a.txt sub/b.txt"}, id="c1")
     server.reply(sse(chunk(command, finish="STOP")), sse(text("done")))
-    assert alhena("-y", "-p", "go", "--checkpointing", **keyed(server)).code == 0
+    assert alhena("-y", "--skip-trust", "-p", "go", "--checkpointing", **keyed(server)).code == 0
     (listed,) = alhena("sessions", "checkpoints", "--json").json["checkpoints"]
     with_junk(tree_below(listed["tree"], "sub"))
     ran = alhena("sessions", "restore", "latest")
@@ -52,7 +52,7 @@ def test_a_file_with_damaged_content_is_exit_1_and_named(server: ScriptedServer,
     put(project / "b.txt", "old b")
     command = call("run_shell_command", {"command": "echo new | tee a.txt b.txt"}, id="c1")
     server.reply(sse(chunk(command, finish="STOP")), sse(text("done")))
-    assert alhena("-y", "-p", "go", "--checkpointing", **keyed(server)).code == 0
+    assert alhena("-y", "--skip-trust", "-p", "go", "--checkpointing", **keyed(server)).code == 0
     with_junk(saved_object(content_name(b"old b")))
     ran = alhena("sessions", "restore", "latest")
     assert ran.code == 1

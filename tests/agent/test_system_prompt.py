@@ -275,7 +275,7 @@ async def test_a_link_in_the_workspace_leads_no_write_out_of_it(project: Path, h
     (project / ".gemini").mkdir()
     put(home, ".bashrc", "mine")
     os.symlink(home / ".bashrc", project / ".gemini" / "system.md")
-    with pytest.raises(ConfigError, match=r"it leads to .*bashrc"):
+    with pytest.raises(ConfigError, match=r"it leads elsewhere by a link"):
         await prompt_of(environ=environ(home, GEMINI_WRITE_SYSTEM_MD="1"), **TRUSTED)
     assert (home / ".bashrc").read_text(encoding="utf-8") == "mine"
 

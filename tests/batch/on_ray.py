@@ -38,7 +38,17 @@ from tests.batch.test_batch_worktrees import git, repository
 from tests.support.server import call
 
 TASKS, KILLS = int(os.environ.get("TASKS", "60")), int(os.environ.get("KILLS", "6"))
-FLAGS = ("--engine", "ray", "--concurrency", "2", "--lease", "3", "--approval-mode", "yolo")
+FLAGS = (
+    "--engine",
+    "ray",
+    "--concurrency",
+    "2",
+    "--lease",
+    "3",
+    "--approval-mode",
+    "yolo",
+    "--skip-trust",
+)
 
 
 def calls_of(contents: list[dict[str, Any]]) -> int:

@@ -179,7 +179,7 @@ def test_a_killed_run_continues_at_its_step(project: Path, workers: str):
         return echo(contents)
 
     write_tasks(project / "tasks.jsonl", 1)
-    options = ("--approval-mode", "yolo", "--workers", workers)
+    options = ("--approval-mode", "yolo", "--skip-trust", "--workers", workers)
     with AnsweringServer(answer, held_from=2) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
         assert server.reached(2, process)

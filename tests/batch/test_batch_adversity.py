@@ -186,7 +186,16 @@ def test_a_task_that_kills_its_workers_fails_alone(project: Path):
         return echo(contents)
 
     write_tasks(project / "tasks.jsonl", 6, cwd="code")
-    options = ("--workers", "2", "--concurrency", "6", "--approval-mode", "yolo", "--worktree")
+    options = (
+        "--workers",
+        "2",
+        "--concurrency",
+        "6",
+        "--approval-mode",
+        "yolo",
+        "--skip-trust",
+        "--worktree",
+    )
     with AnsweringServer(answer) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *options)
         code, err = ended(process)
@@ -209,7 +218,7 @@ def test_a_task_that_kills_the_command_fails_after_as_many_resumes(project: Path
         return echo(contents)
 
     write_tasks(project / "tasks.jsonl", 2)
-    options = ("--approval-mode", "yolo", "--concurrency", "1")
+    options = ("--approval-mode", "yolo", "--skip-trust", "--concurrency", "1")
     with AnsweringServer(answer) as server:
         codes = [ended(started(server, "tasks.jsonl", "--out", "r.jsonl", *options))[0]]
         while codes[-1] == -signal.SIGKILL:
@@ -238,7 +247,7 @@ def test_limits_of_a_task_count_over_its_attempts(project: Path):
     write_tasks(project / "tasks.jsonl", 1)
     for kind, flags in limits.items():
         workers = "0" if kind in ("turn_limit", "time_limit") else "2"
-        options = ("--workers", workers, *flags, "--approval-mode", "yolo", *MODEL)
+        options = ("--workers", workers, *flags, "--approval-mode", "yolo", "--skip-trust", *MODEL)
         run = ("--out", f"{kind}.jsonl", "--run-dir", "r.jsonl.run")
         with AnsweringServer(answer) as server:
             process = started(server, "tasks.jsonl", *run, *options)
@@ -275,7 +284,7 @@ def ran(*argv):
                           env={**os.environ, **keyed(server)})
 
 with AnsweringServer(answer) as server:
-    full = ran("tasks.jsonl", "--out", "r.jsonl", "--approval-mode", "yolo", "--workers", workers)
+    full = ran("tasks.jsonl", "--out", "r.jsonl", "--approval-mode", "yolo", "--skip-trust", "--workers", workers)
     subprocess.run(["mount", "-o", "remount,size=100m", small], check=True)
     resumed = ran("resume", "r.jsonl.run")
 lines = [json.loads(line) for line in (project / "r.jsonl").read_text().splitlines()]

@@ -36,7 +36,16 @@ def test_whatever_is_killed_each_task_ends_once(project: Path):
     print(f"SEED={seed}")
     chance = random.Random(seed)
     write_tasks(project / "tasks.jsonl", TASKS)
-    flags = ("--workers", "2", "--concurrency", "8", "--approval-mode", "yolo", *LEASE)
+    flags = (
+        "--workers",
+        "2",
+        "--concurrency",
+        "8",
+        "--approval-mode",
+        "yolo",
+        "--skip-trust",
+        *LEASE,
+    )
     with AnsweringServer(answer) as server:
         process = started(server, "tasks.jsonl", "--out", "r.jsonl", *flags)
         for number in range(KILLS):

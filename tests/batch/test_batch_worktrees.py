@@ -24,7 +24,7 @@ from tests.support.command import alhena, keyed
 from tests.support.server import call
 
 TREES = int(os.environ.get("TREES", "6"))
-YOLO = ("--approval-mode", "yolo", "--worktree")
+YOLO = ("--approval-mode", "yolo", "--skip-trust", "--worktree")
 SCRIPT = (
     r"printf 'caf\351 new\n' > legacy.txt; printf '\0\1\377' > new.bin; echo x >> ignored.log; "
     "git mv keep.txt kept.txt 2>/dev/null || mv keep.txt kept.txt; echo {name} > made.txt; {commit}"
@@ -127,7 +127,15 @@ def test_the_form_of_swebench_has_three_keys(project: Path):
     folder = repository(project / "code")
     write_tasks(project / "tasks.jsonl", 1, repo=f"code#{git(folder, 'rev-parse', 'HEAD').strip()}")
     with AnsweringServer(changing) as server:
-        options = ("--format", "swebench", "--approval-mode", "yolo", "-m", "gemini-2.5-flash")
+        options = (
+            "--format",
+            "swebench",
+            "--approval-mode",
+            "yolo",
+            "--skip-trust",
+            "-m",
+            "gemini-2.5-flash",
+        )
         ran = alhena("batch", "tasks.jsonl", "--out", "r.jsonl", *options, **keyed(server))
     assert ran.code == 0, ran.err
     (line,) = (project / "r.jsonl").read_text().splitlines()

@@ -159,7 +159,7 @@ def there(home: Path, project: Path, tmp_path: Path) -> Path:
 
 def asked(server: ScriptedServer, prompt: str) -> Ran:
     server.reply(sse(text("fine")))
-    return alhena("-y", "-p", prompt, **keyed(server))
+    return alhena("-y", "--skip-trust", "-p", prompt, **keyed(server))
 
 
 def test_all_of_it_is_listed_and_what_is_not_used_is_named(there: Path, home: Path) -> None:

@@ -56,7 +56,7 @@ async def test_a_prompt_is_answered_with_thoughts_text_and_calls(
     thought = chunk({"text": "**Plan**\nread", "thought": True})
     scripted.reply(sse(thought, read), sse(text("It says alpha.")))
     editor = Editor()
-    async with connected(editor, scripted) as conn:
+    async with connected(editor, scripted, "--skip-trust") as conn:
         session = await conn.new_session(cwd=str(project), mcp_servers=[])
         assert [each.id for each in session.modes.available_modes] == [
             *("default", "autoEdit", "yolo", "plan")
@@ -76,7 +76,7 @@ async def test_an_approved_edit_shows_its_difference_and_is_made(
 ):
     scripted.reply(wrote(project / "b.txt"), sse(text("done")))
     editor = Editor(choosing("allow_once"))
-    async with connected(editor, scripted) as conn:
+    async with connected(editor, scripted, "--skip-trust") as conn:
         session = await conn.new_session(cwd=str(project), mcp_servers=[])
         assert await prompted(conn, session.session_id, text_block("write")) == "end_turn"
     assert (project / "b.txt").read_text(encoding="utf-8") == "beta\n"
@@ -138,7 +138,7 @@ async def test_cancelling_ends_the_stream_and_the_tool(
         scripted.reply(sse(chunk(call("run_shell_command", sleeping), finish="STOP")))
     scripted.reply(sse(text("after")))
     editor = Editor(choosing("allow_once"))
-    async with connected(editor, scripted, "--approval-mode", "yolo") as conn:
+    async with connected(editor, scripted, "--approval-mode", "yolo", "--skip-trust") as conn:
         session = await conn.new_session(cwd=str(project), mcp_servers=[])
         running = asyncio.create_task(prompted(conn, session.session_id, text_block("go")))
         while not (
@@ -365,7 +365,7 @@ def test_a_client_that_has_gone_leaves_no_command_behind(project: Path, scripted
     command = {"command": f"echo $$ > {mark}; sleep 600"}
     scripted.reply(sse(chunk(call("run_shell_command", command), finish="STOP")))
     process = subprocess.Popen(
-        [ALHENA, "--acp", "--yolo"],
+        [ALHENA, "--acp", "--yolo", "--skip-trust"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **keyed(scripted)},
@@ -480,7 +480,7 @@ async def test_commands_run_in_a_terminal_of_the_client_which_is_released(
         ]
 
     able = ClientCapabilities(terminal=True)
-    async with connected(editor, scripted, "--yolo", able=able) as conn:
+    async with connected(editor, scripted, "--yolo", "--skip-trust", able=able) as conn:
         own = (await conn.new_session(cwd=str(project), mcp_servers=[])).session_id
         running = asyncio.create_task(prompted(conn, own, text_block("go")))
         if not ends:
@@ -513,7 +513,7 @@ async def test_output_of_a_command_is_shown_while_it_runs(project: Path, scripte
     scripted.reply(sse(chunk(call("run_shell_command", command), finish="STOP")))
     scripted.reply(sse(text("done")))
     editor = Editor()
-    async with connected(editor, scripted, "--yolo") as conn:
+    async with connected(editor, scripted, "--yolo", "--skip-trust") as conn:
         own = (await conn.new_session(cwd=str(project), mcp_servers=[])).session_id
         running = asyncio.create_task(prompted(conn, own, text_block("go")))
         while not any("first" in each for each in shown_texts(editor)):

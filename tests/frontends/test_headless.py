@@ -81,7 +81,9 @@ def test_stream_json_tells_the_whole_run_and_the_model_gets_every_result(
         ),
         sse(text("done")),
     )
-    ran = alhena("-p", "go", "-o", "stream-json", "--approval-mode", "yolo", **keyed(server))
+    ran = alhena(
+        "-p", "go", "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust", **keyed(server)
+    )
     assert ran.code == 0, ran.err
     assert [line["type"] for line in ran.lines if line["type"] != "message"] == [
         "init",
@@ -318,7 +320,7 @@ def test_an_interrupt_stops_the_tool_and_ends_with_130(server: ScriptedServer, p
     command = "echo $$ > pid; sleep 30"
     server.reply(sse(chunk(call("run_shell_command", {"command": command}), finish="STOP")))
     with subprocess.Popen(
-        [ALHENA, "-p", "x", "-o", "stream-json", "-y"],
+        [ALHENA, "-p", "x", "-o", "stream-json", "-y", "--skip-trust"],
         env=os.environ | keyed(server),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

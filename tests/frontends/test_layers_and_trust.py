@@ -38,7 +38,7 @@ def test_settings_of_system_user_and_project_go_together_and_the_project_counts_
     hidden = {"glob", "read_file", "list_directory"}
 
     request = sent(server, "-p", "hi", **of_system)
-    assert hidden & declared(request) == {"list_directory"}
+    assert hidden & declared(request) == set(), "what it restricts holds all the same"
     assert "words of the project" not in json.dumps(request)
     assert "gemini-2.5-pro" in server.requests[-1].path
 
@@ -48,7 +48,7 @@ def test_settings_of_system_user_and_project_go_together_and_the_project_counts_
     assert "words of the project" in json.dumps(request)
 
     assert alhena("trust", "--never", ".").code == 0
-    assert hidden & declared(sent(server, "-p", "hi", **of_system)) == {"list_directory"}
+    assert hidden & declared(sent(server, "-p", "hi", **of_system)) == set()
 
 
 def test_the_name_of_context_files_is_a_setting(

@@ -328,7 +328,6 @@ def test_project_settings_that_lead_elsewhere_are_not_written_to(home: Path, pro
     for words in (("add", "foo", "true"), ("remove", "foo"), ("remove", "-s", "project", "foo")):
         done = alhena("mcp", *words)
         assert done.code != 0
-        assert "lead out of the project" in done.err
-        assert str(victim) in done.err
+        assert "settings.json is a symbolic link; nothing was written" in done.err
     assert victim.read_text(encoding="utf-8") == '{"mcpServers": {"foo": {"command": "x"}}}'
     assert alhena("mcp", "add", "-s", "user", "foo", "true").code == 0

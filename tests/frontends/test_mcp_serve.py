@@ -154,7 +154,7 @@ async def test_live_output_comes_as_progress(project: Path):
             (project / "gate").write_bytes(b"")  # it waits for that
         told.append(message or "")
 
-    async with connected("--approval-mode", "yolo") as client:
+    async with connected("--approval-mode", "yolo", "--skip-trust") as client:
         command = "echo one; : <gate; echo two"
         result = await client.call_tool(
             "run_shell_command", {"command": command}, progress_callback=progress
@@ -164,7 +164,7 @@ async def test_live_output_comes_as_progress(project: Path):
 
 
 async def test_a_call_that_is_given_up_ends_its_process(project: Path):
-    async with connected("--approval-mode", "yolo") as client:
+    async with connected("--approval-mode", "yolo", "--skip-trust") as client:
         command = "echo $$ > pid; exec sleep 600"
         call = asyncio.ensure_future(client.call_tool("run_shell_command", {"command": command}))
         while not (project / "pid").exists() or not (project / "pid").read_text("utf-8").strip():
@@ -313,7 +313,9 @@ async def test_a_long_difference_is_shown_whole(project: Path):
     asked: list[str] = []
     content = "# first\n" + "# line\n" * 3_000 + "# last\n"
     call = {"file_path": "a.py", "content": content}
-    async with connected(elicitation_callback=answering("Allow from now on", asked)) as client:
+    async with connected(
+        "--skip-trust", elicitation_callback=answering("Allow from now on", asked)
+    ) as client:
         assert not (await client.call_tool("write_file", call)).is_error
     (message,) = asked
     assert message.count("+# line\n") == 3_000

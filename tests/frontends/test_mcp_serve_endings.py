@@ -31,7 +31,7 @@ def say(server: "subprocess.Popen[bytes]", *messages: dict[str, Any]) -> None:
 def greeted() -> "Iterator[subprocess.Popen[bytes]]":
     """A server that has answered its first message."""
     with subprocess.Popen(
-        [ALHENA, "mcp", "serve", "--approval-mode", "yolo"],
+        [ALHENA, "mcp", "serve", "--approval-mode", "yolo", "--skip-trust"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -49,7 +49,7 @@ def test_arguments_that_a_hook_changed_are_recorded_with_the_proposed_ones_besid
 ):
     hook(home, BeforeTool=CHANGES)
     server.reply(calls(call("write_file", PROPOSED, id="w")), answer())
-    ran = alhena("-y", "-p", "go", "-o", "stream-json", **watched(server))
+    ran = alhena("-y", "--skip-trust", "-p", "go", "-o", "stream-json", **watched(server))
     assert ran.code == 0, ran.err
     assert (project / "x").read_text(encoding="utf-8") == "hooked"
     (use,), (result,) = ran.of_type("tool_use"), ran.of_type("tool_result")
@@ -73,7 +73,7 @@ def test_a_call_in_the_place_of_another_has_records_of_its_own_and_answers_the_f
     (project / "note.txt").write_text("the note", encoding="utf-8")
     hook(home, AfterTool=READS)
     server.reply(calls(call("write_file", PROPOSED, id="w")), answer(), answer())
-    ran = alhena("-y", "-p", "go", "-o", "stream-json", **watched(server))
+    ran = alhena("-y", "--skip-trust", "-p", "go", "-o", "stream-json", **watched(server))
     assert ran.code == 0, ran.err
     first, second = ran.of_type("tool_use")
     assert (first["tool_name"], first["tool_id"]) == ("write_file", "w")
@@ -91,7 +91,7 @@ def test_a_call_in_the_place_of_another_has_records_of_its_own_and_answers_the_f
     assert [log["operation"] for log in found.of("file_operation")] == ["create", "read"]
     answered = [each for each in journalled(home) if each["type"] == "answered"]
     assert [each["callId"] for each in answered] == ["w"]
-    again = alhena("-y", "-r", "latest", "-p", "more", **watched(server))
+    again = alhena("-y", "--skip-trust", "-r", "latest", "-p", "more", **watched(server))
     assert again.code == 0, again.err
     (response,) = (
         part["functionResponse"]
@@ -113,7 +113,9 @@ def test_a_call_that_is_denied_as_a_hook_changed_it_is_listed_with_what_was_deni
     )
     hook(home, BeforeTool=CHANGES)
     server.reply(calls(call("write_file", PROPOSED, id="w")), answer())
-    ran = alhena("-y", "--policy", "rules.toml", "-p", "go", "-o", "json", **watched(server))
+    ran = alhena(
+        "-y", "--skip-trust", "--policy", "rules.toml", "-p", "go", "-o", "json", **watched(server)
+    )
     assert ran.code == 0, ran.err
     assert not (project / "x").exists()
     (denied,) = ran.json["denied"]

@@ -40,7 +40,9 @@ def at_a_terminal(*arguments: str) -> str:
 @pytest.mark.parametrize("mode", ["default", "yolo"])
 def test_a_hostile_command_does_not_act_on_the_terminal(mode: str) -> None:
     arguments = json.dumps({"command": HOSTILE, "description": "\x1b[2J"})
-    shown = at_a_terminal("tools", "call", "run_shell_command", arguments, "--approval-mode", mode)
+    shown = at_a_terminal(
+        "tools", "call", "run_shell_command", arguments, "--approval-mode", mode, "--skip-trust"
+    )
     assert ACTING.isdisjoint(shown)
     assert ("Exit Code: 0" in shown) == (mode == "yolo")
 

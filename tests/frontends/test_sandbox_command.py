@@ -14,7 +14,16 @@ COMMAND = "echo in=$SANDBOX; echo x > ~/outside; mkdir -p .gemini; echo x > .gem
 
 def called(*flags: str, command: str = COMMAND, **environ: str) -> Ran:
     arguments = json.dumps({"command": command})
-    line = ("tools", "call", "run_shell_command", arguments, "--json", "--approval-mode", "yolo")
+    line = (
+        "tools",
+        "call",
+        "run_shell_command",
+        arguments,
+        "--json",
+        "--approval-mode",
+        "yolo",
+        "--skip-trust",
+    )
     return alhena(*line, *flags, **environ)
 
 
@@ -99,7 +108,7 @@ def test_a_run_ends_with_44_before_the_model_is_asked():
 @pytest.mark.requirement("CLI-04")
 def test_a_run_obeys_the_flag(project: Path, home: Path):
     prompt = "Run `echo in=$SANDBOX; echo x > ~/outside; echo x > inside`"
-    ran = alhena("-p", prompt, "-m", "demo", "-y", "-s")
+    ran = alhena("-p", prompt, "-m", "demo", "-y", "--skip-trust", "-s")
     assert ran.code == 0
     assert "in=alhena-bwrap" in ran.out
     assert not (home / "outside").exists()

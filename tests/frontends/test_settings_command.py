@@ -197,7 +197,7 @@ def test_an_administrator_can_keep_everything_from_running_unasked(
 ) -> None:
     user(home, {"security": {"disableYoloMode": False}})
     above = system(tmp_path, {"security": {"disableYoloMode": True}})
-    refused = run(server, "-y", **above)
+    refused = run(server, "-y", "--skip-trust", **above)
     assert refused.code == 52
     assert "security.disableYoloMode" in refused.err
     assert server.requests == []

@@ -132,7 +132,7 @@ def test_a_run_does_not_go_on_with_less_policy_than_was_written(
 
 
 @pytest.mark.parametrize("place", [".gemini/policies/p.toml", "p.toml"])
-def test_a_rule_for_a_tool_that_is_not_there_is_warned_about(project: Path, place: str) -> None:
+def test_a_slip_in_a_rule_that_restricts_ends_the_run(project: Path, place: str) -> None:
     write(project / place, DENY_GLOB.replace('"glob"', '"golb"'))
     found = gather(
         project,
@@ -144,7 +144,23 @@ def test_a_rule_for_a_tool_that_is_not_there_is_warned_about(project: Path, plac
     assert str(problem).endswith(
         f"{place}:1: rule 1, toolName 'golb' is no built-in tool. Did you mean glob?"
     )
-    assert found.fatal == ()
+    assert found.fatal == (problem,)
+
+
+@pytest.mark.parametrize("name", ["p.TOML", "p.Toml", "below/p.toml", "below/more/p.TOML"])
+def test_a_file_that_somebody_takes_for_a_policy_ends_the_run(
+    name: str, project: Path, home: Path
+) -> None:
+    write(home / ".gemini/policies" / name, DENY_GLOB)
+    (problem,) = gather(project).fatal
+    assert str(home / ".gemini/policies" / name) in str(problem)
+    assert "is not read: policies are the *.toml files of the folder itself" in str(problem)
+
+
+@pytest.mark.parametrize("name", ["p.toml.bak", "p.txt", ".git/p.toml", "README.md", "p.toml~"])
+def test_what_nobody_takes_for_a_policy_is_left_alone(name: str, project: Path, home: Path) -> None:
+    write(home / ".gemini/policies" / name, DENY_GLOB)
+    assert gather(project).problems == ()
 
 
 def test_everything_that_ends_a_run_is_named_at_once(project: Path, home: Path) -> None:

@@ -50,6 +50,11 @@ def test_a_rule_for_a_tool_that_is_not_there_is_pointed_out(
 ) -> None:
     rule = '[[rule]]\ntoolName = "{}"\n{}decision = "deny"\npriority = 1\n'
     code, out, _ = alhena(capsys, write("p.toml", rule.format("raed_file", "")))
+    assert code == 1
+    assert "error: toolName 'raed_file' is no built-in tool. Did you mean read_file?" in out
+    code, out, _ = alhena(
+        capsys, write("p.toml", rule.format("raed_file", "").replace("deny", "allow"))
+    )
     assert code == 0
     assert "warning: toolName 'raed_file' is no built-in tool. Did you mean read_file?" in out
     for name, more in (

@@ -240,10 +240,13 @@ def test_a_name_of_no_server_is_an_error(key: str, name: str) -> None:
         settings_policy(settings_of({"mcp": {key: [name]}}, "test"), NAMES)
 
 
-def test_a_name_close_to_a_tools_is_a_warning() -> None:
+def test_a_slip_in_a_restriction_is_an_error_and_elsewhere_a_warning() -> None:
+    settings = settings_of(tools(allowed=["run_shel_command"], exclude=["read_files"]), "test")
+    problems = settings_policy(settings, NAMES).problems
+    assert {each.level for each in problems} == {ProblemLevel.WARNING}
     settings = settings_of(tools(exclude=["run_shel_command", "lookup", "s__globb"]), "test")
     (problem,) = settings_policy(settings, NAMES).problems
-    assert problem.level is ProblemLevel.WARNING
+    assert problem.level is ProblemLevel.ERROR
     assert "'run_shel_command'" in str(problem)
     assert "run_shell_command" in str(problem.remedy)
 

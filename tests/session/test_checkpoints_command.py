@@ -16,7 +16,7 @@ def edited(server: ScriptedServer, *arguments: str, content: str = "new") -> Ran
     args = {"file_path": "a.txt", "content": content}
     write = call("write_file", args, id=f"c-{content}")
     server.reply(sse(chunk(write, finish="STOP")), sse(text("done")))
-    return alhena("-y", "-p", f"make it {content}", *arguments, **keyed(server))
+    return alhena("-y", "--skip-trust", "-p", f"make it {content}", *arguments, **keyed(server))
 
 
 @pytest.mark.requirement("CHAT-07")

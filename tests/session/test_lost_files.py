@@ -85,7 +85,7 @@ class Meddling(ScriptedServer):
             self.reply(sse(chunk(part, finish="STOP")))
         self.reply(sse(text("fine")))
         environ = {"GEMINI_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": self.url}
-        ran = alhena("-y", "-p", "go", **environ)
+        ran = alhena("-y", "--skip-trust", "-p", "go", **environ)
         return ran.code, ran.err
 
 

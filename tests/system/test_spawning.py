@@ -1,7 +1,4 @@
-"""Every place of the source that starts a process shields this one's memory first.
-
-A person's own browser, which is opened to sign in, counts as the person.
-"""
+"""Every place of the source that starts a process shields this one's memory first."""
 
 import ast
 from pathlib import Path
@@ -91,3 +88,50 @@ def test_the_search_sees_the_places_that_are_known() -> None:
     for name in ("child.py", "watchdog.py", "search.py"):
         text = (SOURCE / "system" / name).read_text(encoding="utf-8")
         assert unshielded(text.replace(f"{SHIELD}()", "pass")), name
+
+
+OWN = "command.argv"
+"""From `own_programs`, whose commands take nothing from the folder that they work in."""
+PLACES = {
+    "agent/subagents/worktree.py": OWN,
+    "batch/local.py": OWN,
+    "batch/ray_engine.py": OWN,
+    "extensions/installation.py": OWN,
+    "session/checkpoints/git.py": OWN,
+    "system/own_programs.py": OWN,
+    "frontends/terminal/looks/footer.py": "*command.argv",
+    "frontends/terminal/looks/clipboard.py": "(found, *program[1:])",
+    "system/search.py": "argv",  # FileSearch.program, by find_program
+    "system/child.py": "argv",  # what a person, their settings or a model names
+    "tools/edit/modify.py": "*argv",  # the editor, by find_program
+    "system/sandbox/opening.py": "plan.argv",  # bwrap outside the workspace, or python -I
+    "system/watchdog.py": "('/bin/sh', '-c', _SCRIPT, 'sh', mark)",
+}
+ALSO = {"system/child.py": "('/bin/ps', '-A', '-o', 'pid=,pgid=,stat=')"}
+
+
+def test_every_program_comes_from_one_place_that_keeps_the_folder_out() -> None:
+    """A new start of a process belongs into `own_programs`, or here with the reason."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and starts(called(node)):
+                name = str(path.relative_to(SOURCE))
+                found.setdefault(name, set()).add(ast.unparse(node.args[0]))
+    known = {name: {argv, *({ALSO[name]} if name in ALSO else ())} for name, argv in PLACES.items()}
+    assert found == known
+
+
+def test_git_and_this_python_are_named_in_one_place_only() -> None:
+    allowed = {"system/own_programs.py", "system/sandbox/opening.py"}
+    found: set[str] = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            words = node.elts[:1] if isinstance(node, ast.List | ast.Tuple) else []
+            git = any(isinstance(word, ast.Constant) and word.value == "git" for word in words)
+            # ("git", Word…) and `("git", text)` of the policy and the prompt start nothing.
+            if git and ast.unparse(node).startswith(("['git', '-", "('git', '-", "('git', *")):
+                found.add(str(path.relative_to(SOURCE)))
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable":
+                found.add(str(path.relative_to(SOURCE)))
+    assert found <= allowed | {"system/web/readable.py"}

@@ -37,7 +37,7 @@ def test_a_run_is_told_with_the_attributes_of_the_reference(
         ),
         answer(),
     )
-    ran = alhena("-y", "-p", "do it", **watched(server))
+    ran = alhena("-y", "--skip-trust", "-p", "do it", **watched(server))
     assert ran.code == 0, ran.err
     found = observed(project)
     assert differences(found.logs) == []
@@ -185,7 +185,7 @@ def test_no_credential_is_written(server: ScriptedServer, project: Path):
         json_reply({"error": {"message": f"no such key: {KEY}"}}, status=400),
     )
     more = {"GEMINI_TELEMETRY_LOG_PROMPTS": "true"}
-    alhena("-y", "-p", f"use {KEY} and {token}", **watched(server, **more))
+    alhena("-y", "--skip-trust", "-p", f"use {KEY} and {token}", **watched(server, **more))
     found = observed(project)
     assert "[redacted]" in found.one("user_prompt")["prompt"]
     assert KEY not in found.text

@@ -170,7 +170,7 @@ def test_a_run_arrives_whole_in_traces_logs_and_metrics(
     server.reply(
         calls(call("run_shell_command", {"command": "echo $TRACEPARENT"}, id="c")), answer()
     )
-    ran = alhena_process("-y", "-p", SECRET, **model_of(server))
+    ran = alhena_process("-y", "--skip-trust", "-p", SECRET, **model_of(server))
     assert (ran.code, ran.out, ran.err) == (0, "done\n", "")
     model = "gemini-3.8-flash"
     assert collector.tree() == [

@@ -104,7 +104,7 @@ def await_line(run: subprocess.Popen[bytes], part: bytes) -> None:
 
 def started(server: ScriptedServer) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [ALHENA, "-y", "-o", "stream-json", "-p", "go"],
+        [ALHENA, "-y", "--skip-trust", "-o", "stream-json", "-p", "go"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -26,8 +26,8 @@ from alhena.chat.prompt import (
 )
 from alhena.config.documents import read_limited
 from alhena.config.effective_settings import FolderTrust
-from alhena.config.home import project_temp
-from alhena.errors import ConfigError
+from alhena.config.home import path_within, project_temp
+from alhena.errors import ConfigError, InputError
 from alhena.events import Event, WarningEvent
 from alhena.policy.model import ApprovalMode, PolicyCall, PolicyOutcome
 from alhena.system.errors import FileError, MissingFileError, printable
@@ -193,8 +193,13 @@ def write_prompt(text: str, workspace: Workspace, environ: Mapping[str, str]) ->
     if path is None:
         return
     real = Path(os.path.realpath(path))
-    if value.strip().lower() in _ON and not is_within(str(real), str(workspace.cwd)):
-        raise _unwritten(path, f"it leads to {printable(real)}", "Name that file, if it is meant.")
+    if value.strip().lower() in _ON:
+        try:
+            real = path_within(workspace.cwd, DEFAULT)
+        except InputError as error:
+            raise _unwritten(
+                path, "it leads elsewhere by a link", "Name that file, if it is meant."
+            ) from error
     own = _place(environ.get(READ, ""), workspace, environ)
     if own is not None and Path(os.path.realpath(own)) == real:
         raise _unwritten(path, f"{READ} names the same file", "Unset one of the two.")

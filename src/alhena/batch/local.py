@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncGenerator
@@ -21,6 +20,7 @@ from alhena.batch.run import held_lock
 from alhena.batch.worker import FATAL, MakeAgent, Worker, worker_of
 from alhena.errors import AlhenaError
 from alhena.system.environment import shield_memory
+from alhena.system.own_programs import python_command
 
 TICK_S = 0.05
 END_S = 3.0
@@ -169,19 +169,14 @@ class LocalEngine:
 
     def _start_process(self) -> None:
         holder = self._name()
-        shield_memory()
         share = ceil(self._config.shared.concurrency / max(1, self._config.workers))
         log = (self._directory / "workers" / f"{holder}.log").open("ab")
+        command = python_command("alhena.batch.worker", str(self._directory), holder, str(share))
+        shield_memory()
         with log:
             self._processes[holder] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "alhena.batch.worker",
-                    str(self._directory),
-                    holder,
-                    str(share),
-                ],
+                command.argv,
+                env=command.env,
                 bufsize=0,  # nothing is left to write to a worker that has died
                 stdin=subprocess.PIPE,
                 stdout=log,

@@ -5,7 +5,6 @@ import asyncio
 import os
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +24,7 @@ from alhena.batch.ray_driver import Order, Report
 from alhena.batch.ray_nodes import load_ray
 from alhena.batch.results import TaskResult
 from alhena.system.environment import shield_memory
+from alhena.system.own_programs import python_command
 
 SILENCE_S = 90.0
 """So long the cluster may not answer, also while its actors start on other nodes."""
@@ -52,9 +52,12 @@ class RayEngine:
         descriptor, self._log = tempfile.mkstemp(prefix="alhena-ray-", suffix=".log")
         shield_memory()
         module, address = "alhena.batch.ray_driver", self._config.address or "local"
+        command = python_command(module, str(self.place), address)
         with open(descriptor, "wb") as log:
             self._driver = subprocess.Popen(
-                [sys.executable, "-m", module, str(self.place), address],
+                command.argv,
+                env=command.env,
+                cwd=os.sep,  # Ray's processes import from the driver's working directory
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -13,6 +13,7 @@ from alhena.batch.overview import counts
 from alhena.batch.progress import duration
 from alhena.batch.queue import Queue
 from alhena.batch.results import TaskResult, result_of
+from alhena.config.home import path_within
 from alhena.models.prices import Prices
 from alhena.session.records import SessionError
 from alhena.telemetry.records import Redaction
@@ -89,8 +90,8 @@ def write_page(report: Report, run: Path, page: Path, prices: Prices, redaction:
             timeline = read_timeline(journal, prices)
         except SessionError:
             continue  # the report says how the task ended; its session has no link
+        own = path_within(page.parent, f"{folder.name}/{key}.html")
         folder.mkdir(mode=0o700, exist_ok=True)
-        own = folder / f"{key}.html"
         own.write_bytes(as_page(timeline, redaction, journal_size=journal.stat().st_size))
         links[each.id] = f"{folder.name}/{own.name}"
     page.write_text(_as_html(report, f"Run {run.name}", links), encoding="utf-8")

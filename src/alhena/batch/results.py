@@ -13,6 +13,7 @@ from alhena.batch.errors import QueueError
 from alhena.batch.overview import TOKENS
 from alhena.batch.queue import Ended, Queue
 from alhena.batch.tasks import Task
+from alhena.config.home import path_within
 
 Form = Literal["full", "swebench"]
 
@@ -108,7 +109,7 @@ class ResultsFile:
             self._replace(queue.ended_after(0, -1))
 
     def _replace(self, ended: Iterable[Ended]) -> None:
-        made = self.path.with_name(f"{self.path.name}.new")
+        made = path_within(self.path.parent, f"{self.path.name}.new")
         with made.open("wb") as file:
             file.writelines(self._line(each.result) for each in ended)
             file.flush()

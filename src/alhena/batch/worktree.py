@@ -17,6 +17,7 @@ from alhena.agent.subagents.worktree import (
     run_git,
 )
 from alhena.batch.tasks import Task
+from alhena.config.environment import own_environment
 from alhena.errors import InputError
 
 _NOTE = "tree.json"
@@ -48,7 +49,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _environ(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         own = {} if self.repository else {"GIT_DIR": self.store, "GIT_WORK_TREE": self.top}
-        return {**environ, **own}
+        return {**own_environment(environ), **own}
 
 
 def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -> tuple[Tree, bool]:
@@ -144,7 +145,7 @@ def _copied(cwd: Path, place: Path, environ: Mapping[str, str]) -> Tree:
     shutil.copytree(cwd, top, symlinks=True, ignore=skipped)
     try:
         run_git(top, environ, "init", "--quiet", "--bare", "--template=", str(store))
-        own = {**environ, "GIT_DIR": str(store), "GIT_WORK_TREE": str(top)}
+        own = {**own_environment(environ), "GIT_DIR": str(store), "GIT_WORK_TREE": str(top)}
         run_git(top, own, "add", "-A")
         base = run_git(top, own, "write-tree").decode().strip()
     except InputError:

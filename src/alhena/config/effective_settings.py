@@ -4,7 +4,7 @@ trusted. Nothing in an untrusted workspace is interpreted."""
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -27,7 +27,7 @@ from enum import StrEnum
 
 from alhena.config.documents import NotReadableError, read_limited
 from alhena.config.home import trusted_folders_path
-from alhena.errors import ConfigError, DamagedError
+from alhena.errors import AlhenaError, ConfigError, DamagedError
 
 _FORM = "It is a JSON object of paths, each with TRUST_FOLDER, TRUST_PARENT or DO_NOT_TRUST"
 
@@ -48,6 +48,21 @@ class FolderTrust(msgspec.Struct, frozen=True):
     reason: str
     known: bool = True
     lasting: bool = False
+
+
+class UntrustedFolderError(AlhenaError):
+    """An unattended run may not act without asking in a folder that is not trusted."""
+
+    exit_code = 55
+    kind = "untrusted"
+
+    def __init__(self, folder: Path, mode: str, trust: FolderTrust) -> None:
+        super().__init__(
+            f"approval mode {mode} needs a trusted folder, and {folder} is not trusted "
+            f"({trust.reason}).",
+            remedy="If you trust it: --skip-trust, GEMINI_CLI_TRUST_WORKSPACE=true, or "
+            "`alhena trust`.",
+        )
 
 
 def folder_trust(
@@ -239,7 +254,10 @@ def open_place(
         base = _layered(own, of_user, None)
     variables, texts = _with(of_user, project)
     workspace = _workspace_file(cwd, environ, unread, trusted=trust.trusted)
-    if workspace is not None:
+    restricts = ""
+    if workspace is not None and not trust.trusted:
+        base, restricts = _with_restrictions(base, own, workspace, of_user)
+    elif workspace is not None:
         base = _layered((*own, workspace), of_user, texts)
         if base is not None and trust.lasting:
             dotenv = {} if project is None else project.admitted
@@ -279,7 +297,32 @@ def open_place(
         notes=tuple(notes),
     )
     place = _with_extensions(place, of_user, extensions)
-    return place if not place.unread else _told(place)
+    return place if not place.unread else _told(place, restricts)
+
+
+def _with_restrictions(
+    base: "Layered | None",
+    own: "tuple[LayerFile, ...]",
+    workspace: "LayerFile",
+    environ: Mapping[str, str],
+) -> "tuple[Layered | None, str]":
+    """The settings with what an untrusted workspace's file can only restrict, and words on it; as
+    they are where the file cannot be used."""
+    from alhena.config.checking import renewed
+    from alhena.config.documents import parse_settings
+    from alhena.config.workspace_layer import restricting
+
+    try:
+        document = parse_settings(workspace.path, workspace.data)
+        if not isinstance(document, dict):
+            return base, ""
+        kept = restricting(renewed(cast("dict[str, Any]", document))[0])
+        if not kept:
+            return base, ""
+        part = msgspec.structs.replace(workspace, data=msgspec.json.encode(kept))
+        return _layered((*own, part), environ, None), " What settings.json only restricts holds."
+    except ConfigError as error:
+        return base, f" What it restricts is not known: {error.message}"
 
 
 def _with_extensions(
@@ -312,14 +355,14 @@ def _with(
     return ProjectEnvironment(environ, found.own), ProjectEnvironment(environ, found.variables)
 
 
-def _told(place: Place) -> Place:
-    """Adds the notice about ignored files."""
+def _told(place: Place, restricts: str) -> Place:
+    """Adds the notice about ignored files; `restricts` are words on restrictions that hold."""
     names = ", ".join(place.unread)
     if place.trust.known:
-        note = f"not read in {place.cwd}: {names} ({place.trust.reason})."
+        note = f"not read in {place.cwd}: {names} ({place.trust.reason}).{restricts}"
         return msgspec.structs.replace(place, notes=(*place.notes, note))
     notice = (
-        f"{place.cwd} is not trusted. Not read: {names}. "
+        f"{place.cwd} is not trusted. Not read: {names}.{restricts} "
         "To trust it, run `alhena trust`; to hide this, `alhena trust --never`."
     )
     return msgspec.structs.replace(place, notice=notice)
@@ -405,8 +448,12 @@ def _workspace_file(
         return None
     if not trusted:
         unread.append(".gemini/settings.json")
+    try:
+        data = settings_bytes(path)
+    except ConfigError:
+        if trusted:
+            raise
         return None
-    data = settings_bytes(path)
     if data is None:
         return None
     from alhena.config.layers import LayerFile, LayerKind

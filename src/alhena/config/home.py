@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.config.documents import read_limited
-from alhena.errors import ConfigError
+from alhena.display_text import one_line
+from alhena.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from alhena.config.extensions import Extension
@@ -106,6 +107,21 @@ def installation_id_path(environ: Mapping[str, str]) -> Path:
 def workspace_settings_path(project: Path) -> Path:
     """A workspace's own settings.json."""
     return project / ".gemini" / "settings.json"
+
+
+def path_within(root: Path, name: str | Path) -> Path:
+    """The path of a file or folder of ours below the directory `root`, with nothing to follow: for
+    all that is written there by a fixed name. Raises InputError if a part of it is a symbolic link:
+    whoever made that would choose what is written."""
+    place = Path(os.path.realpath(root))
+    for part in Path(name).parts:
+        place /= part
+        if os.path.islink(place):
+            raise InputError(
+                f"{one_line(str(place))} is a symbolic link; nothing was written.",
+                remedy="Put a file or folder of its own in its place.",
+            )
+    return place
 
 
 def skill_folders(

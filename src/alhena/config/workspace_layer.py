@@ -32,6 +32,20 @@ FREE = frozenset(
 """Keys that a workspace sets like the user."""
 ELSEWHERE = frozenset({"hooks", "hooksConfig"})
 """Read separately (`hooks/gather.py`), because each hook has to be accepted."""
+RESTRICTING = frozenset(
+    {
+        *("tools.core", "tools.exclude", "tools.confirmationRequired", "tools.sandbox"),
+        *("tools.sandboxNetworkAccess", "mcp.allowed", "mcp.excluded"),
+        *("skills.enabled", "skills.disabled", "agents.maxConcurrent", "agents.maxPerSession"),
+        *("general.defaultApprovalMode", "model.maxSessionTurns", "model.disableLoopDetection"),
+        *("model.budget.maxTokens", "model.budget.maxSeconds", "model.budget.maxCost"),
+        *("security.disableAlwaysAllow", "security.disableYoloMode"),
+        "security.environmentVariableRedaction.enabled",
+        "security.environmentVariableRedaction.blocked",
+        *("privacy.usageStatisticsEnabled", "advanced.excludedEnvVars", "advanced.ignoreLocalEnv"),
+    }
+)
+"""Keys whose rules let a workspace restrict and do nothing else. They hold in an untrusted one."""
 REFUSED = object()
 """Returned by a rule for a value that would permit more."""
 
@@ -61,6 +75,22 @@ def restricted(
     kept = _restricted(document, holding, (), found)
     _without_odd_command(kept, holding, found)
     return kept, tuple(found)
+
+
+def restricting(document: dict[str, Any]) -> dict[str, Any]:
+    """The part of a document whose keys can only restrict."""
+    kept: dict[str, Any] = {}
+    for key in sorted(RESTRICTING):
+        *above, last = key.split(".")
+        found: Any = document
+        for name in above:
+            found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+        if isinstance(found, dict) and last in found:
+            place = kept
+            for name in above:
+                place = place.setdefault(name, {})
+            place[last] = found[last]
+    return kept
 
 
 def _restricted(

@@ -39,8 +39,9 @@ from alhena.config.home import config_home
 from alhena.errors import InputError
 from alhena.extensions.archives import MAX_BYTES, MAX_ENTRIES, SUFFIXES, ArchiveError, unpack
 from alhena.system.environment import shield_memory
-from alhena.system.errors import printable
+from alhena.system.errors import ProcessStartError, printable
 from alhena.system.files import exclusive
+from alhena.system.own_programs import git_command, user_variables
 from alhena.system.private_files import change_file
 
 STAGED = ".installing-"
@@ -195,7 +196,6 @@ def _change(path: Path, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> 
 
 
 GIT_TIMEOUT_S = 300.0
-_SAFE = ("core.hooksPath=/dev/null", "core.symlinks=true", "protocol.allow=never")
 _PROTOCOLS = ("http", "https", "file")
 
 
@@ -223,20 +223,27 @@ def fetch(source: str, target: Path, environ: Mapping[str, str], ref: str | None
 def _clone(url: str, target: Path, environ: Mapping[str, str], ref: str | None) -> None:
     if ref is not None and ref.startswith("-"):
         raise _refused(url, "a ref cannot begin with a dash")
-    options = [*_SAFE, *(f"protocol.{name}.allow=always" for name in _PROTOCOLS)]
-    argv = ["git", *(word for each in options for word in ("-c", each)), "clone", "--quiet"]
-    argv += ["--depth", "1", "--template=", "--no-recurse-submodules"]
-    argv += [] if ref is None else ["--branch", ref]
-    shield_memory()
+    options = ("--quiet", "--depth", "1", "--template=", "--no-recurse-submodules")
+    branch = () if ref is None else ("--branch", ref)
     try:
+        command = git_command(
+            ("clone", *options, *branch, "--", url, str(target)),
+            {**user_variables(environ, (Path.cwd(),)), "GIT_LFS_SKIP_SMUDGE": "1"},
+            settings=("core.symlinks=true",),
+            protocols=_PROTOCOLS,
+        )
+        shield_memory()
         done = subprocess.run(
-            [*argv, "--", url, str(target)],
-            env={**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1"},
+            command.argv,
+            cwd=target.parent,
+            env=command.env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=GIT_TIMEOUT_S,
             check=False,
         )
+    except ProcessStartError as error:
+        raise _refused(url, error.message) from error
     except subprocess.TimeoutExpired as error:
         raise _refused(url, f"git took longer than {GIT_TIMEOUT_S:.0f} s") from error
     if done.returncode:

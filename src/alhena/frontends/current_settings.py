@@ -3,12 +3,18 @@
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from alhena.agent.toolset.options import SessionOptions, of_place
-from alhena.config.effective_settings import Place, open_place
+from alhena.config.effective_settings import (
+    FolderTrust,
+    Place,
+    UntrustedFolderError,
+    open_place,
+)
 from alhena.config.home import config_home
 from alhena.config.settings import CheckpointingSettings, Settings
 from alhena.display_text import one_line
@@ -16,6 +22,9 @@ from alhena.frontends.arguments import RunArguments
 from alhena.frontends.streams import is_terminal, write_stderr
 from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
+
+ACTING = {ApprovalMode.AUTO_EDIT: "auto_edit", ApprovalMode.YOLO: "yolo"}
+"""Modes in which changes are made without asking, by their names on the command line."""
 
 
 def place_here(
@@ -53,8 +62,28 @@ def included(place: Place, given: tuple[str, ...]) -> tuple[tuple[str, ...], tup
     return tuple(dict.fromkeys(roots)), tuple(warnings)
 
 
-def session_options(arguments: RunArguments, place: Place) -> SessionOptions:
-    """Session options from a run's arguments and the settings of its place. Raises ConfigError."""
+def require_trust(mode: ApprovalMode, cwd: Path, trust: FolderTrust) -> None:
+    """Raises UntrustedFolderError for a mode that acts without asking in an untrusted folder."""
+    if mode in ACTING and not trust.trusted:
+        raise UntrustedFolderError(cwd, ACTING[mode], trust)
+
+
+def refused_mode(arguments: RunArguments, place: Place) -> tuple[str, ...]:
+    """A line on the mode that an attended session in an untrusted folder has not, if any."""
+    mode = arguments.approval_mode or ApprovalMode(place.settings.general.default_approval_mode)
+    if mode not in ACTING or place.trust.trusted:
+        return ()
+    return (
+        f"Default mode instead of {ACTING[mode]}: this folder is not trusted. To trust it: /trust",
+    )
+
+
+def session_options(
+    arguments: RunArguments, place: Place, *, attended: bool = False
+) -> SessionOptions:
+    """Session options from a run's arguments and the settings of its place. In an untrusted folder
+    a mode that acts without asking is the default one for an `attended` session. Raises
+    ConfigError, UntrustedFolderError."""
     settings = place.settings
     if arguments.checkpointing:
         settings = with_checkpoints(settings)
@@ -63,11 +92,15 @@ def session_options(arguments: RunArguments, place: Place) -> SessionOptions:
         settings = msgspec.structs.replace(settings, mcp=mcp)
     roots, missing = included(place, arguments.include_directories)
     mode = arguments.approval_mode or ApprovalMode(settings.general.default_approval_mode)
+    if attended and mode in ACTING and not place.trust.trusted:
+        mode = ApprovalMode.DEFAULT
+    require_trust(mode, place.cwd, place.trust)
     options = SessionOptions(
         cwd=place.cwd,
         model=arguments.model,
         policy=arguments.policy_paths,
         approval_mode=mode,
+        may_act=place.trust.trusted,
         include_directories=roots,
         max_turns=arguments.max_turns,
         max_tokens=arguments.max_tokens,

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -233,14 +233,35 @@ def _read(path: Path) -> bytes | None:
 
 
 def load_directory(path: Path, tier: Tier) -> LoadedPolicies:
-    """All `*.toml` of a directory, in the order of their names. A missing directory is empty."""
+    """All `*.toml` of a directory, in the order of their names. A missing directory is empty. Those
+    that look like policies and are not read are problems."""
     try:
-        names = sorted(name for name in os.listdir(path) if name.endswith(".toml"))
+        every = sorted(os.listdir(path))
     except FileNotFoundError:
         return LoadedPolicies()
     except OSError as error:
         return _failed(str(path), f"cannot be read: {error.strerror or error}", _READABLE)
-    return LoadedPolicies.joined(load_file(path / name, tier) for name in names)
+    names = [name for name in every if name.endswith(".toml")]
+    unread = [
+        _failed(str(each), _UNREAD, f"Name it {each.stem}.toml in {path}.")
+        for name in every
+        for each in _unread(path / name)
+    ]
+    return LoadedPolicies.joined((*(load_file(path / name, tier) for name in names), *unread))
+
+
+_UNREAD = "is not read: policies are the *.toml files of the folder itself"
+
+
+def _unread(path: Path) -> Iterator[Path]:
+    """Files that look like policies: in a folder below, or called `.TOML`."""
+    if path.name.endswith(".toml") or path.name.startswith("."):
+        return
+    if path.name.lower().endswith(".toml"):
+        yield path
+    elif path.is_dir():
+        for top, _, names in os.walk(path):
+            yield from (Path(top, name) for name in names if name.lower().endswith(".toml"))
 
 
 def _failed(file: str, message: str, remedy: str) -> LoadedPolicies:

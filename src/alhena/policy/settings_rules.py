@@ -14,7 +14,9 @@
 that no rule brings back what they leave out.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -44,7 +46,8 @@ def slip(name: str, known: Collection[str]) -> str | None:
 
 
 def with_slips(loaded: LoadedPolicies, known: Collection[str]) -> LoadedPolicies:
-    """The same with a warning for each rule that names no tool there is, but nearly one."""
+    """The same with a problem for each rule that names no tool there is, but nearly one: an error
+    if it denies or asks, since nothing restricts the tool that was meant."""
     reports: list[RuleReport] = []
     found: list[PolicyProblem] = []
     for report in loaded.reports:
@@ -63,6 +66,7 @@ def _missed_names(report: RuleReport, known: Collection[str]) -> Iterator[Policy
     for name in rule.tool_names:
         near = slip(name, known)
         if near is not None:
+            restricting = rule.decision is not PolicyOutcome.ALLOW
             yield PolicyProblem(
                 file=report.file,
                 table=report.table,
@@ -71,8 +75,44 @@ def _missed_names(report: RuleReport, known: Collection[str]) -> Iterator[Policy
                 field="toolName",
                 message=f"{name!r} is no built-in tool",
                 remedy=f"Did you mean {near}?",
-                level=ProblemLevel.WARNING,
+                level=_level(name, near, restricting=restricting),
             )
+
+
+def _level(name: str, near: str, *, restricting: bool) -> ProblemLevel:
+    return ProblemLevel.ERROR if restricting and is_typo(name, near) else ProblemLevel.WARNING
+
+
+def unknown_tools(
+    rules: Iterable[PolicyRule], known: Callable[[str], bool], built_in: Collection[str]
+) -> Iterator[str]:
+    """A warning for each restricting rule for a tool that is not `known`, where no server or
+    command brings further ones. Wildcards, tools of servers and names like those of `built_in` ones
+    are not judged."""
+    for rule in rules:
+        if rule.decision is PolicyOutcome.ALLOW or rule.mcp_name is not None:
+            continue
+        for name in rule.tool_names:
+            odd = "*" in name or "__" in name or name.startswith("mcp_")
+            if not odd and not known(name) and slip(name, built_in) is None:
+                source = rule.source or "a rule of the program"
+                yield f"policy: {source}: there is no tool {name!r}, so the rule has no effect."
+
+
+def is_typo(name: str, near: str) -> bool:
+    """True for a name that differs from a known one as slips of the hand do: by case or
+    separators, one letter too many, too few or wrong, or two that changed places. A plural is
+    likely the tool of a server."""
+    one, other = (re.sub("[^a-z0-9]", "", each.lower()) for each in (name, near))
+    if one == other:
+        return True
+    if one in {f"{other}s", other.removesuffix("s")}:
+        return False
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    start = len(list(pairs))
+    rest, wanted = one[start:], other[start:]
+    swapped = rest[:2] == wanted[1::-1] and rest[2:] == wanted[2:]
+    return swapped or rest[1:] in (wanted, wanted[1:]) or rest == wanted[1:]
 
 
 def unknown_server_tools(
@@ -175,8 +215,9 @@ def settings_policy(
         filters.append(_core(core, known))
     if only is not None and "*" not in only:
         filters.append(_only_servers(only))
-    every = (*excluded, *confirmed, *allowed, *flagged, *core)
-    problems = (*_slips(every, known), *_useless((*allowed, *flagged, *core)))
+    more = (*allowed, *flagged, *core)
+    restricting = _slips((*excluded, *confirmed), known, restricting=True)
+    problems = (*restricting, *_slips(more, known), *_useless(more))
     return SettingsPolicy(rules, tuple(filters), problems)
 
 
@@ -342,8 +383,11 @@ def _only_servers(servers: Iterable[str]) -> PolicyFilter:
     return PolicyFilter(source, (*shields, rest))
 
 
-def _slips(entries: Iterable[_Entry], known: ToolNames) -> Iterator[PolicyProblem]:
-    """Warnings for names that look like slips of the pen; any name may be a program's tool."""
+def _slips(
+    entries: Iterable[_Entry], known: ToolNames, *, restricting: bool = False
+) -> Iterator[PolicyProblem]:
+    """Warnings for names that look like slips of the pen; any name may be a program's tool. Where
+    entries are `restricting`, what surely is a slip is an error."""
     names = {*known.declared, *known.accepted}
     for entry in entries:
         near = slip(entry.name, names)
@@ -352,7 +396,7 @@ def _slips(entries: Iterable[_Entry], known: ToolNames) -> Iterator[PolicyProble
                 file=entry.source,
                 message=f"{entry.name!r} is no built-in tool",
                 remedy=f"Did you mean {near}?",
-                level=ProblemLevel.WARNING,
+                level=_level(entry.name, near, restricting=restricting),
             )
 
 

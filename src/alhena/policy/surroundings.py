@@ -21,15 +21,6 @@ _NAMES_AT = (62, 64, 74, 76)
 flags."""
 _SECTION = r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]'
 _KEY = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?"
-_SECTIONS = (
-    "browser|difftool|filter|guitool|hook|include(if)?|instaweb|man|mergetool|pager|protocol|"
-    "sendemail|url|web"
-)
-"""Sections whose every key may name a program, or other configuration."""
-_KEYS = (
-    "askpass|cmd|command|difffilter|driver|editor|exec|external|fsmonitor|gitproxy|helper|hook|"
-    "pager|program|receivepack|signature|templatedir|textconv|tunnel|uploadpack|vcs"
-)
 _REMOTES = ("url", "remote", "pushdefault")
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
@@ -127,6 +118,8 @@ class _Search:
 
     def _names(self, key: str, value: str) -> bool:
         """Does a setting name a program, or further configuration?"""
+        from alhena.system.own_programs import may_name_program
+
         section, _, name = key.partition(".")
         last = name.rpartition(".")[2]
         if key == "core.fsmonitor":
@@ -135,12 +128,10 @@ class _Search:
             alias = name.removesuffix(".command")
             used = self.use.subcommand is None or self.use.subcommand.lower() == alias
             return used or value.startswith("!")
-        if section == "lfs" and ("transfer" in name or "extension" in name):
-            return True
-        return re.fullmatch(_SECTIONS, section) is not None or (
-            value.startswith("!")
+        return (
+            may_name_program(key)
+            or value.startswith("!")
             or (last.endswith(_REMOTES) and "::" in value)
-            or (section != "color" and re.search(_KEYS, last) is not None)
         )
 
 

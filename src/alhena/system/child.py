@@ -198,7 +198,10 @@ def _members_by_ps(session: int) -> tuple[int, ...]:
 
     shield_memory()
     listing = subprocess.run(
-        ["ps", "-A", "-o", "pid=,pgid=,stat="], capture_output=True, check=False, encoding="ascii"
+        ("/bin/ps", "-A", "-o", "pid=,pgid=,stat="),
+        capture_output=True,
+        check=False,
+        encoding="ascii",
     ).stdout
     found: list[int] = []
     for line in listing.splitlines():

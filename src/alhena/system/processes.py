@@ -468,7 +468,7 @@ def _ending(child: Child, stopped: Stop | None, background: tuple[int, ...]) -> 
 
 
 def shell_path(env: dict[str, str]) -> str | None:
-    """Path of bash on the PATH of `env`."""
-    import shutil
+    """Path of bash on the PATH of `env`, without relative entries."""
+    from alhena.system.own_programs import find_program
 
-    return shutil.which("bash", path=env.get("PATH", os.defpath))
+    return find_program("bash", env)

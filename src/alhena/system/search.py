@@ -13,7 +13,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,13 +130,17 @@ class FileSearch:
 
 
 def choose_search(
-    *, environ: Mapping[str, str] | None = None, time_limit: float = TIME_LIMIT
+    *,
+    environ: Mapping[str, str] | None = None,
+    roots: Iterable[Path] = (),
+    time_limit: float = TIME_LIMIT,
 ) -> FileSearch:
-    """A search with ripgrep if it is on the PATH of `environ` (default: this process's)."""
-    from shutil import which
+    """A search with ripgrep if it is on the PATH of `environ` (default: this process's), outside
+    the `roots` of the workspace."""
+    from alhena.system.own_programs import find_program
 
-    where = None if environ is None else environ.get("PATH", os.defpath)
-    return FileSearch(which("rg", path=where) or "", time_limit=time_limit)
+    found = find_program("rg", os.environ if environ is None else environ, roots)
+    return FileSearch(found or "", time_limit=time_limit)
 
 
 class Deadline:

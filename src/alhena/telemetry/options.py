@@ -33,12 +33,13 @@ GCP = (
 class TelemetryOptions(msgspec.Struct, frozen=True):
     """Options of enabled telemetry: it goes to a file, or else to an endpoint. `texts`: records
     include what people, models, tools and hooks wrote; credentials are always redacted. `notice`
-    is a line for a person."""
+    is a line for a person. No link below the directory `within` leads to the file."""
 
     outfile: Path | None
     texts: bool
     endpoint: Endpoint = Endpoint()
     notice: str = ""
+    within: Path | None = None
 
 
 def telemetry_options(
@@ -51,8 +52,9 @@ def telemetry_options(
     outfile = environ.get("GEMINI_TELEMETRY_OUTFILE") or settings.outfile
     texts = _flag(environ.get("GEMINI_TELEMETRY_LOG_PROMPTS"), settings.log_prompts)
     if outfile:
-        path = cwd / os.path.expanduser(outfile)
-        return TelemetryOptions(path, texts is not False)
+        path = Path(os.path.normpath(cwd / os.path.expanduser(outfile)))
+        within = cwd if path.is_relative_to(cwd) else None
+        return TelemetryOptions(path, texts is not False, within=within)
     url = (
         environ.get("GEMINI_TELEMETRY_OTLP_ENDPOINT")
         or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from alhena.config.home import path_within
 from alhena.events import Event, timestamp
 from alhena.telemetry.metrics import Metrics, hr_time
 from alhena.telemetry.records import Record, Translation
@@ -24,9 +25,11 @@ class OutFile:
     """An append-only file: each piece is written with one call, so that the records of several
     processes do not mix."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens `path`; creates it and its directories readable by the user only. Raises
-        OSError."""
+    def __init__(self, path: Path, within: Path | None = None) -> None:
+        """Opens `path`; creates it and its directories readable by the user only. Raises OSError,
+        and InputError for a link below the directory `within`."""
+        if within is not None:
+            path = path_within(within, path.relative_to(within))
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # O_NONBLOCK: opening a FIFO would wait for a reader.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

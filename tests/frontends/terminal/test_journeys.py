@@ -170,7 +170,7 @@ def test_model(snapshots: Snapshots, work: Path, server: ScriptedServer):
         for each in ("one", "two", "three")
     ]
     server.reply(json_reply({"models": models}))
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until(READY)
         terminal.send("/model" + ENTER)
         terminal.until("3 of 3")
@@ -218,7 +218,7 @@ def test_confirmations(snapshots: Snapshots, work: Path, tmp_path: Path, server:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\necho "by hand" > "$1"\n', encoding="utf-8")
     editor.chmod(0o755)
-    with at(server, EDITOR=str(editor)) as terminal:
+    with at(server, "--skip-trust", EDITOR=str(editor)) as terminal:
         terminal.until(READY)
         terminal.send("change it" + ENTER)
         terminal.until("Use arrow keys")
@@ -250,7 +250,7 @@ def test_interrupts(snapshots: Snapshots, work: Path, server: ScriptedServer):
         calling("run_shell_command", {"command": "echo begun; sleep 60"}),
         json_reply(busy, 503, headers={"retry-after": "50"}),
     )
-    with at(server, "--yolo", rows=40) as terminal:
+    with at(server, "--yolo", "--skip-trust", rows=40) as terminal:
         terminal.until("yolo  m")
         for prompt, seen in (
             ("think", "Thinking"),
@@ -274,7 +274,7 @@ def test_pager(snapshots: Snapshots, work: Path, server: ScriptedServer):
     server.reply(
         calling("run_shell_command", {"command": "seq 40"}), sse(text("Forty.")), sse(text("Two."))
     )
-    with at(server, "--yolo", rows=10) as terminal:
+    with at(server, "--yolo", "--skip-trust", rows=10) as terminal:
         terminal.until("yolo  m")
         terminal.send("count" + ENTER)
         terminal.until("1 call")
@@ -295,7 +295,7 @@ def test_resume(snapshots: Snapshots, work: Path, server: ScriptedServer):
     server.reply(*(sse(text(f"Answer {number}.")) for number in range(3)))
     for prompt in ("fix the parser", "write the docs"):
         assert alhena("-m", "m", "-p", prompt, **keyed(server)).code == 0
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until(READY)
         terminal.send("/resume" + ENTER)
         terminal.until("2 of 2")
@@ -309,7 +309,7 @@ def test_resume(snapshots: Snapshots, work: Path, server: ScriptedServer):
 
 def test_queue(snapshots: Snapshots, work: Path, server: ScriptedServer):
     server.reply(sse(text("Once upon", None), text(" a time"), hold=threading.Event()))
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until(READY)
         for prompt, seen in (
             ("tell", "Once upon"),
@@ -332,7 +332,7 @@ def test_rewind(snapshots: Snapshots, work: Path, server: ScriptedServer):
         calling("write_file", args), sse(text("Written.")),
         calling("write_file", args | {"content": "two"}), sse(text("Written again.")),
     )  # fmt: skip
-    with at(server, "--yolo", "--checkpointing") as terminal:
+    with at(server, "--yolo", "--skip-trust", "--checkpointing") as terminal:
         terminal.until("yolo  m")
         for runs, prompt in enumerate(("write one", "write two"), 1):
             terminal.send(prompt + ENTER)
@@ -351,7 +351,7 @@ def test_rewind(snapshots: Snapshots, work: Path, server: ScriptedServer):
 def test_full_screen_program(snapshots: Snapshots, work: Path, server: ScriptedServer):
     lines = "".join(f"note {number}\n" for number in range(1, 60))
     (work / "notes.txt").write_text(lines, encoding="utf-8")
-    with at(server, rows=12, LESS="", LESSOPEN="") as terminal:
+    with at(server, "--skip-trust", rows=12, LESS="", LESSOPEN="") as terminal:
         terminal.until(READY)
         terminal.send("!less notes.txt" + ENTER)
         terminal.until("note 10")
@@ -368,7 +368,7 @@ def test_resize(snapshots: Snapshots, work: Path, server: ScriptedServer):
     hold = threading.Event()
     long = "A paragraph of many words that fills more than one row. " * 3
     server.reply(sse(text(f"{long}\n\n{long}", None), text("The end."), hold=hold))
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until(READY)
         terminal.send("tell" + ENTER)
         terminal.until("Answering")
@@ -382,7 +382,7 @@ def test_resize(snapshots: Snapshots, work: Path, server: ScriptedServer):
 
 def test_narrow(snapshots: Snapshots, work: Path, server: ScriptedServer):
     server.reply(sse(text(ANSWER)), calling("write_file", {"file_path": "a", "content": "x = 1\n"}))
-    with at(server, columns=40, rows=30) as terminal:
+    with at(server, "--skip-trust", columns=40, rows=30) as terminal:
         terminal.until(READY)
         terminal.send("how?" + ENTER)
         terminal.until("1 turn")
@@ -396,7 +396,7 @@ def test_narrow(snapshots: Snapshots, work: Path, server: ScriptedServer):
 def test_colours(snapshots: Snapshots, work: Path, server: ScriptedServer, name: str):
     server.reply(sse(text(ANSWER)), calling("write_file", {"file_path": "a", "content": "x = 1\n"}))
     environ = {"none": {"NO_COLOR": "1"}, "light": {"COLORFGBG": "0;15"}, "dark": {}}[name]
-    with at(server, rows=30, **environ) as terminal:
+    with at(server, "--skip-trust", rows=30, **environ) as terminal:
         terminal.until(READY)
         terminal.send("how?" + ENTER)
         terminal.until("1 turn")
@@ -411,7 +411,7 @@ def test_lines(snapshots: Snapshots, work: Path, server: ScriptedServer, name: s
     call: dict[str, Any] = {"file_path": "a", "content": "x = 1\n"}
     server.reply(calling("write_file", call), sse(text(ANSWER)))
     term = "dumb" if name == "dumb" else "xterm"
-    with at(server, *arguments, term=term, rows=50) as terminal:
+    with at(server, "--skip-trust", *arguments, term=term, rows=50) as terminal:
         terminal.until("commands and keys\n>")
         terminal.send("write it\n")
         terminal.until("Number (empty: no):")

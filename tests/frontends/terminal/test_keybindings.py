@@ -36,7 +36,7 @@ def test_commands_have_the_keys_of_the_file(server: ScriptedServer, home: Path):
         {"command": "no.such", "key": "x"}]""",
     )
     server.reply(sse(text("Fine.")))
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until("! Commands of keybindings.json without effect in this version:")
         terminal.until("app.toggleMarkdown, no.such")
         terminal.until("default  m")

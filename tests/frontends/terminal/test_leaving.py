@@ -31,7 +31,7 @@ def test_a_signal_ends_the_session_in_good_order(
     os.mkfifo(project / "pid")
     command = "echo $$ > pid; sleep 60"
     server.reply(calling("run_shell_command", {"command": command}))
-    with at(server, "--yolo", term=term) as terminal:
+    with at(server, "--yolo", "--skip-trust", term=term) as terminal:
         terminal.until("/help lists")
         terminal.send("run" + ENTER)
         pid = int((project / "pid").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def test_a_terminal_that_goes_away_takes_the_session_and_its_children_with_it(
 ):
     command = "echo $$ > pid; echo on its way; sleep 60"
     server.reply(calling("run_shell_command", {"command": command}))
-    with at(server, "--yolo") as terminal:
+    with at(server, "--yolo", "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("run" + ENTER)
         terminal.until("│ on its way")

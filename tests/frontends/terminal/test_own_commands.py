@@ -200,7 +200,7 @@ def test_a_command_of_the_model_has_a_terminal_when_the_setting_says_so(
         " cat more; printf '\\rstep 3 %%\\n'; cat"
     )
     server.reply(calling("run_shell_command", {"command": command}), sse(text("Fine.")))
-    with at(server, "--yolo") as terminal:
+    with at(server, "--yolo", "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("run" + ENTER)
         terminal.until("│ step 2 %")

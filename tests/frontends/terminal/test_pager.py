@@ -50,7 +50,7 @@ def test_a_whole_output_is_read_and_searched_and_the_prompt_is_as_it_was(server:
         ),
         sse(text("Done", None), text(" now."), hold=hold),
     )
-    with at(server, "--yolo") as terminal:
+    with at(server, "--yolo", "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send(CTRL_O)
         terminal.until("! Nothing to show yet.")
@@ -87,7 +87,7 @@ def test_a_whole_output_is_read_and_searched_and_the_prompt_is_as_it_was(server:
 @pytest.mark.requirement("TERM-03")
 def test_at_a_plain_terminal_a_command_lists_the_blocks_and_prints_one(server: ScriptedServer):
     server.reply(calling("run_shell_command", {"command": "seq 1 90"}), sse(text("Done.")))
-    with at(server, "--yolo", term="dumb") as terminal:
+    with at(server, "--yolo", "--skip-trust", term="dumb") as terminal:
         terminal.until("commands and keys\n>")
         terminal.send("/show" + ENTER)
         terminal.until("Nothing to show yet.")

@@ -164,7 +164,7 @@ def test_a_hook_that_asks_is_asked_about_even_in_yolo_mode(
     hooks = {"BeforeTool": hook(project, "ask", f"echo '{json.dumps(says)}'", matcher="write_file")}
     args = {"file_path": "ask.txt", "content": "Hello Ask"}
     server.reply(calling("write_file", args), sse(text("Written successfully.")))
-    with Run(server, home, project, hooks=hooks).start("--yolo") as terminal:
+    with Run(server, home, project, hooks=hooks).start("--yolo", "--skip-trust") as terminal:
         enter(terminal, "Create a file")
         expect(terminal, "FORCED BY A HOOK")
         expect(terminal, "Allow")
@@ -233,7 +233,7 @@ def test_a_background_command_is_listed_and_read(server: ScriptedServer, home: P
         sse(text("Listed it.")),
     )
     run = Run(server, home, project)
-    with run.start("--yolo") as terminal:
+    with run.start("--yolo", "--skip-trust") as terminal:
         enter(terminal, "Run it behind")
         expect(terminal, "Started it.")
         (pid,) = re.findall(r"PID: (\d+)", server.requests[1].body.decode())
@@ -282,7 +282,7 @@ def test_a_file_is_read_then_changed(server: ScriptedServer, home: Path, project
         calling("replace", change),
         sse(text("Changed.")),
     )
-    with Run(server, home, project).start("--yolo") as terminal:
+    with Run(server, home, project).start("--yolo", "--skip-trust") as terminal:
         enter(terminal, "Read the version")
         expect(terminal, "It is 1.0.0.")
         enter(terminal, "Make it 1.0.1")

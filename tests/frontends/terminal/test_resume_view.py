@@ -145,7 +145,7 @@ def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
         calling("read_file", {"file_path": "gone.txt"}),
         sse(text("Done.")),
     )
-    with at(server, "--yolo") as terminal:
+    with at(server, "--yolo", "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("do it" + ENTER)
         terminal.until("3 calls")

@@ -40,7 +40,12 @@ def test_conversation_and_files_go_back_and_the_old_branch_is_resumed(
         sse(text("Made three.")), sse(text("Another two.")), sse(text("After two.")),
     )  # fmt: skip
     with at(
-        server, "--yolo", "--checkpointing", term=term, GEMINI_MODEL="gemini-2.5-pro"
+        server,
+        "--yolo",
+        "--skip-trust",
+        "--checkpointing",
+        term=term,
+        GEMINI_MODEL="gemini-2.5-pro",
     ) as terminal:
         terminal.until("commands and keys\n>" if plain else PLACEHOLDER)
         for number in ("one", "two", "three"):

@@ -126,7 +126,7 @@ def test_a_directory_is_added_before_the_first_prompt_and_after_it(
         return sse(chunk(call("write_file", args), finish="STOP"))
 
     server.reply(writing(first), sse(text("one")), writing(second), sse(text("two")))
-    with at(server, "--yolo", columns=200) as terminal:
+    with at(server, "--yolo", "--skip-trust", columns=200) as terminal:
         terminal.until("/help lists")
         terminal.send(f"/directory add {first}" + ENTER)
         terminal.until(f"Added {first} to the workspace.")

@@ -67,7 +67,7 @@ def test_a_change_is_confirmed_with_its_diff(server: ScriptedServer, project: Pa
     (project / "a.txt").write_text("old\n", encoding="utf-8")
     args = {"file_path": "a.txt", "content": "new\n"}
     server.reply(calling("write_file", args), sse(text("Done it.")))
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("change it" + ENTER)
         shown = terminal.until("Allow this?")
@@ -106,7 +106,7 @@ def test_a_command_is_refused_with_a_reason_that_the_model_hears(
 def test_escape_interrupts_a_command_and_kills_it(server: ScriptedServer, project: Path):
     command = "echo $$ > pid; echo on its way; sleep 60"
     server.reply(calling("run_shell_command", {"command": command}), sse(text("Fine.")))
-    with at(server, "--yolo") as terminal:
+    with at(server, "--yolo", "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send("run" + ENTER)
         terminal.until("│ on its way")
@@ -163,7 +163,7 @@ def test_lines_are_continued_and_a_paste_is_not_sent(server: ScriptedServer):
 
 def test_modes_commands_and_completion_work_by_keys(server: ScriptedServer, project: Path):
     (project / "notes.txt").touch()
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until("default  m")
         terminal.send("\x1b[Z")
         terminal.until("autoEdit  m")

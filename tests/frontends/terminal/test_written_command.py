@@ -116,7 +116,7 @@ def test_in_a_dumb_terminal_the_editor_gets_what_is_typed(
 def test_in_a_dumb_terminal_control_c_stops_what_runs(server: ScriptedServer, project: Path):
     os.mkfifo(project / "alive")
     server.reply(calling("run_shell_command", {"command": "exec sleep 60 > alive"}))
-    with at(server, "--yolo", term="dumb") as terminal:
+    with at(server, "--yolo", "--skip-trust", term="dumb") as terminal:
         terminal.until("/help lists")
         terminal.send("run\n")
         with (project / "alive").open(encoding="utf-8") as alive:

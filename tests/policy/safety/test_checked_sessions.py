@@ -153,7 +153,7 @@ def test_a_checker_that_had_to_be_dropped_ends_the_run_before_it_begins(
     home: Path, project: Path
 ) -> None:
     policy(home, table("no-such"))
-    ran = alhena("--yolo", "-p", "x", GEMINI_API_KEY="k")
+    ran = alhena("--yolo", "--skip-trust", "-p", "x", GEMINI_API_KEY="k")
     assert ran.code == ConfigError.exit_code
     place = f"{home}/.gemini/policies/checks.toml:1: safety_checker 1, checker.name"
     assert place in ran.err

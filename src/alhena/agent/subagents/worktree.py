@@ -12,17 +12,19 @@ from pathlib import Path
 
 import msgspec
 
+from alhena.config.environment import own_environment
 from alhena.errors import InputError
 from alhena.system.environment import shield_memory
-from alhena.system.errors import FileError
+from alhena.system.errors import FileError, ProcessStartError
 from alhena.system.files import exclusive
+from alhena.system.own_programs import repository_command
 
 LIMIT_S = 300.0
 """Seconds that one git command may take."""
+_GITLINK = b"160000 "
 _DIFF = ("--binary", "--no-ext-diff", "--no-textconv", "--no-color")
 _PLACES = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
 _PLAIN = re.compile(rb"[\w./-]+")
-_SAFE = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.quotePath=false")
 
 
 class Worktree(msgspec.Struct, frozen=True):
@@ -96,10 +98,22 @@ def make_worktree(
     inner = os.path.normpath(tree / os.path.relpath(os.path.realpath(cwd), repository))
     with alone(_lock(repository, environ)) as own:
         # Forced twice: git, killed at this before, may know the place as a locked worktree.
-        add = ("worktree", "add", "--force", "--force", "--quiet", "--detach")
-        locked = ("--lock",) if lock else ()
-        run_git(repository, environ, *add, *locked, str(tree), base, held=(*held, *own))
+        add = ("--force", "--force", "--detach", *(("--lock",) if lock else ()))
+        add_worktree(repository, environ, (*add, str(tree), base), tree, held=(*held, *own))
     return Worktree(repository, tree, Path(inner), base, environ)
+
+
+def add_worktree(
+    repository: Path,
+    environ: Mapping[str, str],
+    words: tuple[str, ...],
+    tree: Path,
+    held: tuple[int, ...] = (),
+) -> None:
+    """Runs `git worktree add`, whose `words` make the worktree `tree`. The files come in a second
+    step: which settings hold in the worktree is known only there. Raises InputError."""
+    run_git(repository, environ, "worktree", "add", "--quiet", "--no-checkout", *words, held=held)
+    run_git(tree, environ, "reset", "--hard", "--quiet", "--no-recurse-submodules", held=held)
 
 
 def prune_worktrees(repository: Path, environ: Mapping[str, str]) -> None:
@@ -131,12 +145,25 @@ def patch_since(
 ) -> str:
     """The changes of the files below `top` since the commit or tree `base`. `held` are locks that
     git keeps. Raises InputError."""
-    run_git(top, environ, "add", "-A", held=held)
+    _stage(top, environ, held)
     data = run_git(top, environ, "diff", "--cached", *_DIFF, base)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return _binary_patch(base, top, environ)
+
+
+def _stage(top: Path, environ: Mapping[str, str], held: tuple[int, ...]) -> None:
+    """Puts the files below `top` into the index. Repositories within are not looked into, where
+    git would run what they name: only their commits count."""
+    entries = run_git(top, environ, "ls-files", "--stage", "-z").split(b"\0")
+    inner = [each.partition(b"\t")[2] for each in entries if each.startswith(_GITLINK)]
+    around = b"".join(b":(top,exclude,literal)" + each + b"\0" for each in inner)
+    paths = ("--pathspec-from-file=-", "--pathspec-file-nul")
+    run_git(top, environ, "add", "-A", *paths, given=b":(top)\0" + around, held=held)
+    if inner:
+        listed = b"".join(each + b"\0" for each in inner)
+        run_git(top, environ, "update-index", "--add", "--remove", "-z", "--stdin", given=listed)
 
 
 def _binary_patch(base: str, top: Path, environ: Mapping[str, str]) -> str:
@@ -156,7 +183,8 @@ def _binary_patch(base: str, top: Path, environ: Mapping[str, str]) -> str:
     tree = run_git(top, environ, "write-tree").decode().strip()
     objects = run_git(top, environ, "rev-parse", "--path-format=absolute", "--git-path", "objects")
     with tempfile.TemporaryDirectory(prefix="alhena-patch-") as made:
-        plain = {name: text for name, text in environ.items() if name not in _PLACES}
+        own = own_environment(environ).items()
+        plain = {name: text for name, text in own if name not in _PLACES}
         run_git(Path(made), plain, "init", "--quiet", "--bare", "--template=", made)
         info = Path(made, "info")
         info.mkdir(exist_ok=True)
@@ -167,23 +195,29 @@ def _binary_patch(base: str, top: Path, environ: Mapping[str, str]) -> str:
 
 
 def run_git(
-    folder: Path, environ: Mapping[str, str], *arguments: str, held: tuple[int, ...] = ()
+    folder: Path,
+    environ: Mapping[str, str],
+    *arguments: str,
+    held: tuple[int, ...] = (),
+    given: bytes = b"",
 ) -> bytes:
-    """The output of a git command, which keeps the locks of the descriptors `held`. Raises
-    InputError."""
-    argv = ["git", *(word for option in _SAFE for word in ("-c", option)), *arguments]
-    shield_memory()
+    """The output of a git command, which keeps the locks of the descriptors `held` and is `given`
+    this as its input. Nothing that the repository names runs. Raises InputError."""
     try:
+        command = repository_command(folder, environ, arguments)
+        shield_memory()
         done = subprocess.run(
-            argv,
+            command.argv,
             cwd=folder,
-            env={**environ, "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
+            env=command.env,
+            input=given,
             capture_output=True,
             timeout=LIMIT_S,
             check=False,
             pass_fds=held,
         )
+    except ProcessStartError as error:
+        raise InputError(error.message, remedy=error.remedy) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"git {arguments[0]} failed: {error}") from error
     if done.returncode:

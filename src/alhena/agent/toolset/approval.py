@@ -218,6 +218,8 @@ class LastingApprovals:
         bench = self._bench
         if bench.modes.mode is not ApprovalMode.DEFAULT:
             return ()
+        if not bench.modes.allows(ApprovalMode.AUTO_EDIT):
+            return ()
         context = replace(bench.context, mode=ApprovalMode.AUTO_EDIT)
         if not self._allowed(bench.engine, call, context):
             return ()

@@ -30,7 +30,7 @@ from alhena.events import Event
 from alhena.policy.engine import PolicyEngine
 from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
-from alhena.policy.settings_rules import ToolNames
+from alhena.policy.settings_rules import ToolNames, unknown_tools
 from alhena.policy.surroundings import Surroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
@@ -176,7 +176,7 @@ def session_policy(options: SessionOptions) -> GatheredPolicy:
             cwd=options.cwd,
             environ=options.environ,
             settings=options.settings,
-            tool_names=ToolNames(BUILT_IN, tuple(ALIASES)),
+            tool_names=ToolNames(BUILT_IN, (*ALIASES, *(tool.name for tool in options.tools))),
             paths=tuple(item for item in options.policy if not isinstance(item, PolicyRule)),
             rules=tuple(item for item in options.policy if isinstance(item, PolicyRule)),
             allowed_tools=options.allowed_tools,
@@ -386,7 +386,9 @@ def open_toolset(
         registry=registry,
         engine=engine,
         modes=SessionMode(
-            options.approval_mode, allows_yolo=not settings.security.disable_yolo_mode
+            options.approval_mode,
+            allows_yolo=not settings.security.disable_yolo_mode,
+            may_act=options.may_act,
         ),
         surroundings=Surroundings(workspace.cwd, workspace.roots, trusted=trusted),
         outputs=outputs,
@@ -419,7 +421,22 @@ def open_toolset(
     for tool in options.tools:
         require_own_name(tool.name)
         warnings += filter(None, (registry.register(tool),))
+    if not (_names_servers(options) or settings.tools.discovery_command or options.extensions):
+        warnings += unknown_tools(policy.rules, partial(_is_tool, bench), _NAMES)
     return bench
+
+
+_NAMES = BUILT_IN | ALIASES.keys()
+
+
+def _is_tool(bench: Toolset, name: str) -> bool:
+    """True for the name of a tool or an agent, wherever it is used."""
+    agents = (*bench.agents, *bench.options.agents, *bench.options.remote_agents)
+    return (
+        name in _NAMES
+        or bench.registry.find(name, excluded=True) is not None
+        or any(name == agent.name for agent in agents)
+    )
 
 
 def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:

@@ -68,6 +68,7 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     bus: "MessageBus | None" = None
     interactive: bool = False
     approval_mode: ApprovalMode = ApprovalMode.DEFAULT
+    may_act: bool = True
     policy: tuple[PolicySource, ...] = ()
     allowed_tools: tuple[str, ...] = ()
     skip_trust: bool = False

@@ -144,12 +144,18 @@ class Caller(msgspec.Struct, frozen=True):
 
 class SessionMode:
     """The mode now, and the one that leaving plan mode leads back to. Satisfies
-    `tools.plan_mode.ModeSwitch`. `allows_yolo`: whether everything may run without asking."""
+    `tools.plan_mode.ModeSwitch`. `allows_yolo`: whether everything may run without asking;
+    `may_act`: whether anything that changes files may, as in a trusted folder."""
 
     def __init__(
-        self, mode: ApprovalMode = ApprovalMode.DEFAULT, *, allows_yolo: bool = True
+        self,
+        mode: ApprovalMode = ApprovalMode.DEFAULT,
+        *,
+        allows_yolo: bool = True,
+        may_act: bool = True,
     ) -> None:
         self.allows_yolo = allows_yolo
+        self.may_act = may_act
         self._mode = mode
         self._work_mode = ApprovalMode.DEFAULT if mode is ApprovalMode.PLAN else mode
         self._listeners: list[Callable[[], None]] = []
@@ -169,14 +175,20 @@ class SessionMode:
         """The mode that leaving plan mode leads to: the one before it."""
         return self._work_mode
 
+    def allows(self, mode: ApprovalMode) -> bool:
+        """True for a mode that the session may be switched to."""
+        if mode is ApprovalMode.YOLO:
+            return self.allows_yolo and self.may_act
+        return self.may_act or mode is not ApprovalMode.AUTO_EDIT
+
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Calls `listener` after every change."""
         self._listeners.append(listener)
 
     def switch(self, mode: ApprovalMode) -> None:
-        """Changes the mode; holds for every decision from now on, also in the turn that runs. Where
-        yolo mode is not allowed, the default takes its place."""
-        if mode is ApprovalMode.YOLO and not self.allows_yolo:
+        """Changes the mode; holds for every decision from now on, also in the turn that runs. The
+        default takes the place of a mode that is not allowed."""
+        if not self.allows(mode):
             mode = ApprovalMode.DEFAULT
         if mode is self._mode:
             return

@@ -358,19 +358,25 @@ class EditorServer:
         """Opens a session with the servers that the client gives it. Raises RpcError."""
         from alhena.commands import sources_of
         from alhena.frontends.acp.session import EditorSession
-        from alhena.frontends.current_settings import session_options
+        from alhena.frontends.current_settings import refused_mode, session_options
         from alhena.models.errors import CredentialsError
         from alhena.session.records import SessionError
 
         place = self._place(params["cwd"])
         try:
-            options = session_options(self._arguments, place)
+            options = session_options(self._arguments, place, attended=True)
+            notices = (*options.notices, *refused_mode(self._arguments, place))
             servers = _servers(params.get("mcpServers") or [])
             settings = msgspec.structs.replace(
                 options.settings, mcp_servers={**options.settings.mcp_servers, **servers}
             )
             options = msgspec.structs.replace(
-                options, settings=settings, resume=resume, session_id=None, history=history
+                options,
+                settings=settings,
+                resume=resume,
+                session_id=None,
+                history=history,
+                notices=notices,
             )
             session = EditorSession(
                 options, tuple(sources_of(place)), self.connection, self._client

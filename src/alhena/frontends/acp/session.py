@@ -127,7 +127,7 @@ class EditorSession:
         known = [
             {"id": mode, "name": name, "description": what}
             for mode, (name, what) in MODES.items()
-            if mode is not ApprovalMode.YOLO or modes.allows_yolo
+            if modes.allows(mode)
         ]
         return {
             "modes": {"currentModeId": modes.mode, "availableModes": known},

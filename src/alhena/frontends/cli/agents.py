@@ -12,7 +12,7 @@ from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parsed
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.config.effective_settings import Place
 from alhena.config.environment import own_environment
-from alhena.config.home import agent_folders, config_home
+from alhena.config.home import agent_folders, config_home, path_within
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.arguments import parsed_command
@@ -223,8 +223,9 @@ def _validate(path: Path) -> int:
 def _new(name: str, scope: str | None) -> int:
     if not is_declarable(name):
         raise UsageError(f"{name!r} is no name of an agent.", remedy="Use a-z, 0-9, - and _.")
-    home = Path.cwd() / ".gemini" if scope == "workspace" else config_home(os.environ)
-    path = home / "agents" / f"{name}.toml"
+    path = config_home(os.environ) / "agents" / f"{name}.toml"
+    if scope == "workspace":
+        path = path_within(Path.cwd(), f".gemini/agents/{name}.toml")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with open(path, "x", encoding="utf-8") as file:

@@ -197,7 +197,9 @@ class TerminalPerson:
 
     async def open(self, url: str) -> bool:
         """Shows a page in the browser."""
-        return await open_browser(url)
+        from alhena.system.own_programs import begin_browser
+
+        return await open_browser(url, begin_browser)
 
 
 _NAMES = {

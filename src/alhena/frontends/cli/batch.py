@@ -2,8 +2,10 @@
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from alhena.config.home import path_within
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import Parser, amount, parsed, split_list, split_tools, turns, whole
@@ -134,8 +137,11 @@ def _new(argv: list[str]) -> int:
     out = cwd / found.out
     config = _configured(RunConfig(out=str(out), cwd=str(cwd)), found)
     directory = place_of(found.run_dir or f"{found.out}.run", cwd)
+    if found.run_dir is None:
+        path_within(out.parent, f"{out.name}.run")
     if isinstance(directory, str) and config.engine != "ray":
         raise UsageError("a --run-dir in an object store is for --engine ray.", remedy="Add it.")
+    _require_trust(config, {(task.repo, task.cwd, task.approval_mode) for task in tasks})
     with new_run(directory, tasks, config) as queue:
         return _carry_out(queue, config)
 
@@ -196,6 +202,9 @@ def _again(argv: list[str], *, failed: bool) -> int:
     with old_run(_directory(found.words)) as queue:
         before = config_of(queue)
         config = _configured(before, found)
+        spec = "json_extract(CAST(spec AS TEXT), ?)"
+        places = f"SELECT DISTINCT {spec}, {spec}, {spec} FROM tasks"  # noqa: S608
+        _require_trust(config, queue.rows(places, "$.repo", "$.cwd", "$.approval_mode"))
         if config != before:
             queue.note("config", msgspec.json.encode(config))
             publish(queue)
@@ -207,6 +216,24 @@ def _again(argv: list[str], *, failed: bool) -> int:
             ResultsFile(Path(config.out), config.form).rewrite(queue)
             write_stderr(f"alhena: {number} tasks run again.\n")
         return _carry_out(queue, config)
+
+
+def _require_trust(
+    config: "RunConfig", places: Iterable[tuple[str | None, str | None, str | None]]
+) -> None:
+    """`places` are the repositories, directories and modes of the tasks. Raises
+    UntrustedFolderError."""
+    from alhena.config.effective_settings import open_place
+    from alhena.frontends.current_settings import ACTING, require_trust
+    from alhena.policy.model import ApprovalMode
+
+    for repository, cwd, given in places:
+        mode = ApprovalMode(given or config.approval_mode)
+        if mode not in ACTING:
+            continue
+        folder = Path((repository or "").partition("#")[0] or cwd or config.cwd)
+        place = open_place(folder, os.environ, skip_trust=config.skip_trust, env_files=False)
+        require_trust(mode, folder, place.trust)
 
 
 def _changes(before: "RunConfig", after: "RunConfig") -> list[str]:

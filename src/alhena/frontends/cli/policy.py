@@ -376,7 +376,7 @@ def _words(reports: tuple[RuleReport, ...]) -> list[str]:
         count = _counted(report.examples, "example")
         what = f": {report.rule.decision}, {count}" if report.table == "rule" else ""
         lines.append(f"ok     {head}{what}")
-        lines += [f"       warning: {_said(problem)}" for problem in report.problems]
+        lines += [f"       {each.level}: {_said(each)}" for each in report.problems]
     return lines
 
 

@@ -198,10 +198,9 @@ def _path(*, as_json: bool) -> int:
 
 
 def _state(place: Place, kind: LayerKind, layer: Layer | None) -> str:
-    if layer is not None:
-        return "read"
-    unread = kind is LayerKind.WORKSPACE and ".gemini/settings.json" in place.unread
-    return "not trusted" if unread else "missing"
+    if kind is LayerKind.WORKSPACE and ".gemini/settings.json" in place.unread:
+        return "not trusted"
+    return "missing" if layer is None else "read"
 
 
 def _check(options: "Namespace", place: Place) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from alhena.config.environment import own_environment
 from alhena.config.home import (
     config_home,
+    path_within,
     skill_folders,
     user_settings_path,
     workspace_settings_path,
@@ -76,7 +77,9 @@ def run(argv: list[str]) -> int:
         known = ", ".join(skills.all) or "none"
         raise UsageError(f"there is no skill {options.name!r}.", remedy=f"There are: {known}.")
     workspace = options.scope == "workspace"
-    file = workspace_settings_path(place.cwd) if workspace else user_settings_path(os.environ)
+    file = user_settings_path(os.environ)
+    if workspace:
+        file = path_within(place.cwd, workspace_settings_path(Path()))
     from alhena.frontends.files import set_disabled
 
     set_disabled(options.name, file, disabled=disabled)
@@ -112,8 +115,8 @@ def _list(skills: Skills, *, as_json: bool) -> int:
 def _change(options: "Namespace") -> int:
     """Installs, links or removes skills."""
     workspace = options.scope == "workspace"
-    base = current_directory() / ".gemini" if workspace else config_home(os.environ)
-    folder = base / "skills"
+    base = path_within(current_directory(), ".gemini") if workspace else config_home(os.environ)
+    folder = path_within(base, "skills") if workspace else base / "skills"
     if options.command == "uninstall":
         _remove(options.name, folder)
     elif options.command == "link":

@@ -15,7 +15,7 @@ from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError, UsageError
 from alhena.events import Event, WarningEvent
 from alhena.frontends.arguments import Parser, split_list, split_tools
-from alhena.frontends.current_settings import included, place_here, tell
+from alhena.frontends.current_settings import included, place_here, require_trust, tell
 from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
@@ -50,12 +50,14 @@ def toolset_options(found: argparse.Namespace) -> SessionOptions:
     settings = place.settings
     roots, missing = included(place, split_list(found.include_directories))
     tell(missing)
-    mode = found.approval_mode or settings.general.default_approval_mode
+    mode = ApprovalMode(found.approval_mode or settings.general.default_approval_mode)
+    require_trust(mode, place.cwd, place.trust)
     return SessionOptions(
         cwd=place.cwd,
         environ=place.environ,
         settings=settings,
-        approval_mode=ApprovalMode(mode),
+        approval_mode=mode,
+        may_act=place.trust.trusted,
         include_directories=roots,
         policy=split_list(found.policy),
         allowed_tools=split_tools(found.allowed_tools),

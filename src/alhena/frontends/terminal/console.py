@@ -141,7 +141,7 @@ def editor_command(environ: Mapping[str, str]) -> EditorCommand | None:
 
 
 def _wanted(environ: Mapping[str, str]) -> list[str]:
-    from shutil import which
+    from alhena.system.own_programs import find_program
 
     for variable in ("VISUAL", "EDITOR"):
         given = environ.get(variable, "").strip()
@@ -150,5 +150,4 @@ def _wanted(environ: Mapping[str, str]) -> list[str]:
                 return shlex.split(given)
             except ValueError:  # unbalanced quotes: one word, whatever it is
                 return [given]
-    path = environ.get("PATH", "")
-    return [name for name in FALLBACKS if which(name, path=path)][:1]
+    return [name for name in FALLBACKS if find_program(name, environ)][:1]

@@ -124,8 +124,12 @@ class ShownSession:
         """To the next approval mode; from yolo to the first."""
         if self._agent is not None:
             modes = self.toolset.modes
-            at = CYCLE.index(modes.mode) if modes.mode in CYCLE else -1
-            modes.switch(CYCLE[(at + 1) % len(CYCLE)])
+            cycle = [mode for mode in CYCLE if modes.allows(mode)]
+            at = cycle.index(modes.mode) if modes.mode in cycle else -1
+            modes.switch(cycle[(at + 1) % len(cycle)])
+            if not modes.may_act and modes.mode is ApprovalMode.PLAN:
+                words = "Auto-edit mode needs a trusted folder. To trust this one: /trust"
+                self.print([line(words, "warning")])
 
     def toggle_yolo(self) -> None:
         """Everything runs without asking, or as by default again."""
@@ -133,7 +137,10 @@ class ShownSession:
             modes = self.toolset.modes
             on = modes.mode is ApprovalMode.YOLO
             modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
-            if not modes.allows_yolo:
+            if not modes.may_act:
+                words = "Yolo mode needs a trusted folder. To trust this one: /trust"
+                self.print([line(words, "warning")])
+            elif not modes.allows_yolo:
                 self.print([line("security.disableYoloMode turns yolo mode off.", "warning")])
 
     def show_status(self) -> None:

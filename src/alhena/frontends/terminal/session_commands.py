@@ -213,8 +213,9 @@ class SignInPerson:
     async def open(self, url: str) -> bool:
         """Shows a page in the browser."""
         from alhena.models.auth.authorization import open_browser
+        from alhena.system.own_programs import begin_browser
 
-        return await open_browser(url)
+        return await open_browser(url, begin_browser)
 
 
 def _listed_command(control: "ServerControl", what: str) -> list[Line]:

@@ -13,7 +13,13 @@ from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import place_here, remember, remembered, session_options
+from alhena.frontends.current_settings import (
+    place_here,
+    refused_mode,
+    remember,
+    remembered,
+    session_options,
+)
 from alhena.frontends.terminal.console import ConsoleFactory
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import line
@@ -78,6 +84,8 @@ async def converse(
     async with _agent(arguments, conversation) as agent:
         greeting = f"alhena {__version__}  /help lists commands and keys"
         conversation.print([line(greeting, "dim")])
+        words = refused_mode(arguments, place)
+        conversation.print([line(f"! {each}", "warning") for each in words])
         _name_idle(place, conversation, keys=screen.keys)
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
@@ -123,7 +131,7 @@ def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:
 
 def _agent(arguments: RunArguments, conversation: Conversation) -> SessionRunner:
     def options() -> SessionOptions:
-        asked = session_options(arguments, conversation.folder.place)
+        asked = session_options(arguments, conversation.folder.place, attended=True)
         return msgspec.structs.replace(
             asked,
             model=conversation.folder.model or asked.model,

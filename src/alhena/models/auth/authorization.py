@@ -277,8 +277,8 @@ def has_browser(environ: Mapping[str, str], platform: str = sys.platform) -> boo
     return not environ.get("SSH_CONNECTION")
 
 
-async def open_browser(url: str) -> bool:
-    """Opens a page; False when no browser could be started.
+async def open_browser(url: str, begin: Callable[[str], bool]) -> bool:
+    """Opens a page by `begin`; False when no browser could be started.
 
     Some browsers keep their starter process until they are closed: a thread that does not block
     exit waits for it.
@@ -291,18 +291,9 @@ async def open_browser(url: str) -> bool:
             started.set_result(opened)
 
     def start() -> None:
-        opened = _open(url)
+        opened = begin(url)
         with suppress(RuntimeError):  # the loop may be closed: nobody waits any more
             loop.call_soon_threadsafe(partial(settle, opened=opened))
 
     Thread(target=start, daemon=True).start()
     return await started
-
-
-def _open(url: str) -> bool:
-    import webbrowser
-
-    try:
-        return webbrowser.open(url)
-    except (webbrowser.Error, OSError):
-        return False

@@ -6,7 +6,6 @@ the project never run, and nothing converts content.
 
 import os
 import signal
-import stat
 import subprocess
 import threading
 import time
@@ -26,6 +25,7 @@ from alhena.session.checkpoints.records import (
 )
 from alhena.system.environment import shield_memory
 from alhena.system.errors import ProcessStartError, printable
+from alhena.system.own_programs import git_command
 
 PATIENCE_S = 60.0
 """Time limit of one git command."""
@@ -43,8 +43,6 @@ CONFIGURATION = (
     "core.precomposeUnicode=false",
     "core.protectNTFS=false",
     "core.protectHFS=false",
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
     "core.attributesFile=/dev/null",
     "core.looseCompression=1",
     "core.fsync=loose-object,pack,pack-metadata,reference",
@@ -52,7 +50,6 @@ CONFIGURATION = (
     "gc.auto=5000",
     "gc.autoDetach=false",
     "gc.packRefs=false",
-    "maintenance.auto=false",
     "index.version=2",
     "init.defaultBranch=main",
 )
@@ -150,14 +147,22 @@ class Git:
         given: IO[bytes],
         output: IO[bytes] | int,
     ) -> "subprocess.Popen[bytes]":
-        options = (*CONFIGURATION, f"core.excludesFile={self._excludes}")
-        configuration = (word for option in options for word in ("-c", option))
+        settings = (*CONFIGURATION, f"core.excludesFile={self._excludes}")
+        try:
+            command = git_command(
+                ("--literal-pathspecs", *arguments), environment, settings=settings
+            )
+        except ProcessStartError as error:
+            raise NoGitError(
+                "git is not installed, so there are no checkpoints.",
+                remedy="Install git, or turn general.checkpointing.enabled off.",
+            ) from error
         try:
             shield_memory()
             return subprocess.Popen(
-                ["git", *configuration, "--literal-pathspecs", *arguments],
+                command.argv,
                 cwd=environment["GIT_WORK_TREE"],
-                env=environment,
+                env=command.env,
                 stdin=given,
                 stdout=output,
                 stderr=subprocess.PIPE,
@@ -167,12 +172,7 @@ class Git:
         except ProcessStartError as error:
             raise CheckpointError(error.message) from error
         except FileNotFoundError as error:
-            if error.filename != "git":
-                raise trouble(error, self.work_tree) from error
-            raise NoGitError(
-                "git is not installed, so there are no checkpoints.",
-                remedy="Install git, or turn general.checkpointing.enabled off.",
-            ) from error
+            raise trouble(error, self.work_tree) from error
         except OSError as error:
             raise CheckpointError(f"git cannot be started: {error.strerror or error}.") from error
 
@@ -186,9 +186,7 @@ class Git:
             "GIT_CONFIG_SYSTEM": "/dev/null",
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
-            "GIT_TERMINAL_PROMPT": "0",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_DIR": str(self.git_dir),
             "GIT_INDEX_FILE": str(self.git_dir / "alhena-no-index" if nested else self.index),
@@ -251,17 +249,3 @@ def content_name(data: bytes) -> str:
 def is_object_name(text: str) -> bool:
     """True for a full object name, never a revision or an option."""
     return len(text) == 40 and all(char in "0123456789abcdef" for char in text)
-
-
-def search_path(environ: Mapping[str, str], excluded: Iterable[Path]) -> str:
-    """The PATH that finds git: without relative entries, entries in the `excluded` directories (a
-    project's own `bin` does not decide what git is), and entries that everybody can write."""
-    directories = tuple(excluded)
-    kept: list[str] = []
-    for entry in environ.get("PATH", os.defpath).split(os.pathsep):
-        real = Path(os.path.realpath(entry))
-        with suppress(OSError):  # missing or not accessible
-            own = not real.stat().st_mode & stat.S_IWOTH
-            if own and os.path.isabs(entry) and not any(map(real.is_relative_to, directories)):
-                kept.append(entry)
-    return os.pathsep.join(kept)

@@ -24,7 +24,6 @@ from alhena.session.checkpoints.git import (
     content_name,
     is_object_name,
     reason,
-    search_path,
 )
 from alhena.session.checkpoints.records import (
     CheckpointError,
@@ -37,6 +36,7 @@ from alhena.session.checkpoints.records import (
 from alhena.system.errors import FileError, printable
 from alhena.system.files import alone_on, read_small_text
 from alhena.system.ignore import IgnoreRules, excludes_file, git_directory
+from alhena.system.own_programs import search_path
 
 SYMLINK = "120000"
 EXECUTABLE = "100755"

@@ -6,6 +6,7 @@ import sys
 import msgspec
 
 from alhena.system.errors import ProcessStartError
+from alhena.system.own_programs import python_command
 from alhena.system.processes import Command, Limits, run_process
 from alhena.system.web.fetch import WebPage
 from alhena.system.web.url import AnswerError
@@ -29,11 +30,13 @@ async def readable(
     """The text of a page; a separate process converts HTML. Raises AnswerError."""
     if not page.is_html:
         return ReadableText(page.text[:max_chars], cut=len(page.text) > max_chars)
-    # -P and absolute paths: import nothing from a directory the user works in.
+    start = python_command(
+        "alhena.system.web.page", str(page.url), str(max_chars), environ=_environment()
+    )
     command = Command(
-        argv=(sys.executable, "-P", "-m", "alhena.system.web.page", str(page.url), str(max_chars)),
+        argv=start.argv,
         cwd=os.path.dirname(sys.executable) or os.sep,
-        env=_environment(),
+        env=start.env,
         merge_stderr=False,
         stdin=page.text.encode("utf-8", "replace"),
         leaves_nothing=True,
@@ -53,5 +56,6 @@ async def readable(
 
 
 def _environment() -> dict[str, str]:
-    paths = [path for path in sys.path if os.path.isabs(path)]
+    here = os.path.realpath(os.curdir)
+    paths = [path for path in sys.path if path and os.path.realpath(path) != here]
     return {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}

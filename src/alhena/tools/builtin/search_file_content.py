@@ -210,7 +210,7 @@ class SearchInvocation(BaseInvocation):
             environ=self._tool.environ,
         )
         tool = self._tool
-        backend = tool.backend or choose_search(environ=tool.environ)
+        backend = tool.backend or choose_search(environ=tool.environ, roots=(root,))
         return await backend.search(query, context.cancellation)
 
     def _result(

@@ -169,9 +169,14 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> ToolFailu
     import asyncio
 
     from alhena.system.environment import shield_memory
+    from alhena.system.own_programs import find_program
 
     if not argv:
         return _unchanged("There is no editor to start")
+    editor = find_program(argv[0], environment)
+    if editor is None:
+        return _unchanged(f"The editor {_shown(argv)} is not on the PATH")
+    argv = (editor, *argv[1:])
     try:
         shield_memory()
         # In this process's group and on its terminal, unlike other children: a person works in it.

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from alhena.agent.toolset.mcp import turn
 from alhena.config.documents import settings_document
-from alhena.config.home import user_settings_path, workspace_settings_path
+from alhena.config.home import path_within, user_settings_path, workspace_settings_path
 from alhena.config.jsonc import with_value, without_value
 from alhena.config.mcp_servers import EVERY
 from alhena.config.pinned_entries import folder_key
@@ -18,7 +18,7 @@ from alhena.frontends.current_settings import place_here
 from alhena.frontends.files import change_json
 from alhena.frontends.folder_trust import accept, forget_accepted
 from alhena.frontends.streams import write_stdout
-from alhena.system.workspace import current_directory, is_within
+from alhena.system.workspace import current_directory
 
 SCOPES = ("user", "project")
 TRANSPORTS = ("stdio", "sse", "http")
@@ -212,27 +212,19 @@ def _turn(argv: list[str], *, enabled: bool) -> int:
 
 def _settings_file(scope: str, *, writing: bool = True) -> Path:
     """The file of a scope. Raises UsageError for the project settings of the home directory, which
-    are the user's, and InputError where a symlink leads out of the project: whoever wrote that
-    chose the file."""
+    are the user's, and InputError where it is a symlink."""
     user = user_settings_path(os.environ)
     if scope == "user":
         return user
     here = current_directory()
     project = workspace_settings_path(here)
-    real = os.path.realpath(project)
-    if real == os.path.realpath(user):
+    if os.path.realpath(project) == os.path.realpath(user):
         if not writing:
             return project
         raise UsageError(
             "the settings of the home directory are the user's.", remedy="Use --scope user."
         )
-    if not is_within(real, os.path.realpath(here)):
-        raise InputError(
-            f"the project settings {project} lead out of the project, to {real}; they were left "
-            "alone.",
-            remedy="Put a file of the project in place of the symlink, or use --scope user.",
-        )
-    return project
+    return path_within(here, project.relative_to(here))
 
 
 def _entries(file: Path) -> dict[str, Any]:

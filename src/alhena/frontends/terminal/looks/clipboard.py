@@ -5,9 +5,10 @@ import base64
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from shutil import which
+from pathlib import Path
 
 from alhena.system.environment import shield_memory
+from alhena.system.own_programs import find_program
 
 LIMIT_S = 5.0
 MAX_BYTES = 100_000
@@ -61,9 +62,12 @@ async def copy(text: str, environ: Mapping[str, str], control: Callable[[str], N
 
 
 def _program(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    path = environ.get("PATH", "")
     usable = (each for each in _PROGRAMS if environ.get(_NEEDS.get(each[0], "PATH")))
-    return next((each for each in usable if which(each[0], path=path)), None)
+    return next((each for each in usable if _found(each, environ)), None)
+
+
+def _found(program: tuple[str, ...], environ: Mapping[str, str]) -> str | None:
+    return find_program(program[0], environ, (Path.cwd(),))
 
 
 async def pasted(environ: Mapping[str, str]) -> bytes | str:
@@ -73,13 +77,10 @@ async def pasted(environ: Mapping[str, str]) -> bytes | str:
 
 
 def _read(environ: Mapping[str, str]) -> bytes | str:
-    path = environ.get("PATH", "")
     for image, text in _READERS:
         if not environ.get(_NEEDS.get(image[0], "PATH")):
             continue
         for program in (image, text):
-            if not which(program[0], path=path):
-                continue
             written = _ran(program, environ) or b""
             if program is image:
                 with suppress(ValueError):
@@ -95,11 +96,15 @@ def _read(environ: Mapping[str, str]) -> bytes | str:
 def _ran(
     program: tuple[str, ...], environ: Mapping[str, str], given: bytes | None = None
 ) -> bytes | None:
-    """The output of a program, which is not read where it is `given` a text; None if it fails."""
+    """The output of a program, which is not read where it is `given` a text; None if it fails or is
+    missing."""
+    found = _found(program, environ)
+    if found is None:
+        return None
     shield_memory()
     try:
         done = subprocess.run(
-            program,
+            (found, *program[1:]),
             input=given or b"",
             env=dict(environ),
             stdout=subprocess.PIPE if given is None else subprocess.DEVNULL,

@@ -4,7 +4,7 @@ own."""
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from alhena.config.settings import UiSettings
 from alhena.display_text import one_line
 from alhena.system.environment import child_environment, shield_memory
 from alhena.system.errors import ProcessStartError
+from alhena.system.own_programs import OwnCommand, repository_command
 
 LIMIT_S = 2.0
 """Seconds that a command may take."""
@@ -22,11 +23,7 @@ PAUSE_S = 0.3
 MAX_BYTES = 65_536
 MAX_LINE = 200
 SHORT_NAME = 8
-_SAFE = ("core.hooksPath=/dev/null", "core.fsmonitor=false")
-_STATUS = (
-    *("git", *(word for each in _SAFE for word in ("-c", each)), "--no-optional-locks"),
-    *("status", "--porcelain", "--ignore-submodules"),
-)
+_STATUS = ("--no-optional-locks", "status", "--porcelain", "--ignore-submodules")
 
 
 class FooterRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +66,15 @@ class FooterFacts:
                 self._wanted = None
                 before = (self.branch, self.custom)
                 name = branch_of(wanted.cwd)
-                dirty = name and wanted.trusted and await _first_line(_STATUS, wanted)
+                dirty = name and wanted.trusted and await _is_dirty(wanted)
                 self.branch = f"{name}{'*' if dirty else ''}"
                 if wanted.command:
                     told = {**wanted.told, "branch": name}
-                    argv = ("/bin/sh", "-c", wanted.command)
-                    self.custom = await _first_line(argv, wanted, msgspec.json.encode(told))
+                    shell = OwnCommand(
+                        ("/bin/sh", "-c", wanted.command),
+                        child_environment(wanted.environ).variables,
+                    )
+                    self.custom = await _first_line(shell, wanted.cwd, msgspec.json.encode(told))
                 if before != (self.branch, self.custom):
                     self._changed()
                 await asyncio.sleep(PAUSE_S)
@@ -103,14 +103,22 @@ def branch_of(cwd: Path) -> str:
     return ""
 
 
-async def _first_line(argv: Sequence[str], wanted: FooterRequest, given: bytes = b"") -> str:
+async def _is_dirty(wanted: FooterRequest) -> bool:
+    try:
+        command = await asyncio.to_thread(repository_command, wanted.cwd, wanted.environ, _STATUS)
+    except ProcessStartError:
+        return False
+    return bool(await _first_line(command, wanted.cwd))
+
+
+async def _first_line(command: OwnCommand, cwd: Path, given: bytes = b"") -> str:
     """The first line that a command writes within LIMIT_S; "" where it fails."""
     try:
         shield_memory()
         process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=wanted.cwd,
-            env=child_environment(wanted.environ).variables,
+            *command.argv,
+            cwd=cwd,
+            env=command.env,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
