@@ -114,8 +114,9 @@ class SessionLinks(Value, frozen=True, kw_only=True):
     if there is one; `turns` counts those of the session and its subagents; `fallback` decides
     whether another model answers when one cannot; `opening` are the contents that a subagent's
     conversation begins with; `memory` is that of the session; `durable` and `keep` are awaited
-    before a call may change something, `step` before results are sent; `resumed`: the session continues
-    what another run left; `transcript` is the path of its record, "" for none. With `texts` the events of requests say what was sent and answered."""
+    before a call may change something, `step` before results are sent; `resumed`: the session
+    continues what another run left; `transcript` is the path of its record, "" for none. With
+    `texts` the events of requests say what was sent and answered."""
 
     session_id: str
     answering: Source
