@@ -95,6 +95,7 @@ def test_the_open_end_of_an_answer_and_the_calls_at_work_are_live():
     )
     assert shown_live(view, now=3.2) == snapshot("""\
 ⠹ Shell make -j4 all  3 s
+  │ … 4 lines above
   │ line 4
   │ line 5
   │ line 6

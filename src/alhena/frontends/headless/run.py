@@ -14,7 +14,7 @@ import msgspec
 
 from alhena.agent.runner import SessionRunner
 from alhena.config.effective_settings import Place
-from alhena.display_text import one_line
+from alhena.display_text import message_line, one_line
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     CompressedEvent,
@@ -116,7 +116,7 @@ class Progress:
             self._line("alhena: --approval-mode and --policy say what may run without asking.")
 
     def _line(self, text: str) -> None:
-        self._write(f"{one_line(text, MAX_LINE)}\n")
+        self._write(f"{message_line(text, MAX_LINE)}\n")
 
 
 def _duration(milliseconds: float) -> str:
