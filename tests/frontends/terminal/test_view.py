@@ -74,7 +74,7 @@ def test_a_whole_prompt_reads_like_a_conversation():
 
 |It fails.|
 
-  2 turns · 1 call · 1 min 5 s · 1,200 tokens in, 30 out\
+  2 turns · 1 call (1 failed) · 1 min 5 s · 1,200 tokens in, 30 out\
 """)
     assert (view.busy_since, view.calls, view.open_text) == (None, (), "")
 

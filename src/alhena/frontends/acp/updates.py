@@ -254,7 +254,8 @@ class CallUpdates:
             return
         if isinstance(display, dict) and display.get("type") == "todo_list":
             yield _plan(display)
-        yield self._update(own, "completed", _result(display))
+        status = "failed" if event.outcome == "error" else "completed"
+        yield self._update(own, status, _result(event))
 
     def _update(self, own: str, status: str, content: list[dict[str, Any]] | None) -> Update:
         update: Update = {
@@ -306,15 +307,16 @@ def _plan(display: dict[str, Any]) -> Update:
     return {"sessionUpdate": "plan", "entries": entries}
 
 
-def _result(display: str | dict[str, Any] | None) -> list[dict[str, Any]]:
+def _result(event: ToolCallResponseEvent) -> list[dict[str, Any]]:
+    display = event.display
     match display:
         case {"type": "file_diff"}:
             old = display.get("originalContent")
             return [_diff(display["filePath"], old, display["newContent"])]
         case {"type": "terminal_output"}:
-            code = display.get("exit_code")
             shown = _console(str(display.get("text", "")))
-            return shown + _content(f"(exit code {code})" if code else "")
+            failed = event.command_failure
+            return shown + _content(f"({failed})" if failed else "")
         case str():
             return _content(display)
         case _:

@@ -105,7 +105,9 @@ class Progress:
         described = self._described.pop(event.call_id, event.name)
         if event.status == "success":
             if self._verbose:
-                self._line(f"✓ {described} ({_duration(event.duration_ms)})")
+                mark = "✓" if event.outcome == "success" else "✗"
+                why = f", {event.command_failure}" if event.command_failure else ""
+                self._line(f"{mark} {described} ({_duration(event.duration_ms)}{why})")
             return
         error = event.error or event.status
         self._line(f"Error executing tool {event.name}: {error}")

@@ -1,7 +1,6 @@
 """Ended tool calls in lines: a diff with syntax colours, a list of tasks, an output."""
 
 import re
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -134,7 +133,7 @@ _TASKS = {
 
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
     """A finished call: status, title, description and duration."""
-    style, mark = _MARKS.get("error" if _failure(event) else event.status, ("", "·"))
+    style, mark = _MARKS.get(event.outcome, ("", "·"))
     description = described(title, description)
     denied = "  not allowed" if event.denied else ""
     return (
@@ -196,7 +195,9 @@ def ended_lines(
         return lines
     if isinstance(display, dict):
         lines = _object(display, rows, seen=seen)
-        return [*lines, (INDENT, ("warning", failed))] if (failed := _failure(event)) else lines
+        return (
+            [*lines, (INDENT, ("warning", failed))] if (failed := event.command_failure) else lines
+        )
     return _first(display or "", TEXT_ROWS, "dim")
 
 
@@ -207,18 +208,6 @@ def _cancelled(error: str) -> str:
     _, refused, reason = error.partition(NOT_ALLOWED)
     reason = reason.removeprefix(". Feedback:").strip()
     return f"Cancelled: {reason}" if refused and reason else "Cancelled"
-
-
-def _failure(event: ToolCallResponseEvent) -> str:
-    """The exit code or the signal of a command that failed; "" for others."""
-    display = event.display
-    if not isinstance(display, dict) or display.get("type") != "terminal_output":
-        return ""
-    if number := display.get("signal"):
-        known = {each.value: f" ({each.name})" for each in signal.Signals}
-        return f"killed by signal {number}{known.get(number, '')}"
-    code = display.get("exit_code")
-    return f"exit code {code}" if code else ""
 
 
 def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:

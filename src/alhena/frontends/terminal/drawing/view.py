@@ -444,7 +444,7 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
     totals = replace(
         view.totals,
         calls=view.totals.calls + 1,
-        failed_calls=view.totals.failed_calls + (event.status == "error"),
+        failed_calls=view.totals.failed_calls + (event.outcome == "error"),
         tool_ms=view.totals.tool_ms + event.duration_ms,
     )
     rest = tuple(each for each in view.calls if each.call_id != event.call_id)
