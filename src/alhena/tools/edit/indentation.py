@@ -143,7 +143,7 @@ class _Frame(StrEnum):
 
     OLD = "that of the old text"
     FILE = "that of the file"
-    OWN = "another: its first line stands where the first of the old text does"
+    OWN = "another: its first line is as deep as the first of the old text"
 
 
 def carried(here: list[str], old: list[str], new: list[str], text: str) -> list[str] | None:

@@ -118,7 +118,7 @@ DIFF_ROWS = 40
 ERROR_ROWS = 6
 COLUMNS = 400
 SEE_ALL = " (Ctrl-O, /show)"
-"""How to see what is left out."""
+"""The way to what is left out."""
 _OMITTED = re.compile(r"\.\.\. \[[\d,]+ characters omitted\] \.\.\.")
 INDENT = ("", "  ")
 
