@@ -62,6 +62,13 @@ def one_line(text: str, limit: int = 0) -> str:
     return line if whole else line[: max(limit - 1, 0)].rstrip() + ELLIPSIS
 
 
+def message_line(text: str, limit: int) -> str:
+    """A message on one line as `one_line`, and how many characters of a longer one are left out."""
+    line = one_line(text)
+    more = len(line) - limit
+    return line if more <= 0 else f"{line[:limit]}{ELLIPSIS} ({more:,} more characters)"
+
+
 def first_of(names: Sequence[str], most: int, count: int = 0) -> str:
     """The first names of a list on one line, and how many more there are; `count` is their number
     where the list has only some."""

@@ -167,6 +167,31 @@ class ToolCallResponseEvent(EventBase, Value, frozen=True, kw_only=True, tag="to
     replaces: str | None = None
     parent_call_id: str | None = None
 
+    @property
+    def outcome(self) -> str:
+        """The status for people: a call whose command failed is an error, though the model gets
+        its output as a result. The one place that decides what counts as failed."""
+        return "error" if self.status == "success" and self.command_failure else self.status
+
+    @property
+    def failure_type(self) -> str | None:
+        """The type of the error, also of a command that failed."""
+        return self.error_type or ("command_failed" if self.outcome != self.status else None)
+
+    @property
+    def command_failure(self) -> str:
+        """The exit code or the signal of a command that failed; "" for others."""
+        display = self.display
+        if not isinstance(display, dict) or display.get("type") != "terminal_output":
+            return ""
+        if number := display.get("signal"):
+            import signal
+
+            known = {each.value: f" ({each.name})" for each in signal.Signals}
+            return f"killed by signal {number}{known.get(number, '')}"
+        code = display.get("exit_code")
+        return f"exit code {code}" if code else ""
+
 
 class CheckpointEvent(EventBase, frozen=True, kw_only=True, tag="checkpoint"):
     """A snapshot of the files was made under this name: before a call (`call_id`), or before a

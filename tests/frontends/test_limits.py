@@ -52,6 +52,15 @@ def test_each_limit_ends_the_run_with_53(
     assert "limit" in ran.err
 
 
+def test_the_turns_of_subagents_count_and_end_the_run_with_53(server: ScriptedServer):
+    objective = {"agent_name": "codebase_investigator", "objective": "look"}
+    server.reply(sse(chunk(call("delegate_to_agent", objective), finish="STOP")))
+    looks(server, 5)
+    ran = alhena("-p", "x", "-o", "json", "--max-turns", "2", **keyed(server))
+    assert (ran.code, ran.json["error"]["type"]) == (53, "turn_limit")
+    assert len(server.requests) == 2
+
+
 def test_a_flag_wins_over_the_settings(server: ScriptedServer, home: Path):
     (home / ".gemini").mkdir()
     settings = {"model": {"budget": {"maxTokens": 1000}}}

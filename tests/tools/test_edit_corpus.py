@@ -1,4 +1,5 @@
-"""A corpus of edits: none may go wrong, whatever rung finds the place."""
+"""A corpus of edits: none may go wrong, whatever rung finds the place. The edits break Python, so the
+file is called a text."""
 
 from collections import Counter
 from pathlib import Path
@@ -24,14 +25,14 @@ async def test_smart_edit_makes_the_edit_that_was_meant_or_none(kind: str, proje
     tool = SmartEdit(Workspace(project))
     count = missed = 0
     for case in cases(kind):
-        (project / "a.py").write_bytes(case.before)
-        result = await call(tool, file_path="a.py", instruction="Rename it.", **case.params)
+        (project / "a.txt").write_bytes(case.before)
+        result = await call(tool, file_path="a.txt", instruction="Rename it.", **case.params)
         count += 1
         if kind in DOUBTFUL and result.error and result.error.type == MISS:
-            assert (project / "a.py").read_bytes() == case.before, case.name
+            assert (project / "a.txt").read_bytes() == case.before, case.name
             missed += 1
             continue
-        assert (project / "a.py").read_bytes() == case.after, (case.name, result.llm_content)
+        assert (project / "a.txt").read_bytes() == case.after, (case.name, result.llm_content)
         if case.outcome in LADDER:
             assert result.data is not None, (case.name, result.llm_content)
             assert result.data["rung"] == case.outcome, case.name
@@ -46,14 +47,14 @@ async def test_smart_edit_makes_the_edit_that_was_meant_or_none(kind: str, proje
 async def test_replace_makes_the_edit_that_was_meant_or_none(kind: str, project: Path) -> None:
     tool = Replace(Workspace(project))
     for case in cases(kind):
-        (project / "a.py").write_bytes(case.before)
-        result = await call(tool, file_path="a.py", **case.params)
+        (project / "a.txt").write_bytes(case.before)
+        result = await call(tool, file_path="a.txt", **case.params)
         if kind in DOUBTFUL and result.error and result.error.type == MISS:
-            assert (project / "a.py").read_bytes() == case.before, case.name
+            assert (project / "a.txt").read_bytes() == case.before, case.name
             continue
         fuzzy = case.outcome == "fuzzy"
         expected = case.before if fuzzy else case.after
-        assert (project / "a.py").read_bytes() == expected, (case.name, result.llm_content)
+        assert (project / "a.txt").read_bytes() == expected, (case.name, result.llm_content)
         if fuzzy:
             assert failure_type(result) == MISS
         elif case.outcome in LADDER:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from alhena.system.encoding import decode_text
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, SmartEdit
-from alhena.tools.edit.matching import Rung, find, same_structure
+from alhena.tools.edit.indentation import same_structure
+from alhena.tools.edit.matching import Rung, find
 from alhena.tools.edit.splicing import joined
 from tests.tools.files import call, failure_type, text_of
 

@@ -156,7 +156,7 @@ def test_whatever_rung_finds_it_only_the_found_place_changes(text: str, old: str
     if match.rung is Rung.EXACT:
         assert match.count == text.count(old) or match.overlapping
     if match.edits is None:
-        assert match.count > 1
+        assert match.count > 1 or match.misplaced
         return
     assert match.count == 1
     ((start, end, _),) = match.edits

@@ -1,6 +1,7 @@
 """`alhena trace` on a session that the real command recorded."""
 
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -8,10 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from alhena.config.home import project_temp
 from alhena.session.records import line_of
+from alhena.session.store import open_store
 from tests.session.kit import HEADER
-from tests.support.command import alhena
-from tests.tracing.kit import SECRET, data_of, long_journal, place, recorded
+from tests.support.command import alhena, keyed
+from tests.support.server import ScriptedServer, call, chunk, sse, text
+from tests.tracing.kit import SECRET, data_of, exported_page, long_journal, place, recorded
 
 pytestmark = pytest.mark.requirement("VIEW-01")
 
@@ -200,3 +204,21 @@ def test_what_a_later_version_adds_is_counted(project: Path):
     ran = alhena("trace")
     assert ran.code == 0
     assert "1 record cannot be read by this version" in ran.err
+
+
+def test_equal_texts_of_a_conversation_stand_in_their_order(server: ScriptedServer, project: Path):
+    again = {"command": "echo again"}
+    for _ in range(3):
+        server.reply(
+            sse(chunk({"text": "Same."}, call("run_shell_command", again, id="c"), finish="STOP")),
+            sse(text("Same.")),
+        )
+    for number in range(3):
+        options = ("-r", "latest") if number else ()
+        assert alhena("-y", "-p", "again", *options, **keyed(server)).code == 0
+    store = open_store(project_temp(os.environ, project))
+    data = data_of(exported_page(Path(store.find("latest").path)))
+    shown = [data["steps"][at] for at in data["talk"] if isinstance(at, int)]
+    assert [step["kind"] for step in shown] == ["prompt", "model", "tool", "model"] * 3
+    assert len({id(step) for step in shown}) == len(shown)
+    assert [step["at"] for step in shown] == sorted(step["at"] for step in shown)

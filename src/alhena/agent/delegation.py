@@ -17,6 +17,7 @@ from alhena.agent.chat import (
     interposer,
     tells_retries_apart,
 )
+from alhena.agent.limits import LimitError, TurnLimits
 from alhena.agent.loop import answers
 from alhena.agent.loops import LoopWatch, chanting
 from alhena.agent.subagents import AgentDefinition, prompt_text
@@ -146,6 +147,7 @@ class Termination(StrEnum):
     MAX_TURNS = "MAX_TURNS"
     TIMEOUT = "TIMEOUT"
     LOOP = "LOOP_DETECTED"
+    LIMIT = "SESSION_LIMIT"
 
 
 class Delegation:
@@ -202,6 +204,8 @@ class Delegation:
         )
         self._loops = LoopWatch(self._relay.emit, role="subagent")
         self._loop: Loop | None = None
+        self._limits = office.limits
+        self._limit: LimitError | None = None
         self._results: list[Any] = []
         self._turns = 0
         self._words = ""
@@ -211,9 +215,20 @@ class Delegation:
         self._left = 0.0
 
     async def run(self, objective: str) -> ToolResult:
-        """The result of the agent's work. Raises AlhenaError when its model fails."""
+        """The result of the agent's work. Raises AlhenaError when its model fails. A limit of the
+        session ends the agent, and then the run that called it."""
         query = self._definition.query.replace("${query}", objective)
-        pending: tuple[Part, ...] = (Part(text=query),)
+        try:
+            reason = await self._to_the_end((Part(text=query),))
+        except LimitError as error:
+            self._limits.end(error)
+            self._limit, reason = error, Termination.LIMIT
+        if self._stop is not None:
+            return ToolResult.failed(self._stop.message, self._stop.type)
+        return self._result(reason)
+
+    async def _to_the_end(self, pending: tuple[Part, ...]) -> Termination:
+        """Works within the agent's own limits; the reason why it ended. Raises AlhenaError."""
         try:
             async with asyncio.timeout(self._definition.time_limit_s) as self._timer:
                 reason, pending = await self._work(pending)
@@ -221,12 +236,12 @@ class Delegation:
             reason, pending = Termination.TIMEOUT, ()
         except HookStopError as error:
             self._stop = ToolFailure(str(error), ToolErrorType.STOP_EXECUTION)
-            reason, pending = Termination.GOAL, ()
+            return Termination.GOAL
         if self._stop is not None:
-            return ToolResult.failed(self._stop.message, self._stop.type)
-        if reason is not Termination.GOAL and await self._last_chance(reason, pending):
-            reason = Termination.GOAL
-        return self._result(reason)
+            return Termination.GOAL
+        if reason is Termination.GOAL or await self._last_chance(reason, pending):
+            return Termination.GOAL
+        return reason
 
     async def _work(self, parts: tuple[Part, ...]) -> tuple[Termination, tuple[Part, ...]]:
         """Turn after turn; ends with the reason and the responses that were not sent any more."""
@@ -250,6 +265,9 @@ class Delegation:
         return Termination.MAX_TURNS, parts
 
     async def _ask(self, parts: tuple[Part, ...]) -> list[ToolCallRequestInfo]:
+        with self._clock_stopped():
+            await self._limits.check()
+        self._limits.take()
         self._turns += 1
         prompt_id = f"{self.agent_id}#{self._turns}"
         turn = await self._chat.send(parts, prompt_id, hears_chanting=self._detects)
@@ -285,6 +303,8 @@ class Delegation:
                 final = [call for call in calls if declared_name(call.name) == "complete_task"]
                 if final:
                     await self._scheduler.schedule(final)
+        except LimitError:
+            raise
         except (TimeoutError, AlhenaError):
             pass
         return bool(self._results)
@@ -330,6 +350,8 @@ class Delegation:
             case Termination.TIMEOUT:
                 minutes = self._definition.time_limit_s / 60
                 return f"Agent timed out after {minutes:g} minutes."
+            case Termination.LIMIT:
+                return f"The run {'' if self._limit is None else self._limit.message}"
             case _:
                 assert_never(reason)
 
@@ -405,7 +427,7 @@ class Subagents:
     `model` is asked for when an agent starts. `outlets` take the events: model requests and tool
     calls, the latter with `parent_call_id`; what a subagent says is live output of its call.
     `approver` is asked about calls that need a person; without it they are declined. `opening`
-    precedes the objective in each conversation.
+    precedes the objective in each conversation. `limits` count their turns.
     """
 
     def __init__(
@@ -415,8 +437,10 @@ class Subagents:
         outlets: Outlets,
         approver: Approver | None = None,
         opening: Sequence[Content] = (),
+        limits: TurnLimits | None = None,
     ) -> None:
         self.bench = bench
+        self.limits = limits or TurnLimits()
         self.outlets = outlets
         self.approver = approver
         self.opening = tuple(opening)
@@ -525,7 +549,7 @@ def open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | Non
         return SubagentModel(generator, traits_of(own), links.fallback)
 
     outlets = Outlets(links.emit, links.pace, texts=links.texts)
-    subagents = Subagents(bench, model, outlets, links.approver, links.opening)
+    subagents = Subagents(bench, model, outlets, links.approver, links.opening, links.turns)
 
     async def run(name: str, objective: str, context: ExecutionContext) -> ToolResult:
         if remote is not None and name in remote:

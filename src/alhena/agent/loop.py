@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.limits import TurnLimits, wants_more
+from alhena.agent.limits import wants_more
 from alhena.agent.run import settled
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks
@@ -43,7 +43,6 @@ class Course:
 
     def __init__(
         self,
-        limits: TurnLimits,
         chat: Chat,
         links: SessionLinks,
         *,
@@ -56,7 +55,7 @@ class Course:
         self.ledger = ledger
         self.final: FinalAnswer | None = None
         self.cancelled = False
-        self._limits = limits
+        self._limits = links.turns
         self._chat = chat
         self._emit = links.emit
         self._ask = links.ask
@@ -156,22 +155,19 @@ class Course:
 
 
 def open_course(
-    given: SessionOptions,
     settings: Settings,
     chat: Chat,
     links: SessionLinks,
     ledger: "Ledger | None",
-) -> tuple[Course, TurnLimits]:
-    """The limits and loop detection of a session."""
-    limits = TurnLimits(given.max_turns, settings.model.max_session_turns, links.ask)
+) -> Course:
+    """Applies the limits and loop detection of a session."""
     looks = not settings.model.disable_loop_detection
     judge = None
     if looks and settings.model.loop_check_turns > 0:
         from alhena.agent.loops import LoopJudge
 
         judge = LoopJudge(chat, links, settings.model.loop_check_turns)
-    course = Course(limits, chat, links, detects_loops=looks, judge=judge, ledger=ledger)
-    return course, limits
+    return Course(chat, links, detects_loops=looks, judge=judge, ledger=ledger)
 
 
 def within_budget(

@@ -59,6 +59,7 @@ class Recording:
         self.session_id = session_id
         self.path = temp / "sessions" / f"{session_id}.jsonl"
         self.opening = 0
+        self.agent_turns = 0
         self.unrecorded = ""
         self.at_once = False
         self.when_begun: Callable[[], Thread | None] = lambda: None
@@ -404,6 +405,7 @@ def resumed(
     beginning.notices = notices_of(found)
     temp = project_temp(environ, cwd)
     beginning.recording = Recording(beginning.session_id, temp, cwd, emit, disk)
+    beginning.recording.agent_turns = replay.agent_turns
     beginning.recording.go_on(found)
     return beginning
 

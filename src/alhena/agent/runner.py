@@ -232,8 +232,10 @@ def _left(
     """The parts that continue a prompt where its journal ends: those sent last without an answer;
     none after an answer that ends the prompt, which is emitted again."""
     history = session.chat.history
-    said = history.contents[session.recording.opening if session.recording else 0 :]
+    recording = session.recording
+    said = history.contents[recording.opening if recording else 0 :]
     turns = sum(entry.content.role != USER for entry in said)
+    turns += recording.agent_turns if recording else 0
     _begin(session, prompt_id, prompt, turns=turns)
     last = history.contents[-1].content
     if last.role == USER:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from alhena.agent.chat import ConversationRoom, SessionModels, open_chat, switch
 from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
+from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import open_course, within_budget
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
@@ -175,6 +176,7 @@ def _open(
         step=at_once if begun.recording is None else begun.recording.step,
         approver=approver,
         ask=ask,
+        turns=TurnLimits(options.max_turns, settings.model.max_session_turns, ask),
         fallback=SessionFallback(mode, Consent(ask), models.config),
         opening=opening[:2],
         memory=memory,
@@ -201,7 +203,7 @@ def _open(
     chat = open_chat(bench, chosen, models, begun.contents or opening, prompt, room)
     begun.attach(chat, channel)
     _tell_checkers(bench, chat, begun.opening)
-    course, limits = open_course(options, settings, chat, links, ledger)
+    course = open_course(settings, chat, links, ledger)
     again = bool(options.history or begun.contents)
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, begun)
     if hooks is not None and bench.hooks is not None:
@@ -212,7 +214,7 @@ def _open(
     return Session(
         chat=chat,
         scheduler=cache(partial(bench.scheduler, channel.emit, bus=bus)),
-        limits=limits,
+        limits=links.turns,
         course=course,
         processes=processes,
         bench=bench,

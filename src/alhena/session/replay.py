@@ -79,7 +79,8 @@ class Replay:
 
     `prompts` counts what people have said, `first` is the first of that, `model` is who was last to
     answer; `times` says when each content came. `counted` is how many contents the service counted
-    last, and as how many tokens; None where these are gone. `superseded` are those that are part of
+    last, and as how many tokens; None where these are gone. `agent_turns` are those of subagents
+    since a person said something. `superseded` are those that are part of
     it no more, with their times, on demand (`whole`). `incomplete`: records behind
     `contents` are gone, which may have said more of the last calls. `damage` are the damaged ends
     that were moved since a person was last at work, `moved` the files of all of them. `feed` raises
@@ -98,6 +99,7 @@ class Replay:
         self.model = ""
         self.last_at = ""
         self.counted: tuple[int, int] | None = None
+        self.agent_turns = 0
         self.damage: list[Continued] = []
         self.moved: set[str] = set()
         self._going_on = False
@@ -135,6 +137,7 @@ class Replay:
                 if self.prompts == 1:
                     self.first = record.text
                 self._going_on = False
+                self.agent_turns = 0
                 self.damage.clear()
                 self._unsure.clear()
             case Undone():
@@ -200,6 +203,7 @@ class Replay:
             event = _counts().decode(line).event
         except msgspec.ValidationError:
             return  # of a version that counts otherwise
+        self.agent_turns += event.role == "subagent"
         if event.role == "main" and event.input_tokens > 0:
             self.counted = (len(self.contents), event.input_tokens)
 

@@ -69,7 +69,7 @@ class KnownCall(msgspec.Struct, frozen=True):
 
 def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: bool) -> Record:
     """The record of an ended call."""
-    success, duration = event.status == "success", round(event.duration_ms)
+    success, duration = event.outcome == "success", round(event.duration_ms)
     decision = None if _undecided(event) else event.decision
     attributes: dict[str, Any] = {
         "function_name": event.name,
@@ -87,10 +87,10 @@ def call_record(event: ToolCallResponseEvent, call: KnownCall, *, with_args: boo
         attributes["function_args"] = pretty(call.args)
         if call.proposed_args is not None:
             attributes["proposed_function_args"] = pretty(call.proposed_args)
-    if event.error is not None:
-        attributes["error"] = attributes["error.message"] = event.error
-    if event.error_type is not None:
-        attributes["error_type"] = attributes["error.type"] = event.error_type
+    if not success and (message := event.error or event.command_failure):
+        attributes["error"] = attributes["error.message"] = message
+    if event.failure_type is not None:
+        attributes["error_type"] = attributes["error.type"] = event.failure_type
     stat = diff_stat(event.display)
     if stat and success:
         attributes["metadata"] = pretty(stat)

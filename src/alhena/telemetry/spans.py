@@ -196,10 +196,10 @@ class Spans:
         if span is None:
             return
         span.set_attribute("alhena.decision", event.decision)
-        if event.status != "success":
-            reason = event.error_type or event.status
-            _fail(agent, reason, "")
-            _fail(span, reason, "")
+        if event.outcome != "success":
+            reason = event.failure_type or event.status
+            _fail(agent, reason, event.command_failure)
+            _fail(span, reason, event.command_failure)
         if agent is not None:
             agent.end()
         span.end()

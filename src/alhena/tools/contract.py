@@ -184,11 +184,13 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag="f
 
 
 class TerminalOutput(msgspec.Struct, frozen=True, kw_only=True, tag="terminal_output"):
-    """The output of a command; `signal` is the number of the one that ended it."""
+    """The output of a command; `signal` is the number of the one that ended it. `lines`: how many
+    there are, where `text` may not have all."""
 
     text: str
     exit_code: int | None = None
     signal: int | None = None
+    lines: int | None = None
 
 
 class TodoItem(msgspec.Struct, frozen=True, kw_only=True):

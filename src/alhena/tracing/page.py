@@ -3,7 +3,7 @@ steps without secrets, for documents."""
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -13,7 +13,7 @@ import msgspec
 from alhena.session.transcript import Piece, facts
 from alhena.suspicious_text import shown
 from alhena.telemetry.records import Redaction
-from alhena.tracing.timeline import Kind, Step, Timeline
+from alhena.tracing.timeline import Kind, Step, Timeline, milliseconds
 
 _AHEAD = 1_024
 """Characters read at least beyond those that are kept: a secret must not be cut before it is
@@ -188,28 +188,57 @@ def _skeleton(step: Step) -> int:
     return 360 if step.kind is Kind.TOOL else 220
 
 
+class _Steps:
+    """Positions of steps by what they are. Texts and ids may recur: `take` gives each its own."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._found: dict[Hashable, list[int]] = {}
+
+    def add(self, key: Hashable, at: int) -> None:
+        """Adds the position of a step."""
+        self._found.setdefault(key, []).append(at)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._found
+
+    def take(self, key: Hashable, time: str) -> int:
+        """The step of a content of this `time`, which is recorded behind it: the last one that
+        began before, and was not taken."""
+        steps, positions = self._timeline.steps, self._found[key]
+        end = milliseconds(time) - self._timeline.begin
+        before = [at for at in positions if steps[at].at <= end] or positions[:1]
+        last = max(steps[at].at for at in before)
+        found = next(at for at in before if steps[at].at == last)
+        if len(positions) > 1:
+            positions.remove(found)
+        return found
+
+
 def _items(timeline: Timeline) -> tuple[list[Item], list[Item]]:
     """The current conversation, and what was replaced in it."""
-    calls = {step.call_id: at for at, step in enumerate(timeline.steps) if step.call_id}
+    calls, said = _Steps(timeline), _Steps(timeline)
     replaced = {step.replaces: at for at, step in enumerate(timeline.steps) if step.replaces}
-    said = {
-        (step.kind, step.text): at
-        for at, step in enumerate(timeline.steps)
-        if step.text and step.kind in (Kind.PROMPT, Kind.MODEL)
-    }
+    for at, step in enumerate(timeline.steps):
+        if step.call_id:
+            calls.add(step.call_id, at)
+        if step.text and step.kind in (Kind.PROMPT, Kind.MODEL):
+            said.add((step.kind, step.text), at)
 
     def items(pieces: Iterator[Piece]) -> Iterator[Item]:
         for piece in pieces:
             asks = piece.role == "model"
             if piece.call_id in calls:
                 if asks:
-                    yield calls[piece.call_id]
+                    yield calls.take(piece.call_id, piece.at)
                 elif piece.call_id in replaced:
                     yield replaced[piece.call_id]
                 continue
-            at = said.get((Kind.MODEL if asks else Kind.PROMPT, piece.body))
-            own = (piece.role, piece.heading, piece.at, piece.body)
-            yield own if at is None or piece.code else at
+            key = (Kind.MODEL if asks else Kind.PROMPT, piece.body)
+            if key in said and not piece.code:
+                yield said.take(key, piece.at)
+            else:
+                yield piece.role, piece.heading, piece.at, piece.body
 
     transcript = timeline.transcript
     return list(items(transcript.pieces())), list(items(transcript.earlier_pieces()))

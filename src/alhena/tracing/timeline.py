@@ -212,7 +212,7 @@ class _Reader:
         try:
             record = record_of(line)
             if record is not None:
-                self._now = _milliseconds(record.at)
+                self._now = milliseconds(record.at)
                 self._record(record)
         except (msgspec.DecodeError, ValueError):
             self.unread += 1
@@ -342,7 +342,7 @@ class _Reader:
             step.call_id = event.call_id
         self._settle(step)
         step.took = round(event.duration_ms, 1) if step.started is not None else 0.0
-        step.status = event.status
+        step.status = event.outcome
         if not step.text:  # it ended before it was described
             texts = (each for each in (step.args or {}).values() if isinstance(each, str))
             step.text = next(texts, "")
@@ -449,6 +449,6 @@ def _second(text: str) -> float:
     return 1000 * datetime.fromisoformat(f"{text}+00:00").timestamp()
 
 
-def _milliseconds(at: str) -> float:
+def milliseconds(at: str) -> float:
     """A time as `Record.at` has it, in milliseconds since 1970."""
     return _second(at[:19]) + int(at[20:23] or 0)

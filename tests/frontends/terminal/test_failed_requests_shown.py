@@ -137,7 +137,7 @@ def test_a_long_prompt_leaves_its_beginning_and_its_end():
     assert shown[0] == "┃ > line 0"
     assert shown[PROMPT_ROWS - 1 : PROMPT_ROWS + 2] == [
         "┃   line 39",
-        "┃   … 4,955 more lines …",
+        "┃   … 4,955 more lines … (Ctrl-O, /show)",
         "┃   line 4995",
     ]
     assert len(shown) == PROMPT_ROWS + 1 + PROMPT_END
@@ -153,7 +153,7 @@ def test_markdown_of_a_tool_reads_like_text():
   Read 3 file(s).
   Files:
   - a
-  … 1 more line\
+  … 4 more lines (Ctrl-O, /show)\
 """)
     _, text = played(ended("glob", 'Found 3 files for "**/a/**" and 2**3**4'))
     assert '"**/a/**" and 2**3**4' in text
@@ -162,7 +162,7 @@ def test_markdown_of_a_tool_reads_like_text():
 def test_output_of_a_command_of_the_persons_own_is_shown_whole():
     display = {"type": "terminal_output", "text": "".join(f"{n}\n" for n in range(40))}
     _, text = played(ended("run_shell_command", display))
-    assert "… 28 lines above\n  28\n" in text
+    assert "… 28 lines above (Ctrl-O, /show)\n  28\n" in text
     _, text = played(ended("run_shell_command", display), view=View(own=frozenset({"1"})))
     assert "above" not in text
     assert "\n  0\n" in text

@@ -153,6 +153,9 @@ def test_calls_of_a_resumed_session_stand_there_as_they_were_shown(
     with at(server, "--resume") as resumed:
         resumed.until("Resumed session ")
         resumed.until(PLACEHOLDER)
+        resumed.send("/show" + ENTER)
+        told = resumed.until("blocks; /show NUMBER prints one")
+        assert "1 run_shell_command echo so; exit 3" in resumed.until("3 read_file"), told
         leave(resumed)
     first, second = (
         each.screen.text.partition("> do it\n")[2].partition("Done.")[0]

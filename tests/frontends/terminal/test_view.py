@@ -74,7 +74,7 @@ def test_a_whole_prompt_reads_like_a_conversation():
 
 |It fails.|
 
-  2 turns · 1 call · 1 min 5 s · 1,200 tokens in, 30 out\
+  2 turns · 1 call (1 failed) · 1 min 5 s · 1,200 tokens in, 30 out\
 """)
     assert (view.busy_since, view.calls, view.open_text) == (None, (), "")
 
@@ -95,6 +95,7 @@ def test_the_open_end_of_an_answer_and_the_calls_at_work_are_live():
     )
     assert shown_live(view, now=3.2) == snapshot("""\
 ⠹ Shell make -j4 all  3 s
+  │ … 4 lines above
   │ line 4
   │ line 5
   │ line 6

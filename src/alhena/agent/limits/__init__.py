@@ -11,6 +11,8 @@ from alhena.events import ApiRequestEvent, ApiResponseEvent, Event, ToolCallResp
 from alhena.values import Value
 
 if TYPE_CHECKING:
+    from asyncio import Lock
+
     from alhena.tools.builtin.ask_user import Ask
 
 
@@ -64,10 +66,13 @@ class BusyError(AlhenaError):
 
 
 class TurnLimits:
-    """Counts model turns against a limit per prompt and one per session (-1: none). With `ask`,
-    a reached limit is a question: a yes allows as many turns again."""
+    """Counts model turns, those of subagents included, against a limit per prompt and one per
+    session (-1: none). With `ask`, a reached limit is a question, put once a prompt: a yes allows
+    as many turns again."""
 
-    def __init__(self, per_prompt: int, per_session: int, ask: "Ask | None" = None) -> None:
+    def __init__(
+        self, per_prompt: int = -1, per_session: int = -1, ask: "Ask | None" = None
+    ) -> None:
         self.session_turns = 0
         self.prompt_turns = 0
         self._ask = ask
@@ -75,16 +80,33 @@ class TurnLimits:
         self._session_step = per_session
         self._per_prompt = per_prompt
         self._per_session = per_session
+        self._ended: LimitError | None = None
+        self._turn: Lock | None = None
 
     def new_prompt(self, taken: int = 0) -> None:
         """Starts counting for a prompt, which has `taken` so many turns before."""
         self.prompt_turns = taken
         self.session_turns += taken
         self._per_prompt = self._prompt_step
+        self._ended = None
+
+    def end(self, error: LimitError) -> None:
+        """No turn may start any more in this prompt: `error` ended a subagent."""
+        self._ended = self._ended or error
 
     async def check(self) -> None:
-        """Returns when a further turn may start. Raises TurnLimitError when none may."""
-        if 0 <= self._per_session <= self.session_turns:
+        """Returns when a further turn may start. Raises LimitError when none may."""
+        if self._turn is None:
+            from asyncio import Lock  # not at import: commands that ask no model have no event loop
+
+            self._turn = Lock()
+        async with self._turn:  # subagents that work side by side are asked about once
+            await self._check()
+
+    async def _check(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+        while 0 <= self._per_session <= self.session_turns:
             await self._beyond(
                 TurnLimitError(
                     f"reached the limit of {_turns(self._per_session)} for this session.",
@@ -93,7 +115,7 @@ class TurnLimits:
                 self._session_step,
             )
             self._per_session += self._session_step
-        if 0 <= self._per_prompt <= self.prompt_turns:
+        while 0 <= self._per_prompt <= self.prompt_turns:
             await self._beyond(
                 TurnLimitError(
                     f"reached the limit of {_turns(self._per_prompt)} for one prompt.",
@@ -109,9 +131,9 @@ class TurnLimits:
         self.prompt_turns += 1
 
     async def _beyond(self, error: TurnLimitError, more: int) -> None:
-        if self._ask is None or not more:
-            raise error
-        if not await wants_more(self._ask, error.message, _turns(more, " more")):
+        ask = self._ask if more else None
+        if ask is None or not await wants_more(ask, error.message, _turns(more, " more")):
+            self.end(error)
             raise error
 
 

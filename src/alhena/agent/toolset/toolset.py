@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.limits import Spending
+from alhena.agent.limits import Spending, TurnLimits
 from alhena.agent.toolset.model_access import Source
 from alhena.agent.toolset.options import SessionOptions
 from alhena.config.settings import Settings
@@ -111,11 +111,12 @@ class SessionLinks(Value, frozen=True, kw_only=True):
 
     `answering` gives the model when a tool first needs one, `delegate` runs subagents; `emit` takes
     the events of such requests and `pace` holds them back; `approver` and `ask` reach the person,
-    if there is one; `fallback` decides whether another model answers when one cannot; `opening` are
-    the contents that a subagent's conversation begins with; `memory` is that of the session;
-    `durable` and `keep` are awaited before a call may change something, `step` before results are
-    sent; `resumed`: the session continues what another run left; `transcript` is the path of its
-    record, "" for none. With `texts` the events of requests say what was sent and answered."""
+    if there is one; `turns` counts those of the session and its subagents; `fallback` decides
+    whether another model answers when one cannot; `opening` are the contents that a subagent's
+    conversation begins with; `memory` is that of the session; `durable` and `keep` are awaited
+    before a call may change something, `step` before results are sent; `resumed`: the session
+    continues what another run left; `transcript` is the path of its record, "" for none. With
+    `texts` the events of requests say what was sent and answered."""
 
     session_id: str
     answering: Source
@@ -125,6 +126,7 @@ class SessionLinks(Value, frozen=True, kw_only=True):
     step: Callable[[], Awaitable[None]] = at_once
     approver: "Approver | None" = None
     ask: "Ask | None" = None
+    turns: TurnLimits = msgspec.field(default_factory=TurnLimits)
     fallback: "SessionFallback | None" = None
     opening: tuple[Content, ...] = ()
     memory: "SessionMemory | None" = None

@@ -99,6 +99,7 @@ class CallUpdates:
         self._used: set[str] = set()
         self._open: dict[str, str] = {}
         self._ends: dict[str, str] = {}
+        self._above: dict[str, int] = {}
         self._questions = 0
         self.written: set[str] = set()
         """Calls whose output is still to be shown."""
@@ -123,8 +124,11 @@ class CallUpdates:
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
                 yield from self._running(event)
             case ToolOutputEvent() if event.call_id in self._open:
-                before = self._ends.get(event.call_id, "")
-                self._ends[event.call_id] = (before + without_controls(event.text))[-MAX_LIVE:]
+                before = "" if event.screen else self._ends.get(event.call_id, "")
+                text = before + without_controls(event.text)
+                gone = max(len(text) - MAX_LIVE, 0)
+                self._above[event.call_id] = self._above.get(event.call_id, 0) + gone
+                self._ends[event.call_id] = text[gone:]
                 self.written.add(event.call_id)
             case ToolCallResponseEvent():
                 yield from self._ended(event)
@@ -134,7 +138,9 @@ class CallUpdates:
     def output(self) -> Iterator[Update]:
         """New output of running calls; only the end of a long one."""
         for call_id in self.written:
-            shown = _console(self._ends[call_id])
+            above = self._above[call_id]
+            told = f"... [{above:,} characters above] ...\n" if above else ""
+            shown = _console(told + self._ends[call_id])
             if shown:
                 yield self._update(self._open[call_id], "in_progress", shown)
         self.written.clear()
@@ -248,7 +254,8 @@ class CallUpdates:
             return
         if isinstance(display, dict) and display.get("type") == "todo_list":
             yield _plan(display)
-        yield self._update(own, "completed", _result(display))
+        status = "failed" if event.outcome == "error" else "completed"
+        yield self._update(own, status, _result(event))
 
     def _update(self, own: str, status: str, content: list[dict[str, Any]] | None) -> Update:
         update: Update = {
@@ -262,6 +269,7 @@ class CallUpdates:
         """Ends a call; its id for the client, None for one that is not open."""
         self.written.discard(call_id)
         self._ends.pop(call_id, None)
+        self._above.pop(call_id, None)
         return self._open.pop(call_id, None)
 
     def _new_id(self, call_id: str, name: str) -> str:
@@ -299,15 +307,16 @@ def _plan(display: dict[str, Any]) -> Update:
     return {"sessionUpdate": "plan", "entries": entries}
 
 
-def _result(display: str | dict[str, Any] | None) -> list[dict[str, Any]]:
+def _result(event: ToolCallResponseEvent) -> list[dict[str, Any]]:
+    display = event.display
     match display:
         case {"type": "file_diff"}:
             old = display.get("originalContent")
             return [_diff(display["filePath"], old, display["newContent"])]
         case {"type": "terminal_output"}:
-            code = display.get("exit_code")
             shown = _console(str(display.get("text", "")))
-            return shown + _content(f"(exit code {code})" if code else "")
+            failed = event.command_failure
+            return shown + _content(f"({failed})" if failed else "")
         case str():
             return _content(display)
         case _:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
-from alhena.display_text import escaped, first_of, one_line
+from alhena.display_text import escaped, first_of, message_line, one_line
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.descriptions import (
     age_words,
@@ -137,8 +137,9 @@ def _show(options: "Namespace", store: "SessionStore") -> None:
         return
     lines = [f"{name:14}{one_line(str(value))}\n" for name, value in known.items() if value]
     for piece in transcript.pieces():
-        first = one_line(piece.body, 200)
+        first = message_line(piece.body, 200)
         lines.append(f"\n{piece.at}  {one_line(piece.heading)}\n  {first}\n")
+    lines.append(f"\nWhole messages: alhena sessions export {item.session_id}\n")
     write_stdout("".join(lines))
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from alhena.display_text import one_line
+from alhena.display_text import message_line, one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.streams import write_json, write_stderr, write_stdout
 from alhena.session.records import SessionError, title_of
@@ -99,7 +99,7 @@ def _lines(timeline: Timeline, clean: Callable[[str], str]) -> Iterator[str]:
 
 
 def _said(step: Step, clean: Callable[[str], str]) -> str:
-    text = one_line(clean(step.text[:_AHEAD]), _LONGEST)
+    text = message_line(clean(step.text), _LONGEST)
     status = "" if step.status in ("success", "STOP") else one_line(step.status)
     name = one_line(clean(step.name))
     match step.kind:

@@ -104,7 +104,7 @@ class RunStats:
         for counts, keys in ((self._tools, _TOTAL_KEYS), (named, _NAMED_KEYS)):
             calls, success, fail, duration, decisions = keys
             counts[calls] += 1
-            counts[success if event.status == "success" else fail] += 1
+            counts[success if event.outcome == "success" else fail] += 1
             counts[duration] += event.duration_ms
             counts[decisions][event.decision] = counts[decisions].get(event.decision, 0) + 1
         display = event.display
@@ -338,12 +338,12 @@ class StreamJsonOutput:
 
     def _tool_result(self, event: ToolCallResponseEvent) -> None:
         fields: dict[str, Any] = {"tool_id": event.call_id}
-        if event.status == "success":
+        if event.outcome == "success":
             fields["status"] = "success"
         else:
             fields["status"] = "error"
-            kind = event.error_type or event.status
-            fields["error"] = {"type": kind, "message": event.error or ""}
+            kind = event.failure_type or event.status
+            fields["error"] = {"type": kind, "message": event.error or event.command_failure}
         if event.args is not None:
             fields |= {"parameters": event.args, "proposed_parameters": event.proposed_args}
         if isinstance(event.display, str):

@@ -14,7 +14,7 @@ import msgspec
 
 from alhena.agent.runner import SessionRunner
 from alhena.config.effective_settings import Place
-from alhena.display_text import one_line
+from alhena.display_text import message_line, one_line
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     CompressedEvent,
@@ -105,7 +105,9 @@ class Progress:
         described = self._described.pop(event.call_id, event.name)
         if event.status == "success":
             if self._verbose:
-                self._line(f"✓ {described} ({_duration(event.duration_ms)})")
+                mark = "✓" if event.outcome == "success" else "✗"
+                why = f", {event.command_failure}" if event.command_failure else ""
+                self._line(f"{mark} {described} ({_duration(event.duration_ms)}{why})")
             return
         error = event.error or event.status
         self._line(f"Error executing tool {event.name}: {error}")
@@ -116,7 +118,7 @@ class Progress:
             self._line("alhena: --approval-mode and --policy say what may run without asking.")
 
     def _line(self, text: str) -> None:
-        self._write(f"{one_line(text, MAX_LINE)}\n")
+        self._write(f"{message_line(text, MAX_LINE)}\n")
 
 
 def _duration(milliseconds: float) -> str:

@@ -347,7 +347,7 @@ class Conversation(ShownSession):
         from alhena.frontends.terminal.drawing.resume_view import recalled
 
         apart = msgspec.structs.replace(self.view, group="notice")
-        self.view, blocks = await recalled(self.agent, apart)
+        self.view, blocks = await recalled(self.agent, apart, self.pages)
         self._show(blocks)
 
     async def compress(self) -> CompressedEvent:

@@ -92,7 +92,7 @@ async def converse(
         if agent.toolset.links.resumed:
             from alhena.frontends.terminal.drawing.resume_view import recalled
 
-            conversation.view, blocks = await recalled(agent, conversation.view)
+            conversation.view, blocks = await recalled(agent, conversation.view, conversation.pages)
             screen.update(conversation.view, blocks)
             conversation.print([line(f"Resumed session {agent.session_id}.", "dim")])
         if arguments.prompt_interactive:

@@ -146,7 +146,9 @@ async def show(context: "Conversation", rest: str) -> list[Line]:
     if not pages:
         return [line("Nothing to show yet.")]
     rows = [line(f"  {at} {one_line(each.title, 200)}") for at, each in enumerate(pages, 1)]
-    return [line(f"{len(pages)} blocks; /show NUMBER prints one", "bold"), *rows]
+    gone = context.pages.dropped
+    older = f", without {gone:,} older ones" if gone else ""
+    return [line(f"{len(pages)} blocks{older}; /show NUMBER prints one", "bold"), *rows]
 
 
 async def directory(context: "Conversation", rest: str) -> list[Line]:

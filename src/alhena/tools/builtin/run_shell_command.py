@@ -343,6 +343,8 @@ def _result(
     captured: "CapturedText",
 ) -> ToolResult:
     """The result of a command that has ended."""
+    from alhena.tools.output_store import DISPLAY_CHARACTERS
+
     data: dict[str, Any] = {
         "exit_code": ending.exit_code,
         "signal": ending.signal,
@@ -353,12 +355,16 @@ def _result(
     if ending.stopped is not None:
         data["stopped"] = ending.stopped.value
     shown = captured.text.removesuffix("\n")
+    text = "\n".join(part for part in (shown, error) if part)
+    if not error and (shown.endswith("\n") or captured.text == "\n"):
+        text = captured.text  # the last line is blank: it is shown too
+    lines = None
+    if captured.omitted or len(text) > DISPLAY_CHARACTERS:
+        lines = output.line_breaks + (not captured.text.endswith("\n")) + bool(error)
     return ToolResult(
         llm_content=report.text(shown, error, ending),
         display=TerminalOutput(
-            text="\n".join(part for part in (shown, error) if part),
-            exit_code=ending.exit_code,
-            signal=ending.signal,
+            text=text, exit_code=ending.exit_code, signal=ending.signal, lines=lines
         ),
         data=data,
         spilled=output.spilled(captured, report.after_output(error, ending)),

@@ -10,15 +10,13 @@ nothing is found.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
-from functools import reduce
 from itertools import accumulate, pairwise
-from math import gcd
 
 from alhena.system.encoding import LineEnding, TextFile
-from alhena.tools.edit.splicing import Edit, Opcode, Span, opcodes
+from alhena.tools.edit.indentation import aligned, carried, indent_of, is_misplaced
+from alhena.tools.edit.splicing import Edit, Span
 from alhena.values import Value
 
 MAX_PLACES = 100_000
@@ -40,10 +38,11 @@ class Rung(StrEnum):
 
 
 class Match(Value, frozen=True):
-    """Result of a step: the number of places, the edits, and True for `overlapping` places.
+    """Result of a step: the number of places, the edits, and True for `overlapping` places, or when
+    the indentation of the new text is uncertain (`misplaced`).
 
     `edits` are in order and do not overlap; None when the count is not the expected one (or over
-    100,000), so that nothing is edited. `spans` are the first places found.
+    100,000), or the place uncertain, so that nothing is edited. `spans` are the first places found.
     """
 
     rung: Rung
@@ -51,6 +50,15 @@ class Match(Value, frozen=True):
     spans: list[Span]
     edits: list[Edit] | None
     overlapping: bool = False
+    misplaced: bool = False
+
+    def is_literal(self, text: str) -> bool:
+        """True when the new text was written as given, and is not lines of which the first has its
+        indentation from the file."""
+        if self.rung not in (Rung.EXACT, Rung.LINE_ENDINGS, Rung.CORRECTED):
+            return False
+        starts = (edit.start for edit in self.edits or () if "\n" in edit.new)
+        return not any(text[text.rfind("\n", 0, at) + 1 : at].isspace() for at in starts)
 
 
 def find(
@@ -94,6 +102,8 @@ def _literal(
         return Match(rung, count + 1, spans, None, overlapping=True)
     if count > MAX_PLACES or expected not in (count, None):
         return Match(rung, count, spans, None)
+    if any(is_misplaced(file.text, span, wanted, given) for span in spans):
+        return Match(rung, count, spans, None, misplaced=True)
     return Match(rung, count, spans, [Edit(start, end, given) for start, end in spans])
 
 
@@ -283,204 +293,11 @@ def _line_places(
     return [(ends[at], ends[at + len(wanted)] - 1) for at in found]
 
 
-_TAB_STOPS = (8, 4, 2)
-
-Pair = tuple[str, str]
-"""A line's indentation as the model gave it, and as the file has it."""
-
-
-def indent_of(line: str) -> str:
-    """The blanks that `line` begins with."""
-    return line[: len(line) - len(line.lstrip())]
-
-
-def same_structure(pairs: list[Pair]) -> bool:
-    """True when any two lines have the same relative depth in both texts.
-
-    The amount and characters of indentation may differ. Where a text mixes tabs and spaces, its
-    tabs count as any one width that fits.
-    """
-    known = list(set(pairs))
-    if all(ours == theirs for ours, theirs in known):
-        return True
-    files = _depths([theirs for _, theirs in known])
-    return any(depths in files for depths in _depths([ours for ours, _ in known]))
-
-
-def _depths(indents: list[str]) -> list[list[int]]:
-    """For every tab width, the number of other indentations that each one exceeds."""
-    found: list[list[int]] = []
-    for stop in _TAB_STOPS if any("\t" in indent for indent in indents) else _TAB_STOPS[:1]:
-        columns = [len(indent.expandtabs(stop)) for indent in indents]
-        ranks = {column: rank for rank, column in enumerate(sorted(set(columns)))}
-        found.append([ranks[column] for column in columns])
-    return found
-
-
-def _bare_start(pairs: list[Pair]) -> bool:
-    """True when the model omitted the indentation of the first line, and of no other.
-
-    Models tend to do that; the first line's depth is then unknown. It is certain only when all
-    other lines are indented, and exactly as in the file.
-    """
-    (ours, theirs), *rest = pairs
-    return ours == "" != theirs and all(a == b != "" for a, b in rest)
-
-
-def _left_out_for(pairs: list[Pair], indents: list[str]) -> bool:
-    """True when `_bare_start` explains new text with these further indentations.
-
-    An unindented line may also be as deep as the first, if the structure allows it.
-    """
-    return _bare_start(pairs) and (
-        len(pairs) == 1 or "" not in indents or not same_structure(pairs)
-    )
-
-
-def aligned(pairs: list[Pair]) -> bool:
-    """True when lines, from the first on, have the structure they have in the file."""
-    return same_structure(pairs) or _bare_start(pairs)
-
-
-class _Indentation:
-    """Maps the model's indentations to the file's.
-
-    `pairs` are the two indentations of corresponding lines, `given` the lines of the model, `text`
-    the file. An indentation of no such line is as far from the others as in the model's text, in
-    the file's units. It is unknown when the lines were shifted differently or by half a unit.
-    """
-
-    def __init__(self, pairs: list[Pair], given: list[str], text: str) -> None:
-        self._known: dict[str, set[str]] = {}
-        for ours, theirs in pairs:
-            self._known.setdefault(ours, set()).add(theirs)
-        self._same = all(ours == theirs for ours, theirs in pairs)
-        self._unit = _unit(given)
-        self._file_unit = _unit(text[:_SAMPLED].split("\n")) or self._unit
-        self._scale = None if self._same or not self._unit else self._scaling(set(pairs))
-
-    def counterpart(self, indent: str) -> str | None:
-        """The file's indentation for a model's indentation; None when uncertain."""
-        known = self._known.get(indent)
-        if known is not None:
-            return next(iter(known)) if len(known) == 1 else None
-        if self._same:
-            return indent
-        if self._scale is None or indent.strip(self._unit[0]):
-            return None
-        width, file_width, shift = self._scale
-        levels, rest = divmod(len(indent), width)
-        depth = levels * file_width + shift
-        return None if rest or depth < 0 else self._file_unit[0] * depth
-
-    def _scaling(self, pairs: set[Pair]) -> tuple[int, int, int] | None:
-        """The width of a step in the model's and in the file's text, and by how much the file's
-        lines are deeper; None when no one scale fits all lines."""
-        blank, file_blank = self._unit[0], self._file_unit[0]
-        if any(ours.strip(blank) or theirs.strip(file_blank) for ours, theirs in pairs):
-            return None
-        scales = [(1, 1)] if blank == file_blank else []
-        if blank != file_blank or len(pairs) > 1:
-            scales.append((len(self._unit), len(self._file_unit)))
-        for width, file_width in scales:
-            shifts = {len(theirs) - len(ours) // width * file_width for ours, theirs in pairs}
-            even = all(len(ours) % width == 0 for ours, _ in pairs)
-            if even and len(shifts) == 1 and (shift := shifts.pop()) % len(self._file_unit) == 0:
-                return width, file_width, shift
-        return None
-
-
-_SAMPLED = 160_000
-"""Characters of a file from which its unit of indentation is derived."""
-
-
-def _unit(lines: list[str]) -> str:
-    """The unit of indentation of these lines; "" when none is indented."""
-    indents = [indent_of(line) for line in lines if line.strip()]
-    tabs = sum(indent.startswith("\t") for indent in indents)
-    spaces = [len(indent) for indent in indents if indent.startswith(" ")]
-    if tabs > len(spaces):
-        return "\t"
-    if not spaces:
-        return ""
-    common = [width for width, count in Counter(spaces).items() if count * 20 >= len(spaces)]
-    width = reduce(gcd, common)
-    return " " * (width if width > 1 else min(spaces))
-
-
 def _graft(text: str, span: Span, change: _Change) -> Edit | None:
     """The edit that turns the lines of `span`, which match the old text, into the new text."""
     start, end = span
-    old, new = change.old.split("\n"), change.new.split("\n")
-    lines = _carried(text[start:end].split("\n"), old, new, text)
+    here, old, new = (each.split("\n") for each in (text[start:end], change.old, change.new))
+    lines = carried(here, old, new, text)
     if lines is None:
         return None
     return Edit(start, min(end + change.feed, len(text)), "\n".join(lines))
-
-
-def _carried(here: list[str], old: list[str], new: list[str], text: str) -> list[str] | None:
-    """The lines of `new` in the file's form; None when uncertain."""
-    pairs = [
-        (indent_of(ours), indent_of(theirs))
-        for ours, theirs in zip(old, here, strict=True)
-        if ours.strip()
-    ]
-    further = [indent_of(line) for line in new[1:] if line.strip()]
-    loose = pairs.pop(0)[1] if _left_out_for(pairs, further) else None
-    if loose and not pairs:
-        if not all(indent.startswith(loose) for indent in further):
-            return None
-        pairs = [("", "")]
-    indentation = _Indentation(pairs, [*old, *new], text)
-    mapped: list[Pair] = []
-    out: list[str] = []
-    for tag, i1, i2, j1, j2 in opcodes([x.rstrip() for x in old], [x.rstrip() for x in new]):
-        if tag == "equal":
-            out += here[i1:i2]
-            continue
-        for offset, line in enumerate(new[j1:j2]):
-            ours = indent_of(line)
-            twin = i1 + offset if i2 - i1 == j2 - j1 else None
-            if not line.strip():
-                theirs = ours
-            elif twin is not None and old[twin].strip() and indent_of(old[twin]) == ours:
-                theirs = indent_of(here[twin])
-            elif loose and j1 + offset == 0 and not ours:
-                theirs = loose
-            else:
-                theirs = indentation.counterpart(ours)
-                mapped.append((ours, theirs or ""))
-            if theirs is None:
-                return None
-            words = line[len(ours) :]
-            out.append(theirs + (words if twin is None else _merged(old[twin], here[twin], words)))
-    return out if same_structure([*pairs, *mapped]) else None
-
-
-def _merged(old: str, here: str, new: str) -> str:
-    """The line `new` with the file's differences from `old`; where they conflict, `new` wins."""
-    base, theirs = old.strip(), here.strip()
-    if base == theirs:
-        return new
-    tokens, there, ours = (re.findall(r"\w+|\s+|[^\w\s]", line) for line in (base, theirs, new))
-    mine = [code for code in opcodes(tokens, ours) if code[0] != "equal"]
-    changes = [(i1, i2, ours[j1:j2]) for _, i1, i2, j1, j2 in mine]
-    changes += [
-        (i1, i2, there[j1:j2])
-        for tag, i1, i2, j1, j2 in opcodes(tokens, there)
-        if tag != "equal" and not _met(i1, i2, mine)
-    ]
-    out: list[str] = []
-    at = 0
-    for start, end, instead in sorted(changes):
-        out += [*tokens[at:start], *instead]
-        at = end
-    return "".join([*out, *tokens[at:]])
-
-
-def _met(start: int, end: int, changes: list[Opcode]) -> bool:
-    """True when a change of the tokens from `start` to `end` overlaps other changes."""
-    return any(
-        (first < end and start < last) or first == last == start == end
-        for _, first, last, _, _ in changes
-    )

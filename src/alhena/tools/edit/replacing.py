@@ -11,15 +11,12 @@ from alhena.system.encoding import Codec, TextFile, encode_text, safe_text
 from alhena.system.errors import printable
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import ToolErrorType, ToolFailure
+from alhena.tools.edit.indentation import Pair, aligned, indent_of, same_structure
 from alhena.tools.edit.matching import (
     MAX_PLACES,
     Match,
-    Pair,
     Rung,
-    aligned,
     find,
-    indent_of,
-    same_structure,
     with_line_feeds,
 )
 from alhena.tools.edit.proposal import (
@@ -95,6 +92,14 @@ class TextEdit(EditInvocation):
         content = joined(file.text, edits)
         if content == file.text:
             return self.unchanged()
+        if problem := python_problem(real, file, match, content):
+            return self.failure(
+                "Failed to edit, nothing was written: old_string was found "
+                f"{_explained(match.rung)} at {places(file, match, 'lines ')}, and with new_string "
+                f"indented to match, the Python would no longer parse ({problem}) in file",
+                "Give old_string and new_string with the indentation that the file has.",
+                ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
+            )
         strict = file.codec.errors == "strict"
         return Proposal(
             real=real,
@@ -177,6 +182,14 @@ class TextEdit(EditInvocation):
         return f" old_string was found {_explained(match.rung)} at {where}."
 
     def _mismatch(self, file: TextFile, match: Match, expected: int | None) -> ToolFailure:
+        if match.misplaced:
+            return self.failure(
+                "Failed to edit, nothing was written: old_string begins within the indentation of "
+                f"its line, at {places(file, match, 'lines ')}, and new_string is indented "
+                "otherwise than that line in file",
+                "Give both with the whole indentation of each line, as the file has it.",
+                ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
+            )
         noun = "occurrence" if expected in {1, None} else "occurrences"
         wanted = 1 if expected is None else expected
         how = "" if match.rung is Rung.EXACT else f", {_explained(match.rung)},"
@@ -215,6 +228,35 @@ class TextEdit(EditInvocation):
             "included.".lstrip(),
             ToolErrorType.EDIT_NO_OCCURRENCE_FOUND,
         )
+
+
+_PYTHON = frozenset({".py", ".pyi", ".pyw"})
+_PARSED = 2_000_000
+"""Characters of a file up to which it is parsed."""
+
+
+def python_problem(path: Path, file: TextFile, match: Match, content: str) -> str:
+    """The reason why a Python file that parses would no longer do so after new text was indented;
+    "" if it would, or where nothing was."""
+    if path.suffix not in _PYTHON or len(content) > _PARSED or match.is_literal(file.text):
+        return ""
+    return "" if _syntax_problem(file.text) else _syntax_problem(content)
+
+
+def _syntax_problem(source: str) -> str:
+    import ast
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        return line + (error.msg if isinstance(error, SyntaxError) else str(error))
+    except (RecursionError, MemoryError):  # nested too deeply for this parser: not known
+        return ""
+    return ""
 
 
 def _explained(rung: Rung) -> str:

@@ -1,9 +1,8 @@
 """Ended tool calls in lines: a diff with syntax colours, a list of tasks, an output."""
 
 import re
-import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +18,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
-from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, spoken
+from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, spoken
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -118,6 +117,9 @@ OWN_ROWS = 2_000
 DIFF_ROWS = 40
 ERROR_ROWS = 6
 COLUMNS = 400
+SEE_ALL = " (Ctrl-O, /show)"
+"""The way to what is left out."""
+_OMITTED = re.compile(r"\.\.\. \[[\d,]+ characters omitted\] \.\.\.")
 INDENT = ("", "  ")
 
 _MARKS = {"success": ("ok", "✓"), "error": ("error", "✗"), "cancelled": ("warning", "■")}
@@ -131,7 +133,7 @@ _TASKS = {
 
 def header(event: ToolCallResponseEvent, title: str, description: str) -> Line:
     """A finished call: status, title, description and duration."""
-    style, mark = _MARKS.get("error" if _failure(event) else event.status, ("", "·"))
+    style, mark = _MARKS.get(event.outcome, ("", "·"))
     description = described(title, description)
     denied = "  not allowed" if event.denied else ""
     return (
@@ -189,12 +191,14 @@ def ended_lines(
             text = _cancelled(event.error or "")
         lines = _first(text, ERROR_ROWS, "error" if event.status == "error" else "dim")
         if isinstance(display, dict) and display.get("type") == "terminal_output":
-            lines += _last(str(display.get("text", "")), rows)
+            lines += _last(display, rows)
         return lines
     if isinstance(display, dict):
         lines = _object(display, rows, seen=seen)
-        return [*lines, (INDENT, ("warning", failed))] if (failed := _failure(event)) else lines
-    return _first(_unmarked(display or ""), TEXT_ROWS, "dim")
+        return (
+            [*lines, (INDENT, ("warning", failed))] if (failed := event.command_failure) else lines
+        )
+    return _first(display or "", TEXT_ROWS, "dim")
 
 
 def _cancelled(error: str) -> str:
@@ -206,18 +210,6 @@ def _cancelled(error: str) -> str:
     return f"Cancelled: {reason}" if refused and reason else "Cancelled"
 
 
-def _failure(event: ToolCallResponseEvent) -> str:
-    """The exit code or the signal of a command that failed; "" for others."""
-    display = event.display
-    if not isinstance(display, dict) or display.get("type") != "terminal_output":
-        return ""
-    if number := display.get("signal"):
-        known = {each.value: f" ({each.name})" for each in signal.Signals}
-        return f"killed by signal {number}{known.get(number, '')}"
-    code = display.get("exit_code")
-    return f"exit code {code}" if code else ""
-
-
 def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
     match display.get("type"):
         case "file_diff":
@@ -227,10 +219,13 @@ def _object(display: dict[str, Any], rows: int, *, seen: bool) -> list[Line]:
             lines = diff_lines(str(display.get("fileDiff", "")), name)
             more = len(lines) - DIFF_ROWS
             if more > 0:
-                lines = [*lines[:DIFF_ROWS], line(f"… {counted(more, 'more line')}", "dim")]
+                cut = plain(lines[-1:]).startswith("... [diff cut: ")
+                least = "at least " if cut else ""
+                told = f"… {least}{counted(more, 'more line')}{SEE_ALL}"
+                lines = [*lines[:DIFF_ROWS], line(told, "dim")]
             return [(INDENT, *each) for each in lines]
         case "terminal_output":
-            return _last(str(display.get("text", "")), rows)
+            return _last(display, rows)
         case "todo_list":
             return task_lines(display.get("todos", []))
         case _:
@@ -244,42 +239,54 @@ def task_lines(todos: Any) -> list[Line]:
 
 def _task(todo: dict[str, str]) -> Line:
     style, mark = _TASKS.get(todo.get("status", ""), ("", "[ ]"))
-    text = spoken(" ".join(todo.get("description", "").split())[:COLUMNS])
-    return (INDENT, (style, f"{mark} {text}"))
-
-
-def _unmarked(text: str) -> str:
-    """Markdown as it reads in a few lines: without its title, blank lines and marks of emphasis."""
-    rows = [row for row in text.split("\n") if row.strip()]
-    if len(rows) > 1 and rows[0].startswith("### "):
-        del rows[0]
-    return re.sub(r"(?<!\S)\*\*(\w[^*\n]*)\*\*", r"\1", "\n".join(rows))
+    text, more = _cut(" ".join(todo.get("description", "").split()))
+    return (INDENT, (style, f"{mark} {spoken(text)}"), *more)
 
 
 def _first(text: str, rows: int, style: str) -> list[Line]:
-    shown = _rows(text)
+    """The first rows of a text, and how many more it has. Markdown with a title reads as text: the
+    title, blank lines and marks of emphasis are left out, and the lines are counted."""
+    every = shown = _rows(text)
+    if every and every[0].startswith("### "):
+        shown = [_EMPHASIS.sub(r"\1", each) for each in every[1:] if each.strip()]
     lines: list[Line] = [_row(each, style) for each in shown[:rows]]
-    if len(shown) > rows:
-        lines.append((INDENT, ("dim", f"… {counted(len(shown) - rows, 'more line')}")))
+    if more := len(every) - len(lines):
+        lines.append((INDENT, ("dim", f"… {counted(more, 'more line')}{SEE_ALL}")))
     return lines
 
 
-def _last(text: str, rows: int) -> list[Line]:
-    shown = _rows(text)
+_EMPHASIS = re.compile(r"(?<!\S)\*\*(\w[^*\n]*)\*\*")
+
+
+def _last(display: Mapping[str, Any], rows: int) -> list[Line]:
+    """The last rows of a command's output, and how many there are above. `lines` of the display is
+    the number of all where its text has not all."""
+    every = _rows(str(display.get("text", "")))
+    shown = every[max(len(every) - rows, 0) :]
+    made = len(every)
+    if not any(map(_OMITTED.fullmatch, shown)):  # else they say themselves what is not there
+        made = max(made, display.get("lines") or 0)
     lines: list[Line] = []
-    if len(shown) > rows > 0:
-        lines.append((INDENT, ("dim", f"… {counted(len(shown) - rows, 'line')} above")))
-    return lines + [_row(each, "dim") for each in shown[len(shown) - rows :] if rows]
+    if shown and made > len(shown):
+        lines.append((INDENT, ("dim", f"… {counted(made - len(shown), 'line')} above{SEE_ALL}")))
+    return lines + [_row(each, "dim") for each in shown]
 
 
 def _rows(text: str) -> list[str]:
-    text = without_controls(text).strip("\n")
-    return text.split("\n") if text.strip() else []
+    text = without_controls(text)
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _row(text: str, style: str) -> Line:
-    cut = text if len(text) <= COLUMNS else text[: COLUMNS - 1] + "…"
-    return (INDENT, *line(cut, style))
+    kept, more = _cut(text)
+    return (INDENT, *line(kept, style), *more)
+
+
+def _cut(text: str) -> tuple[str, Line]:
+    """The first characters of a line, and how many more it has."""
+    more = len(text) - COLUMNS
+    note = f"… {counted(more, 'more character')}{SEE_ALL}"
+    return text[:COLUMNS], (("dim", note),) if more > 0 else ()
 
 
 def _changed(event: ToolCallResponseEvent) -> str:
@@ -324,7 +331,10 @@ class Page(msgspec.Struct, frozen=True):
                 text = Path(self.path).read_text(encoding="utf-8", errors="replace")
             except OSError:  # it was removed: the part that is known remains
                 text = self.text
-        return escaped(text[-MAX_CHARACTERS:].expandtabs(TAB), block=True)
+        more = len(text) - MAX_CHARACTERS
+        shown = escaped(text[-MAX_CHARACTERS:].expandtabs(TAB), block=True)
+        where = f"; all of it: {escaped(self.path)}" if self.path else ""
+        return f"… {more:,} characters above{where}\n{shown}" if more > 0 else shown
 
 
 class Pages:
@@ -332,13 +342,14 @@ class Pages:
 
     def __init__(self) -> None:
         self.items: deque[Page] = deque(maxlen=MAX_PAGES)
+        self.dropped = 0
         self._thoughts: list[str] = []
         self._described: dict[str, str] = {}
 
     def prompt(self, text: str) -> None:
         """Takes a prompt; only a long one is a block."""
         if text.count("\n") >= LONG_PROMPT or len(text) > LONG_ROW:
-            self.items.append(Page("Prompt", text))
+            self._add(Page("Prompt", text))
 
     def feed(self, event: Event) -> None:
         """Takes an event."""
@@ -348,13 +359,17 @@ class Pages:
             self._described[event.call_id] = event.description
         elif isinstance(event, ToolCallResponseEvent | ApiRequestEvent | RunFinishedEvent):
             if self._thoughts:
-                self.items.append(Page("Thoughts", "\n\n".join(self._thoughts)))
+                self._add(Page("Thoughts", "\n\n".join(self._thoughts)))
                 self._thoughts.clear()
             if isinstance(event, ToolCallResponseEvent):
-                self._call(event)
+                self.call(event, self._described.pop(event.call_id, ""))
 
-    def _call(self, event: ToolCallResponseEvent) -> None:
-        described = self._described.pop(event.call_id, "")
+    def _add(self, page: Page) -> None:
+        self.dropped += len(self.items) == MAX_PAGES
+        self.items.append(page)
+
+    def call(self, event: ToolCallResponseEvent, described: str) -> None:
+        """Takes a call that has ended."""
         display = event.display
         text = event.error or ""
         if isinstance(display, dict):
@@ -363,7 +378,7 @@ class Pages:
             text = _answered(event) or display or ""
         if text.strip() or event.output_file:
             title = f"{event.name} {one_line(described, 80)}"
-            self.items.append(Page(title.strip(), text, event.output_file or ""))
+            self._add(Page(title.strip(), text, event.output_file or ""))
 
 
 def _answered(event: ToolCallResponseEvent) -> str:

@@ -57,6 +57,10 @@ def live(
         lines.append(line(f"  … {counted(over + 1, 'more subagent')}", "dim"))
     if not lines and not asking and view.busy_since is not None:
         lines += _thinking(view, columns, now)
+    if len(lines) > rows > 0:
+        lines[: len(lines) - rows + 1] = [
+            line(f"… {counted(len(lines) - rows + 1, 'line')} above", "dim")
+        ]
     room = max(rows - len(lines), 1)
     text = drawn or [
         (("", piece),)
@@ -99,9 +103,14 @@ def _call_lines(call: Call, view: View, columns: int, now: float) -> list[Line]:
     what = described(title, one_line(call.description, 400))
     shown = clipped(line(f" {what}"), max(room, 0))
     lines[0] = (*lines[0], *(shown if what else ()), ("dim", state + lasted))
-    told = "" if _subagent(call, view) else call.output.rstrip("\n")
-    rows = told.split("\n")[-OUTPUT_ROWS:] if told.strip() else []
-    lines += (clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows)
+    told = "" if _subagent(call, view) else call.output.removesuffix("\n")
+    rows = told.split("\n") if told else []
+    above = call.above + max(len(rows) - OUTPUT_ROWS, 0)
+    if rows and above:
+        lines.append(clipped((("dim", f"  │ … {counted(above, 'line')} above"),), columns))
+    lines += (
+        clipped((("dim", "  │ "), *line(each, "dim")), columns) for each in rows[-OUTPUT_ROWS:]
+    )
     return lines
 
 

@@ -12,7 +12,7 @@ import msgspec
 from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
-from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.terminal.drawing.call_result import Pages, counted
 from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.view import (
@@ -59,13 +59,14 @@ class Earlier(msgspec.Struct, frozen=True):
     tokens: int = 0
 
 
-async def recalled(agent: SessionRunner, view: View) -> Step:
-    """The conversation of a resumed session, as shown. Raises SessionError."""
+async def recalled(agent: SessionRunner, view: View, pages: Pages) -> Step:
+    """The conversation of a resumed session, as shown; `pages` get the whole of what is cut. Raises
+    SessionError."""
     toolset = agent.toolset
     path = project_store(os.environ, toolset.workspace.cwd).path(agent.session_id)
     earlier = await asyncio.to_thread(read_earlier, path)
     view = msgspec.structs.replace(view, titles=ToolTitles(toolset.registry))
-    return await asyncio.to_thread(shown_earlier, view, earlier, agent.session_id)
+    return await asyncio.to_thread(shown_earlier, view, earlier, agent.session_id, pages)
 
 
 def read_earlier(path: Path) -> Earlier:
@@ -133,9 +134,12 @@ def _rows() -> msgspec.json.Decoder[_Row]:
     return msgspec.json.Decoder(_Row)
 
 
-def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
+def shown_earlier(
+    view: View, earlier: Earlier, session_id: str, pages: Pages | None = None
+) -> Step:
     """The end of a conversation as it was when it was said, and how much comes before that. Takes
     its time."""
+    pages = pages or Pages()
     blocks: list[Block] = []
     view = msgspec.structs.replace(view, context=earlier.tokens)
     first = _first_message(earlier)
@@ -152,14 +156,14 @@ def shown_earlier(view: View, earlier: Earlier, session_id: str) -> Step:
         if content.role == MODEL:
             view, blocks = _onto(blocks, _answer(view, content))
         else:
-            view, blocks = _onto(blocks, _said(view, content, earlier.prompts))
+            view, blocks = _onto(blocks, _said(view, content, earlier.prompts, pages))
             for part in content.parts:
                 response = part.function_response
                 if response is None:
                     continue
                 ended = earlier.calls.get((index, response.id or ""))
                 if ended is not None:
-                    view, blocks = _onto(blocks, _ended(view, ended))
+                    view, blocks = _onto(blocks, _ended(view, ended, pages))
                 else:
                     row = _call_line(response, calls.get(response.id, {}), view.titles)
                     view, blocks = _onto(blocks, printed(view, "calls", [row], clip=True))
@@ -201,13 +205,14 @@ def _answer(view: View, content: Content) -> Step:
     return view, tuple(blocks)
 
 
-def _said(view: View, content: Content, prompts: frozenset[str]) -> Step:
+def _said(view: View, content: Content, prompts: frozenset[str], pages: Pages) -> Step:
     """A person's message, and the size of its attachments."""
     lines: list[Line] = []
     beside = 0
     for part in content.parts:
         if part.text and part.text in prompts:
             lines += prompt_lines(part.text)
+            pages.prompt(part.text)
         else:
             beside += len(part.text or "")
     if not lines and beside and not any(part.function_response for part in content.parts):
@@ -219,8 +224,10 @@ def _said(view: View, content: Content, prompts: frozenset[str]) -> Step:
     return printed(view, "user", lines, fold=True)
 
 
-def _ended(view: View, ended: EndedCall) -> Step:
+def _ended(view: View, ended: EndedCall, pages: Pages) -> Step:
     blocks: list[Block] = []
+    for each in (*ended.nested, ended):
+        pages.call(each.event, each.description)
     for each in ended.nested:
         view, blocks = _onto(blocks, call_blocks(view, each.event, each.description, nested=True))
     view, blocks = _onto(blocks, call_blocks(view, ended.event, ended.description))

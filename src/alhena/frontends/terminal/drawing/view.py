@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never, cast
 
 import msgspec
 
-from alhena.display_text import one_line, without_controls
+from alhena.display_text import message_line, one_line, without_controls
 from alhena.events import (
     ApiErrorEvent,
     ApiRequestEvent,
@@ -40,7 +40,13 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
-from alhena.frontends.terminal.drawing.call_result import counted, duration, ended_lines, header
+from alhena.frontends.terminal.drawing.call_result import (
+    SEE_ALL,
+    counted,
+    duration,
+    ended_lines,
+    header,
+)
 from alhena.frontends.terminal.drawing.lines import BAR, Block, Line, Lines, Markdown, line, spoken
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 
@@ -49,7 +55,8 @@ if TYPE_CHECKING:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call that has not ended. `since`: when it was asked for, or began to run."""
+    """A tool call that has not ended. `since`: when it was asked for, or began to run. `output` is
+    the end of its output, with so many lines `above`."""
 
     call_id: str
     name: str
@@ -57,6 +64,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     status: str = ""
     description: str = ""
     output: str = ""
+    above: int = 0
     parent: str = ""
 
 
@@ -236,7 +244,8 @@ def prompt_lines(text: str) -> list[Line]:
     lines: list[Line] = [(("accent", "> "), *first), *((("", "  "), *each) for each in rest)]
     if len(lines) > PROMPT_ROWS + PROMPT_END:
         left = len(lines) - PROMPT_ROWS - PROMPT_END
-        lines[PROMPT_ROWS:-PROMPT_END] = [line(f"  … {counted(left, 'more line')} …", "dim")]
+        told = f"  … {counted(left, 'more line')} …{SEE_ALL}"
+        lines[PROMPT_ROWS:-PROMPT_END] = [line(told, "dim")]
     return [(BAR, *each) for each in lines]
 
 
@@ -336,13 +345,16 @@ def _notice(view: View, event: WarningEvent | LoopDetectedEvent) -> Step:
 
 
 def _warning(message: str) -> Line:
-    return (("warning", "! "), *line(one_line(without_controls(message), MAX_MESSAGE), "warning"))
+    return (
+        ("warning", "! "),
+        *line(message_line(without_controls(message), MAX_MESSAGE), "warning"),
+    )
 
 
 def _error(view: View, event: ErrorEvent) -> Step:
     if event.exit_code == 130:
         return _after_text(view, "notice", [line("■ cancelled", "warning")])
-    message = one_line(without_controls(event.message), MAX_MESSAGE)
+    message = message_line(without_controls(event.message), MAX_MESSAGE)
     return _after_text(view, "notice", [(("error", "✗ "), *line(message, "error"))])
 
 
@@ -411,9 +423,11 @@ def _call_event(view: View, event: CallEvent, now: float) -> Step:
     if isinstance(event, ToolCallResponseEvent):
         return _ended(view, call, event)
     if isinstance(event, ToolOutputEvent):
-        before = "" if event.screen else call.output
-        output = (before + without_controls(event.text))[-OUTPUT_KEPT:]
-        call = replace(call, output=output)
+        before, above = ("", 0) if event.screen else (call.output, call.above)
+        output = before + without_controls(event.text)
+        gone = max(len(output) - OUTPUT_KEPT, 0)
+        above += output.count("\n", 0, gone)
+        call = replace(call, output=output[gone:], above=above)
     else:
         starts = event.status == "executing" and call.status != "executing"
         call = replace(
@@ -431,7 +445,7 @@ def _ended(view: View, call: Call, event: ToolCallResponseEvent) -> Step:
     totals = replace(
         view.totals,
         calls=view.totals.calls + 1,
-        failed_calls=view.totals.failed_calls + (event.status == "error"),
+        failed_calls=view.totals.failed_calls + (event.outcome == "error"),
         tool_ms=view.totals.tool_ms + event.duration_ms,
     )
     rest = tuple(each for each in view.calls if each.call_id != event.call_id)

@@ -1,0 +1,182 @@
+"""Output that is shown, and the lines that are said not to be shown, are the output that was made."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent, ToolOutputEvent
+from alhena.frontends.terminal.drawing.call_result import (
+    COLUMNS,
+    MAX_CHARACTERS,
+    MAX_PAGES,
+    Page,
+    Pages,
+    diff_lines,
+    ended_lines,
+)
+from alhena.frontends.terminal.drawing.lines import Line, plain
+from alhena.frontends.terminal.drawing.live_region import live
+from alhena.frontends.terminal.drawing.view import View, advance
+from alhena.system.output import TerminalText
+from alhena.system.workspace import Workspace
+from alhena.tools.builtin.run_shell_command import RunShellCommand
+from tests.tools.files import call
+
+HIDDEN = re.compile(r"  … (?:at least )?([\d,]+) (?:more )?lines?(?: above)? \(Ctrl-O, /show\)$")
+CUT = re.compile(r"… ([\d,]+) more characters? \(Ctrl-O, /show\)$")
+
+
+def counted(lines: list[Line]) -> tuple[list[str], int]:
+    """The rows of an output that are shown, and the number of those that are said not to be."""
+    shown: list[str] = []
+    hidden = 0
+    for row in plain(lines).split("\n") if lines else []:
+        found = HIDDEN.fullmatch(row)
+        if found:
+            hidden += int(found[1].replace(",", ""))
+        else:
+            shown.append(row.removeprefix("  "))
+    return shown, hidden
+
+
+def ended(display: str | dict[str, Any] | None, **more: Any) -> ToolCallResponseEvent:
+    given_: dict[str, Any] = {"call_id": "1", "name": "t", "status": "success", **more}
+    return ToolCallResponseEvent(display=display, **given_)
+
+
+def output_of(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "terminal_output", "text": text, "exit_code": 0, "signal": None, **more}
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("status", ["success", "error", "cancelled"])
+@pytest.mark.parametrize("own", [False, True])
+def test_no_line_of_an_output_of_any_length_is_lost(status: str, own: bool, end: str):
+    for count in (*range(1, 40), 1_999, 2_000, 2_001, 5_000):
+        made = [str(number) for number in range(1, count + 1)]
+        event = ended(output_of("\n".join(made) + end), status=status, error="It failed.")
+        lines = ended_lines(event, own=own)
+        shown, hidden = counted(lines if status == "success" else lines[1:])
+        assert len(shown) + hidden == count
+        assert shown == made[count - len(shown) :]
+
+
+LINE = st.text("ab 漢🎉é", max_size=12)
+
+
+@given(st.lists(LINE, min_size=1, max_size=30), st.booleans(), st.booleans())
+@settings(deadline=None, max_examples=200)
+def test_blank_and_wide_lines_count_as_the_others_do(made: list[str], ends: bool, is_text: bool):
+    text = "\n".join(made) + "\n" * ends
+    if not ends and not made[-1]:
+        return  # the same text as with one line less that ends
+    shown, hidden = counted(ended_lines(ended(text if is_text else output_of(text))))
+    assert len(shown) + hidden == len(made)
+    assert all(row in made for row in shown)
+
+
+@given(st.binary(max_size=200), st.integers(1, 50))
+@settings(deadline=None, max_examples=200)
+def test_what_a_terminal_is_told_to_do_changes_no_count(data: bytes, at: int):
+    converter = TerminalText()
+    text = converter.feed(data[:at]) + converter.feed(data[at:], final=True)
+    shown, hidden = counted(ended_lines(ended(output_of(text))))
+    assert len(shown) + hidden == text.count("\n") + bool(text and not text.endswith("\n"))
+
+
+@pytest.mark.parametrize("length", [COLUMNS - 1, COLUMNS, COLUMNS + 1, COLUMNS + 5_000])
+@pytest.mark.parametrize("letter", ["x", "漢"])
+def test_a_long_line_says_how_many_characters_are_left_out(length: int, letter: str):
+    (row,), _ = counted(ended_lines(ended(output_of(letter * length))))
+    found = CUT.search(row)
+    hidden = int(found[1].replace(",", "")) if found else 0
+    assert row.count(letter) + hidden == length
+
+
+def test_an_output_whose_middle_is_gone_counts_all_of_its_lines():
+    text = "1\n2\n\n\n... [488,000 characters omitted] ...\n\n" + "\n".join(
+        map(str, range(90, 110))
+    )
+    shown, hidden = counted(ended_lines(ended(output_of(text, lines=100_000))))
+    assert len(shown) + hidden == 100_000
+    short = "1\n\n... [9 characters omitted] ...\n\n8"  # the note itself is shown
+    assert counted(ended_lines(ended(output_of(short, lines=8)))) == (short.split("\n"), 0)
+
+
+@pytest.mark.parametrize("count", [1, 11, 20_000])
+async def test_a_command_says_how_many_lines_it_wrote(project: Path, count: int):
+    result = await call(RunShellCommand(Workspace(project)), command=f"seq 1 {count}")
+    display: Any = result.display
+    shown, hidden = counted(ended_lines(ended(output_of(display.text, lines=display.lines))))
+    assert len(shown) + hidden == count
+    assert shown[-1] == str(count)
+
+
+@pytest.mark.parametrize(("command", "made"), [("echo", 1), ("echo; echo", 2), ("echo a; echo", 2)])
+async def test_blank_lines_at_the_end_of_an_output_are_lines(
+    project: Path, command: str, made: int
+):
+    result = await call(RunShellCommand(Workspace(project)), command=command)
+    display: Any = result.display
+    shown, hidden = counted(ended_lines(ended(output_of(display.text))))
+    assert (len(shown), hidden) == (made, 0)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 40])
+def test_text_and_errors_say_how_many_lines_more_there_are(count: int):
+    text = "\n".join(f"line {n}" for n in range(count))
+    for event in (ended(text), ended(None, status="error", error=text)):
+        shown, hidden = counted(ended_lines(event))
+        assert len(shown) + hidden == count
+
+
+@pytest.mark.parametrize("count", [39, 40, 41, 500])
+def test_a_long_diff_says_how_many_lines_more_there_are(count: int):
+    diff = "@@ -0,0 +1 @@\n" + "\n".join(f"+{n}" for n in range(count))
+    shown, hidden = counted(ended_lines(ended({"type": "file_diff", "fileDiff": diff})))
+    assert len(shown) + hidden == len(diff_lines(diff)) == count
+
+
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_running_command_says_how_many_lines_are_above_its_last(pieces: int):
+    for count in (*range(1, 20), 3_000):
+        view, _ = advance(
+            View(busy_since=0.0),
+            ToolCallUpdateEvent(call_id="1", name="t", status="executing", description=""),
+            0.0,
+        )
+        text = "".join(f"{number}\n" for number in range(1, count + 1))
+        for piece in range(pieces):
+            part = text[len(text) * piece // pieces : len(text) * (piece + 1) // pieces]
+            view, _ = advance(view, ToolOutputEvent(call_id="1", text=part), 0.0)
+        rows = plain(live(view, 40, 50, 0.0)).split("\n")[1:]
+        above = re.fullmatch(r"  │ … ([\d,]+) lines? above", rows[0])
+        shown = rows[1:] if above else rows
+        hidden = int(above[1].replace(",", "")) if above else 0
+        assert len(shown) + hidden == count
+        assert shown[-1] == f"  │ {count}"
+
+
+def test_a_region_that_is_too_low_says_so():
+    view = View(busy_since=0.0)
+    for number in range(6):
+        update = ToolCallUpdateEvent(
+            call_id=str(number), name="t", status="executing", description=f"n {number}"
+        )
+        view, _ = advance(view, update, 0.0)
+    rows = plain(live(view, 40, 4, 0.0)).split("\n")
+    assert rows[0] == "… 3 lines above"
+    assert len(rows) == 4
+
+
+def test_a_page_says_what_it_leaves_out(project: Path):
+    whole = Page("t", "x" * (MAX_CHARACTERS + 5), str(project / "gone")).whole
+    assert whole.startswith(f"… 5 characters above; all of it: {project / 'gone'}\nx")
+    pages = Pages()
+    for number in range(MAX_PAGES + 3):
+        pages.call(ended("text", call_id=str(number)), "")
+    assert (len(pages.items), pages.dropped) == (MAX_PAGES, 3)
