@@ -18,6 +18,7 @@ from alhena.models.catalogue import (
     OPENAI,
     default_generation,
     default_model,
+    is_alias,
     resolved_name,
     served_models,
     today,
@@ -42,9 +43,8 @@ class SessionModels:
     settings, which `modelConfigs` may change. Raises ConfigError when these cannot be used."""
 
     def __init__(self, given: str | None, environ: Mapping[str, str], settings: Settings) -> None:
-        self.requested = (
-            given or environ.get("GEMINI_MODEL") or settings.model.name or default_model()
-        )
+        written = given or environ.get("GEMINI_MODEL") or settings.model.name
+        self.requested = written or default_model()
         self._configs = settings.model_configs
         if self._configs == _UNCONFIGURED:
             self.name = resolved_name(self.requested)
@@ -54,6 +54,7 @@ class SessionModels:
             self.name = resolve(self.requested, self._configs).name
             alone = settings.model.fallback == "never"
             require_usable(self.requested, self.name, self._configs, alone=alone)
+        self.chosen = {self.name} if not written or is_alias(written) else set[str]()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -239,6 +240,8 @@ def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str
 
     known = resolved_name(name) if chosen.speaks_gemini else name
     models.require(known)
+    if is_alias(name):
+        models.chosen.add(known)
     chat.take_over(Substitute(traits=traits_of(known), config=models.config(known)))
 
 

@@ -38,7 +38,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.hooks.model import HookStopError
-from alhena.models.catalogue import resolved_name
+from alhena.models.catalogue import is_alias, resolved_name
 from alhena.models.generator import ContentGenerator
 from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
 from alhena.scheduler.states import CompletedToolCall
@@ -180,8 +180,10 @@ class Delegation:
             caller=Caller(definition.name, self._relay.call_id),
         )
         traits = model.traits
+        chosen = None
         if definition.model:
             traits = traits_of(resolved_name(definition.model))
+            chosen = traits.name if is_alias(definition.model) else None
         outlets = Outlets(self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts)
 
         def settings(name: str, *, is_retry: bool = False) -> GenerateContentConfig:
@@ -197,7 +199,7 @@ class Delegation:
             outlets,
             ChatServices(
                 interposer=interposer(bench, self._relay.emit),
-                fallback=model.fallback and model.fallback.giving(settings),
+                fallback=model.fallback and model.fallback.giving(settings, chosen),
                 again=again,
                 room=ConversationRoom(bench, model.generator, outlets, len(opening)),
             ),

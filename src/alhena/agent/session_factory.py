@@ -23,7 +23,13 @@ from alhena.agent.toolset.factory import (
     session_sandbox,
 )
 from alhena.agent.toolset.memory import open_memory
-from alhena.agent.toolset.model_access import Consent, SessionFallback, fallback_mode
+from alhena.agent.toolset.model_access import (
+    Consent,
+    ModelRenewal,
+    SessionFallback,
+    SessionModelList,
+    fallback_mode,
+)
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, Toolset, at_once
 from alhena.chat.chat import Chat, Outlets
@@ -165,6 +171,11 @@ def _open(
     memory.began_with([entry.content for entry in begun.contents] or opening)
     chosen, ask, ledger = within_budget(options, settings, chosen, ask, channel)
     mode = fallback_mode(settings.model.fallback, models.requested)
+    served = SessionModelList(chosen.generator, environ, channel.emit)
+    if chosen.speaks_gemini:
+        served.prepare(chosen.model)
+        channel.subscribe(served.feed)
+    renewal = ModelRenewal(models.chosen, served.models)
     checkpoints = _Checkpoints(place, begun, channel, lambda: (chat, bench))
     links = SessionLinks(
         session_id=begun.session_id,
@@ -177,7 +188,7 @@ def _open(
         approver=approver,
         ask=ask,
         turns=TurnLimits(options.max_turns, settings.model.max_session_turns, ask),
-        fallback=SessionFallback(mode, Consent(ask), models.config),
+        fallback=SessionFallback(mode, Consent(ask), models.config, renewal),
         opening=opening[:2],
         memory=memory,
         durable=begun.durable,
@@ -191,7 +202,13 @@ def _open(
         processes.groups,
     )
     bench.hide_denied()
-    bench.warnings += (*begun.notices, *models.warnings, *memory.memory.warnings)
+    bench.when_closed.append(served.close)
+    bench.warnings += (
+        *begun.notices,
+        *models.warnings,
+        *_end_notices(chosen.model, environ),
+        *memory.memory.warnings,
+    )
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
     trust = memory.request.trust
@@ -257,6 +274,16 @@ def _session_telemetry(
     by_settings = None if watch is None else open_session_telemetry(watch, told, channel)
     by_program = instrumented and open_instrumented(instrumented, told, channel)
     return tuple(filter(None, (by_settings, by_program)))
+
+
+def _end_notices(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    from alhena.models.catalogue import model_info
+
+    if not model_info(model).ends:
+        return ()
+    from alhena.agent.model_list import end_notices
+
+    return end_notices(model, environ)
 
 
 class _Checkpoints:

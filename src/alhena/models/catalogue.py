@@ -6,7 +6,7 @@ an unknown model gets no settings that it might reject.
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import assert_never
 
@@ -218,9 +218,50 @@ def today() -> str:
     return time.strftime("%Y-%m-%d")
 
 
+def is_alias(name: str) -> bool:
+    """True for a name whose model we choose."""
+    return name.removeprefix("models/") in ALIASES
+
+
 def served_models(today: str) -> tuple[ModelInfo, ...]:
     """The listed models that are served on `today` (YYYY-MM-DD)."""
     return tuple(model for model in MODELS if model.is_served(today))
+
+
+def is_unknown(name: str) -> bool:
+    """True for a model that is not listed, of a series newer than all stable listed ones."""
+    bare = resolved_name(name).rpartition("/")[2]
+    version = _version(bare)
+    return version is not None and version > (3, 8) and bare not in _BY_NAME
+
+
+class ServedModel(Value, frozen=True, kw_only=True):
+    """A model of the service's own list. Limits are in tokens; None: not said. `levels`: its levels
+    of thinking, empty if not said; `thinks` is None if not said."""
+
+    name: str
+    input_limit: int | None = None
+    output_limit: int | None = None
+    levels: tuple[str, ...] = ()
+    thinks: bool | None = None
+
+
+_SERVED: dict[str, ModelInfo] = {}
+"""Properties of unlisted models that a service has told this process, by name."""
+
+
+def add_served(models: Iterable[ServedModel]) -> None:
+    """Takes over what a service says about models that are not listed."""
+    for each in models:
+        if each.name in _BY_NAME:
+            continue
+        info = model_info(each.name)
+        _SERVED[each.name] = replace(
+            info,
+            input_limit=each.input_limit or info.input_limit,
+            output_limit=each.output_limit or info.output_limit,
+            levels=each.levels or info.levels,
+        )
 
 
 def model_info(name: str) -> ModelInfo:
@@ -230,7 +271,7 @@ def model_info(name: str) -> ModelInfo:
         if name.startswith(begins):
             return ModelInfo(name=name, input_limit=limit)
     bare = resolved_name(name).rpartition("/")[2]
-    if (known := _BY_NAME.get(bare)) is not None:
+    if (known := _BY_NAME.get(bare) or _SERVED.get(bare)) is not None:
         return known
     family, _, rest = bare.partition("-")
     if family == "gemma":

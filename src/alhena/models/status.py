@@ -1,5 +1,6 @@
 """Converts HTTP statuses and error bodies to errors of this room."""
 
+import re
 from typing import Any, TypeVar
 
 from alhena.errors import ModelError, ServerFaultError
@@ -54,6 +55,9 @@ _TYPES = {
 }
 """Statuses for errors of other dialects that arrive with status 200."""
 
+_NOT_SERVED = re.compile(
+    r"no longer available|not available to new|has been (?:retired|shut down)", re.IGNORECASE
+)
 _WAIT = "Wait a while, or choose another model with -m."
 _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
     QuotaError: ("Quota for {model} exceeded", _WAIT),
@@ -154,14 +158,18 @@ def _cleaned(value: object, asked: Asked, depth: int = 0) -> Any:
 
 
 def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
+    if code == 403 and _NOT_SERVED.search(api.message):
+        return ModelNotFoundError(
+            f"{asked.service} does not offer {asked.clean(asked.model)!r} ({said}).",
+            remedy="Choose another model with -m.",
+            status=code,
+        )
     if code in {401, 403} or (code == 400 and _names_key(api)):
         return _not_let_in(code, api, asked, said)
     if code == 404:
-        near = near_model(asked.model)
-        other = f"Did you mean {near}? Choose it" if near else "Choose another"
         return ModelNotFoundError(
             f"{asked.service} has no model {asked.clean(asked.model)!r} ({said}).",
-            remedy=f"{other} with -m, and check {asked.source} if it is set.",
+            remedy=f"Choose another with -m, and check {asked.source} if it is set.",
             status=code,
         )
     if code >= 500:

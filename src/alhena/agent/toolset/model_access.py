@@ -1,12 +1,12 @@
 """The session's model as its tools use it, and the one that answers when it cannot."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from alhena.errors import AlhenaError
-from alhena.events import Event, RetryEvent
+from alhena.events import ApiRequestEvent, ApiResponseEvent, Event, RetryEvent, WarningEvent
 from alhena.models.generator import ContentGenerator
 from alhena.wire.content import USER, CallIds, Content, text_content
 from alhena.wire.encode import EncodedContent
@@ -19,13 +19,18 @@ from alhena.wire.request import (
 from alhena.wire.response import FinishReason, GenerateContentResponse
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     from alhena.chat.recovery import Substitute
     from alhena.chat.turn import InvalidResponseError
     from alhena.errors import ModelError
+    from alhena.models.catalogue import ServedModel
+    from alhena.models.served import ModelList
     from alhena.tools.builtin.ask_user import Ask
 
 ROLE = "utility_tool"
 PLAIN = GenerateContentConfig(generation_config=GenerationConfig(temperature=0, top_p=1))
+
 
 Source = Callable[[], tuple[ContentGenerator, str]]
 """Returns the generator and the model name; called on first use. May raise AlhenaError."""
@@ -168,6 +173,90 @@ def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None"
     return None
 
 
+class SessionModelList:
+    """The list of a session's service, loaded when it is needed. Reads the session's events: says
+    once by which other model a name is answered, and asks for the list in the background when a
+    model that is not listed here has answered."""
+
+    def __init__(
+        self,
+        generator: ContentGenerator,
+        environ: Mapping[str, str],
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._source = (generator, environ)
+        self._list: ModelList | None = None
+        self._emit = emit
+        self._requested: dict[tuple[str, str | None], str] = {}
+        self._named: set[tuple[str, str]] = set()
+        self._asking: Task[object] | None = None
+
+    def _open(self) -> "ModelList | None":
+        from alhena.agent.model_list import open_list
+
+        self._list = self._list or open_list(*self._source)
+        return self._list
+
+    async def models(self) -> "tuple[ServedModel, ...]":
+        """The list; empty if the service has none or does not answer."""
+        found = self._open()
+        return () if found is None else await found.models()
+
+    def prepare(self, model: str) -> None:
+        """Takes the properties of an unlisted model from the list of today, if there is one."""
+        if _is_unknown(model) and (found := self._open()):
+            found.kept()
+
+    def feed(self, event: Event) -> None:
+        """Reads an event of the session."""
+        if isinstance(event, ApiRequestEvent):
+            self._requested[event.role, event.parent_call_id] = event.model
+        elif isinstance(event, ApiResponseEvent):
+            requested = self._requested.get((event.role, event.parent_call_id), "")
+            if is_gemini(requested):
+                self._compare(requested, event.model)
+                self._learn(requested)
+
+    def _compare(self, requested: str, answered: str) -> None:
+        pair = (requested, answered)
+        if not is_same(requested, answered) and pair not in self._named:
+            self._named.add(pair)
+            text = f"{answered} answered instead of {requested}; its price counts."
+            self._emit(WarningEvent(message=text))
+
+    def _learn(self, model: str) -> None:
+        if self._asking is not None or not _is_unknown(model):
+            return
+        found = self._open()
+        if found is not None and found.kept() is None:
+            import asyncio
+
+            self._asking = asyncio.create_task(found.models())
+
+    def close(self) -> None:
+        """Ends a request for the list."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+
+def is_gemini(name: str) -> bool:
+    """True for the name of a Gemini model."""
+    return name.rpartition("/")[2].startswith("gemini-")
+
+
+def is_same(asked: str, answered: str) -> bool:
+    """True if both names mean one model: a version number may follow (gemini-3.8-flash-001)."""
+    bare, other = (name.rpartition("/")[2].lower() for name in (asked, answered))
+    rest = other.removeprefix(bare).removeprefix("-").replace("-", "")
+    return other.startswith(bare) and (not rest or rest.isdigit())
+
+
+def _is_unknown(model: str) -> bool:
+    from alhena.models.catalogue import is_unknown
+
+    return is_unknown(model)
+
+
 FallbackMode = Literal["ask", "always", "never"]
 
 
@@ -206,6 +295,37 @@ class Consent:
         )
 
 
+class ModelRenewal:
+    """Finds the successor of a model that the service no longer has. `chosen`: the names that a
+    default or an alias means; only these are replaced. `models` returns the service's list."""
+
+    def __init__(
+        self, chosen: set[str], models: "Callable[[], Awaitable[tuple[ServedModel, ...]]]"
+    ) -> None:
+        self.chosen = chosen
+        self._models = models
+        self._gone: set[str] = set()
+
+    async def instead_of(self, model: str, error: "ModelError") -> str | None:
+        """The newest stable model of the same tier; None if the service still has `model`. Raises
+        `error` with the names of served models if a person wrote the name of `model`."""
+        from alhena.models.errors import ModelNotFoundError
+        from alhena.models.served import is_gone, newest_stable, with_served_names
+
+        if not is_gone(error):
+            return None
+        if model not in self.chosen:
+            if isinstance(error, ModelNotFoundError):
+                raise with_served_names(error, model, await self._models())
+            return None
+        self._gone.add(model.removeprefix("models/"))
+        served = await self._models()
+        newer = newest_stable(model, served, self._gone)
+        if newer is not None:
+            self.chosen.add(newer)
+        return newer
+
+
 class SessionFallback:
     """A `chat.recovery.Fallback`. In mode "ask" a person decides; if no person can be
     asked, no other model answers. `config` gives a model's settings."""
@@ -215,14 +335,21 @@ class SessionFallback:
         mode: FallbackMode,
         consent: Consent,
         config: "Callable[[str], GenerateContentConfig]",
+        renewal: "ModelRenewal | None" = None,
     ) -> None:
         self._mode: FallbackMode = mode
         self._consent = consent
         self._config = config
+        self._renewal = renewal
 
-    def giving(self, config: "Callable[[str], GenerateContentConfig]") -> "SessionFallback":
-        """The same for a conversation with settings of its own."""
-        return SessionFallback(self._mode, self._consent, config)
+    def giving(
+        self, config: "Callable[[str], GenerateContentConfig]", chosen: str | None = None
+    ) -> "SessionFallback":
+        """The same for a conversation with settings of its own. `chosen`: the model that an alias
+        means there."""
+        if chosen is not None and self._renewal is not None:
+            self._renewal.chosen.add(chosen)
+        return SessionFallback(self._mode, self._consent, config, self._renewal)
 
     def offers(self, model: str, error: "ModelError") -> bool:
         """True when another model could answer and may be chosen."""
@@ -233,11 +360,16 @@ class SessionFallback:
         return fallback_model(model, error) is not None
 
     async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
-        """The model to continue with, after a person agreed if one is to be asked."""
+        """The model to continue with, after a person agreed if one is to be asked. Nobody is asked
+        for the successor of a default or an alias that the service no longer has. Raises ModelError
+        that names served models for a name that a person wrote."""
         from alhena.chat.chat import traits_of
         from alhena.chat.recovery import Substitute
         from alhena.models.catalogue import fallback_model
 
+        newer = None if self._renewal is None else await self._renewal.instead_of(model, error)
+        if newer is not None:
+            return Substitute(traits=traits_of(newer), config=self._config(newer))
         other = fallback_model(model, error)
         if other is None or not self.offers(model, error):
             return None

@@ -2,6 +2,7 @@
 declarations."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,6 +27,9 @@ from alhena.wire.response import EmbedContentResponse, GenerateContentResponse
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
 DEFAULT_API_VERSION = "v1beta"
 MAX_MODELS = 1_000
+
+if TYPE_CHECKING:
+    from alhena.models.catalogue import ServedModel
 
 
 class GeminiService(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +143,7 @@ class GeminiApi(GeminiMethods):
             headers=service.headers,
         )
         self._version = service.version
+        self.origin = (f"{service.endpoint.place}{service.endpoint.prefix}", service.api_key)
         super().__init__(http, service.path)
 
     async def embed(
@@ -150,16 +155,39 @@ class GeminiApi(GeminiMethods):
 
     async def models(self) -> tuple[str, ...]:
         """Names of the models that answer prompts."""
+        return tuple(each.name for each in await self.served())
+
+    async def served(self) -> "tuple[ServedModel, ...]":
+        """The models that answer prompts, with their limits."""
         from alhena.models.providers.foreign import decode_object
 
         path = f"/{self._version}/models?pageSize={MAX_MODELS}"
         answer = await self._http.ask(path, "models", None, decode_object)
         found = [as_object(item) or {} for item in as_array(answer.get("models")) or ()]
         return tuple(
-            str(each.get("name", "")).removeprefix("models/")
+            _served(each)
             for each in found
             if "generateContent" in (as_array(each.get("supportedGenerationMethods")) or ())
         )
+
+
+def _served(model: "dict[str, Any]") -> "ServedModel":
+    """A model of the list. Fields of another type than documented are taken as not said."""
+    from alhena.models.catalogue import ServedModel
+
+    def count(key: str) -> int | None:
+        value = model.get(key)
+        return value if isinstance(value, int) and value > 0 else None
+
+    thinks = model.get("thinking")
+    levels = as_array(model.get("thinkingLevels")) or ()
+    return ServedModel(
+        name=str(model.get("name", "")).removeprefix("models/"),
+        input_limit=count("inputTokenLimit"),
+        output_limit=count("outputTokenLimit"),
+        levels=tuple(each.upper() for each in levels if isinstance(each, str)),
+        thinks=thinks if isinstance(thinks, bool) else None,
+    )
 
 
 _NAMES = ("parametersjsonschema", "parameters_json_schema")
