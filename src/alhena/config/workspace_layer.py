@@ -13,7 +13,7 @@ from alhena.config.documents import union, value_at
 from alhena.config.environment import CREDENTIALS
 from alhena.config.layers import names_in
 from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
-from alhena.config.settings import known_keys
+from alhena.config.settings import DEFAULT_NAMES, known_keys
 
 FREE = frozenset(
     {
@@ -217,7 +217,7 @@ def _model(_own: Any, given: Any) -> Any:
 def _memory_names(own: Any, given: Any) -> Any:
     """Adds names to the user's own. They also apply to the user's home, which contains other files,
     so only some are allowed."""
-    names = [own] if isinstance(own, str) else list(own)
+    names = [own] if isinstance(own, str) else list(own or DEFAULT_NAMES)
     more = [given] if isinstance(given, str) else list(given)
     if any(PurePosixPath(name).suffix.lower() not in {".md", ".mdc", ".txt"} for name in more):
         return REFUSED
