@@ -28,7 +28,7 @@ commands:
   alhena trace [SESSION]      show a session step by step; --html FILE: as a page
   alhena auth login|status    sign in with a Google account; show model access; logout
   alhena models list          known models and their limits
-  alhena mcp list|add|auth    MCP servers; remove, enable, disable, serve
+  alhena mcp list|add|auth    MCP servers; import, remove, enable, disable, serve
   alhena settings show|check  show effective settings; find mistakes; path: list the files
   alhena trust                trust this folder: read its settings and context
   alhena serve                serve the model over HTTP to Anthropic and OpenAI clients

@@ -31,7 +31,7 @@ COMMANDS = {
     "sessions": ("list", "show", "export", "delete", "checkpoints", "restore", "adopt"),
     "auth": ("login", "status", "logout"),
     "models": ("list",),
-    "mcp": ("serve", "add", "remove", "list", "auth", "enable", "disable"),
+    "mcp": ("serve", "add", "import", "remove", "list", "auth", "enable", "disable"),
     "serve": (),
     "settings": ("show", "path", "check"),
     "trace": (),
