@@ -369,7 +369,8 @@ def test_the_environment_wins_over_settings(
         assert found is None
     else:
         path, texts = expected
-        assert found == TelemetryOptions(None if path is None else Path(path), texts)
+        within = Path("/w") if path is not None and path.startswith("/w/") else None
+        assert found == TelemetryOptions(None if path is None else Path(path), texts, within)
 
 
 def test_a_home_in_the_path_is_the_users(home: Path):

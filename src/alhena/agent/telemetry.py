@@ -55,7 +55,7 @@ def open_session_telemetry(
     if options.outfile is None:
         return _sent(options, told, channel)
     try:
-        outfile = OutFile(options.outfile)
+        outfile = OutFile(options.outfile, options.within)
     except OSError as error:
         reason = f"cannot write to {options.outfile}: {error.strerror or error}"
         told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")

@@ -264,7 +264,8 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
     holding = msgspec.json.decode(msgspec.json.encode(without))
     try:
         layer = _read(file, environ, withheld=CREDENTIALS)
-        document, refusals = restricted(layer.document, holding)
+        root = str(file.path.parent.parent)
+        document, refusals = restricted(layer.document, holding, root)
     except RecursionError as error:
         raise too_deep(file.path) from error
     reasons: dict[str, list[str]] = {}

@@ -259,10 +259,12 @@ class AgentsSettings(Section, frozen=True, kw_only=True):
 
 
 class TelemetrySettings(Section, frozen=True, kw_only=True):
-    """`telemetry.*`. With `log_prompts` false, the outfile has no text from people, models, tools
-    or hooks; an OTLP endpoint has it only with true. The outfile counts before the endpoint."""
+    """`telemetry.*`. With `enabled` None it is off, unless a workspace records into a file of its
+    own; false: off in every workspace. With `log_prompts` false, the outfile has no text from
+    people, models, tools or hooks; an OTLP endpoint has it only with true. The outfile counts
+    before the endpoint."""
 
-    enabled: bool = False
+    enabled: bool | None = None
     target: Literal["local", "gcp"] = "local"
     outfile: str | None = None
     log_prompts: bool | None = None

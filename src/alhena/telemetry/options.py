@@ -33,10 +33,12 @@ GCP = (
 class TelemetryOptions(msgspec.Struct, frozen=True):
     """Options of enabled telemetry: it goes to a file, or else to an endpoint. `texts`: records
     include what people, models, tools and hooks wrote; credentials are always redacted. `notice`
-    is a line for a person."""
+    is a line for a person. `within`: the working directory, if the file is in it; no symbolic link
+    in it leads to the file."""
 
     outfile: Path | None
     texts: bool
+    within: Path | None = None
     endpoint: Endpoint = Endpoint()
     notice: str = ""
 
@@ -51,8 +53,9 @@ def telemetry_options(
     outfile = environ.get("GEMINI_TELEMETRY_OUTFILE") or settings.outfile
     texts = _flag(environ.get("GEMINI_TELEMETRY_LOG_PROMPTS"), settings.log_prompts)
     if outfile:
-        path = cwd / os.path.expanduser(outfile)
-        return TelemetryOptions(path, texts is not False)
+        path = Path(os.path.normpath(cwd / os.path.expanduser(outfile)))
+        within = cwd if path.is_relative_to(cwd) and path != cwd else None
+        return TelemetryOptions(path, texts is not False, within)
     url = (
         environ.get("GEMINI_TELEMETRY_OTLP_ENDPOINT")
         or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -68,7 +71,7 @@ def telemetry_options(
     traces = _flag(environ.get("GEMINI_TELEMETRY_TRACES_ENABLED"), settings.traces) is not False
     http = protocol.startswith("http")
     endpoint = Endpoint(url or DEFAULT_ENDPOINT, "http" if http else "grpc", traces)
-    return TelemetryOptions(None, texts is True, endpoint, notice)
+    return TelemetryOptions(None, texts is True, endpoint=endpoint, notice=notice)
 
 
 def is_installed() -> bool:
