@@ -33,6 +33,7 @@ commands:
   alhena trust                trust this folder: read its settings and context
   alhena serve                serve the model over HTTP to Anthropic and OpenAI clients
   alhena wire check|convert   check a request against the rules of the API; convert it
+  alhena shim gemini          write a command gemini that runs alhena
   alhena completion SHELL     print completions for bash, zsh or fish
 
 Run `alhena COMMAND --help` for the arguments of a command.

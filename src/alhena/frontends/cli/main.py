@@ -36,6 +36,7 @@ COMMANDS = {
     "settings": ("show", "path", "check"),
     "trace": (),
     "trust": (),
+    "shim": ("gemini",),
     "completion": ("bash", "zsh", "fish"),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out, and its
