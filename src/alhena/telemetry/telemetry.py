@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import msgspec
 
 from alhena.events import Event, timestamp
-from alhena.system.files import STEP, open_directory
 from alhena.telemetry.metrics import Metrics, hr_time
 from alhena.telemetry.records import Record, Translation
 from alhena.version import __version__
@@ -25,16 +24,18 @@ from alhena.version import __version__
 # O_NONBLOCK: opening a FIFO would wait for a reader.
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
 
 def _open_below(top: Path, names: tuple[str, ...]) -> int:
     """Opens a file by its path from `top`. Raises OSError, also for a symbolic link."""
     *folders, file = names
-    directory = open_directory(Path(os.path.realpath(top)))
+    directory = os.open(top, _FOLDER)
     try:
         for name in folders:
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=directory)
-            below = os.open(name, STEP, dir_fd=directory)
+            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=directory)
             os.close(directory)
             directory = below
         return os.open(file, _APPEND | os.O_NOFOLLOW, 0o600, dir_fd=directory)
