@@ -310,6 +310,7 @@ def test_the_hooks_of_a_workspace_are_not_the_users(home: Path, project: Path) -
         ({}, {"enabled": True, "outfile": "~/t.log"}, False),
         ({}, {"enabled": True, "outfile": "/tmp/t.log"}, False),
         ({}, {"enabled": True, "outfile": "$HOME/t.log"}, False),
+        ({}, {"enabled": True, "outfile": "$USER.log"}, False),
         ({}, {"enabled": True, "outfile": "."}, False),
         ({}, {"enabled": True, "outfile": ".git/hooks/pre-commit"}, False),
         ({"enabled": False}, {"enabled": True, "outfile": "t.log"}, False),
