@@ -55,6 +55,7 @@ PAGES = (
     "agents",
     "auth",
     "checkpoints",
+    "ci",
     "discovered-tools",
     "embedding",
     "gateway",

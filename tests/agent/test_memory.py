@@ -253,6 +253,18 @@ async def test_what_a_file_says_cannot_end_or_begin_the_frame_it_is_told_in(proj
     assert f"`{frame}`" in instruction(generator, -1)
 
 
+@pytest.mark.requirement("TODAY-06")
+async def test_a_fact_is_saved_in_the_users_agents_md_where_that_is_read(home: Path):
+    put(home, ".gemini/AGENTS.md", "mine\n")
+    generator = ScriptedGenerator(
+        [chunk(call("save_memory", {"fact": "likes tea"}, id="1"), finish="STOP")], [text("ok")]
+    )
+    async with agent(generator, approval_mode="yolo") as running:
+        await running.ask("remember")
+    assert "- likes tea" in (home / ".gemini" / "AGENTS.md").read_text(encoding="utf-8")
+    assert not (home / ".gemini" / "GEMINI.md").exists()
+
+
 async def test_a_fact_is_saved_where_the_settings_look_for_it(home: Path, project: Path):
     from alhena.config.settings import settings_of
 

@@ -129,6 +129,7 @@ def at(settings: Settings, key: str) -> Any:
         ("security.auth.useExternal", False, True, False),
         ("privacy.usageStatisticsEnabled", True, False, False),
         ("privacy.usageStatisticsEnabled", False, True, False),
+        ("telemetry.enabled", None, True, None),
         ("telemetry.enabled", False, True, False),
         ("telemetry.otlpEndpoint", None, "http://evil.example", None),
         ("telemetry.outfile", None, "/home/u/.bashrc", None),
@@ -295,6 +296,54 @@ def test_the_hooks_of_a_workspace_are_not_the_users(home: Path, project: Path) -
     assert place.settings.hooks_config.enabled
     assert place.settings.hooks_config.disabled == ("mine",)
     assert place.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "holds"),
+    [
+        ({}, {"enabled": True, "outfile": "a/t.log"}, True),
+        ({}, {"enabled": True, "target": "local", "outfile": "./t.log", "logPrompts": False}, True),
+        ({"enabled": True}, {"enabled": True, "outfile": ".gemini/t.log"}, True),
+        ({}, {"enabled": True}, False),
+        ({}, {"enabled": True, "outfile": "../t.log"}, False),
+        ({}, {"enabled": True, "outfile": "a/../../t.log"}, False),
+        ({}, {"enabled": True, "outfile": "~/t.log"}, False),
+        ({}, {"enabled": True, "outfile": "/tmp/t.log"}, False),
+        ({}, {"enabled": True, "outfile": "$HOME/t.log"}, False),
+        ({}, {"enabled": True, "outfile": "$USER.log"}, False),
+        ({}, {"enabled": True, "outfile": "."}, False),
+        ({}, {"enabled": True, "outfile": ".git/hooks/pre-commit"}, False),
+        ({"enabled": False}, {"enabled": True, "outfile": "t.log"}, False),
+        ({"outfile": "/mine.log"}, {"enabled": True, "outfile": "t.log"}, False),
+        ({"otlpEndpoint": "http://mine"}, {"enabled": True, "outfile": "t.log"}, False),
+        ({"target": "gcp"}, {"enabled": True, "outfile": "t.log"}, False),
+    ],
+)
+def test_a_workspace_records_into_a_file_of_its_own_where_others_say_nothing_else(
+    home: Path, project: Path, own: dict[str, Any], given: dict[str, Any], holds: bool
+) -> None:
+    user(home, {"telemetry": own})
+    before = opened(project).settings.telemetry
+    workspace(project, {"telemetry": {**given, "otlpEndpoint": "http://evil.example"}})
+    place = opened(project)
+    after = place.settings.telemetry
+    assert after.otlp_endpoint == before.otlp_endpoint
+    assert "otlpEndpoint" in place.warnings[0]
+    assert (after.enabled, after.outfile) == (
+        (True, given["outfile"]) if holds else (before.enabled, before.outfile)
+    )
+    if holds:
+        assert after.log_prompts == given.get("logPrompts")
+        assert "outfile" not in place.warnings[0]
+    assert opened(project, trusted=False).settings.telemetry == before
+
+
+def test_the_outfile_of_a_workspace_may_be_named_by_its_full_path(project: Path) -> None:
+    workspace(project, {"telemetry": {"outfile": f"{project}/t.log", "logPrompts": True}})
+    place = opened(project)
+    assert place.settings.telemetry.outfile == f"{project}/t.log"
+    assert place.settings.telemetry.log_prompts is None
+    assert "logPrompts" in place.warnings[0]
 
 
 JSON = st.recursive(

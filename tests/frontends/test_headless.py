@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.memory.kit import put
 from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 
@@ -156,9 +157,38 @@ def test_json_output_is_one_document_with_stats_and_what_was_denied(
     assert tools["totalDecisions"]["reject"] == 1
     tokens = next(iter(document["stats"]["models"].values()))["tokens"]
     assert (tokens["prompt"], tokens["total"]) == (30, 12)
-    assert "run_shell_command" in ran.err
+    assert document["warnings"][0].startswith("Error executing tool run_shell_command: ")
+    assert ran.err == ""
     declared = server.requests[0].json["tools"][0]["functionDeclarations"]
     assert "write_file" not in {item["name"] for item in declared}
+
+
+@pytest.mark.requirement("TODAY-07")
+def test_stderr_of_json_output_is_empty_or_one_error_object_unless_debugging(
+    server: ScriptedServer, home: Path
+):
+    attempt_once(home)
+    put(home, ".gemini/GEMINI.md", "@./missing.md")
+    failing = sse(chunk(call("read_file", {"file_path": "none.txt"}, id="c1"), finish="STOP"))
+    refusal = json_reply({"error": {"code": 400, "message": "bad field"}}, status=400)
+    for json_by in (("-o", "json"), ()):
+        if not json_by:
+            put(
+                home, ".gemini/settings.json", '{"output": {"format": "json"}, "model": {"nam": 1}}'
+            )
+        server.reply(failing, sse(text("ok")), failing, refusal, failing, sse(text("ok")))
+        ran = alhena("-p", "go", *json_by, **keyed(server))
+        assert (ran.code, ran.err) == (0, "")
+        assert any("Error executing tool read_file" in each for each in ran.json["warnings"])
+        assert json_by or any("nam" in each for each in ran.json["warnings"])
+        failed = alhena("-p", "go", *json_by, **keyed(server))
+        assert failed.code == 1
+        document = json.loads(failed.err)
+        assert document["error"] == failed.json["error"]
+        assert document["warnings"] == failed.json["warnings"]
+        assert any("Error executing tool read_file" in each for each in document["warnings"])
+        debugged = alhena("-p", "go", *json_by, "--debug", **keyed(server))
+        assert "\nError executing tool read_file" in f"\n{debugged.err}"
 
 
 @pytest.mark.requirement("CLI-01")

@@ -178,7 +178,8 @@ def test_the_result_says_which_model_answered(
     counted = ran.json["stats"]["models"]
     assert counted[PRO]["api"]["errorsByType"] == {"daily_quota": 1}
     assert counted[FLASH]["api"]["totalErrors"] == 0
-    assert f"{FLASH} answers from here on" in ran.err
+    assert f"{FLASH} answers from here on" in ran.json["warnings"][0]
+    assert ran.err == ""
 
 
 def test_an_exhausted_capacity_ends_a_run_at_once(server: ScriptedServer):

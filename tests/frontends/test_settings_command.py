@@ -163,9 +163,9 @@ def test_a_run_takes_what_a_trusted_workspace_may_say_and_is_told_of_the_rest(
     before = run(server, "-o", "json")
     assert model(server) == "gemini-3.8-flash"
     assert before.json["response"] == "hello"
-    assert "is not trusted" in before.err
-    assert ".gemini/settings.json" in before.err
-    assert "alhena trust" in before.err
+    assert "is not trusted" in before.json["warnings"][0]
+    assert ".gemini/settings.json" in before.json["warnings"][0]
+    assert "alhena trust" in before.json["warnings"][0]
     after = run(server, "--skip-trust")
     assert model(server) == "gemini-3.7-flash"
     assert "tools.allowed" in after.err

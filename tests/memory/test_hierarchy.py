@@ -9,7 +9,14 @@ import pytest
 
 from alhena.config.effective_settings import FolderTrust
 from alhena.config.settings import settings_of
-from alhena.memory.files import FILE_LIMIT, MemoryKind, MemoryRequest, load_memory
+from alhena.memory.files import (
+    FILE_LIMIT,
+    MemoryKind,
+    MemoryRequest,
+    TouchedMemory,
+    below,
+    load_memory,
+)
 from tests.memory.kit import put
 
 
@@ -90,6 +97,50 @@ def test_files_are_called_what_the_settings_say(home: Path, project: Path, names
     assert "default" not in text
     assert "the user's agents" in text
     assert ("context" in text.replace("Context", "")) is isinstance(names, list)
+
+
+@pytest.mark.requirement("TODAY-06")
+def test_agents_md_is_read_with_its_imports_where_a_directory_has_no_gemini_md(
+    home: Path, project: Path
+):
+    (project / ".git").mkdir()
+    deep = project / "a" / "b"
+    put(project, "more.md", "more")
+    files = [
+        (put(home, ".gemini/AGENTS.md", "of the user"), "of the user"),
+        (put(project, "GEMINI.md", "of the root"), "of the root"),
+        (put(project, "a/AGENTS.md", "agents @../more.md"), ""),
+        (put(deep, "AGENTS.md", "of the place"), "of the place"),
+    ]
+    put(project, "AGENTS.md", "beside a GEMINI.md")
+    memory = load_memory(request(deep))
+    assert [item.path for item in memory.files] == [path for path, _ in files]
+    assert [item.kind for item in memory.files] == ["global", *["project"] * 3]
+    assert all(text in memory.text() for _, text in files)
+    assert "Imported from: ../more.md" in memory.text()
+    assert "beside" not in memory.text()
+    untrusted = load_memory(request(deep, trusted=lambda _folder: False))
+    assert [item.kind for item in untrusted.files] == ["global"]
+
+
+@pytest.mark.requirement("TODAY-06")
+@pytest.mark.parametrize("names", ["GEMINI.md", ["GEMINI.md", "OTHER.md"]])
+def test_a_file_name_of_the_settings_leaves_agents_md_out(project: Path, names: Any):
+    put(project, "AGENTS.md", "agents")
+    assert load_memory(request(project, fileName=names)).files == ()
+
+
+@pytest.mark.requirement("TODAY-06")
+def test_a_directory_below_is_read_by_either_name(project: Path):
+    put(project, "a/AGENTS.md", "in a")
+    put(project, "b/AGENTS.md", "beside")
+    put(project, "b/GEMINI.md", "in b")
+    place = TouchedMemory(request(project))
+    found, problems = place.look([project / "a" / "x.py", project / "b" / "x.py"])
+    assert [item.content for item in found] == ["in a", "in b"]
+    assert problems == []
+    listed = below(request(project), ())
+    assert [str(path.relative_to(project)) for path in listed] == ["a/AGENTS.md", "b/GEMINI.md"]
 
 
 def test_names_that_lead_out_of_a_directory_are_told_and_not_used(tmp_path: Path, project: Path):

@@ -137,6 +137,20 @@ def test_the_environment_wins_over_the_settings(server: ScriptedServer, project:
     assert observed(project).one("user_prompt")["prompt"] == "a prompt of mine"
 
 
+def test_a_trusted_workspace_records_into_a_file_of_its_own(server: ScriptedServer, project: Path):
+    text = json.dumps({"telemetry": {"enabled": True, "outfile": "telemetry/out.log"}})
+    (project / ".gemini").mkdir()
+    (project / ".gemini" / "settings.json").write_text(text, encoding="utf-8")
+    server.reply(answer(), answer())
+    access = {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": server.url}
+    assert alhena("-p", "hi", **access).code == 0
+    assert not (project / "telemetry").exists()
+    assert alhena("trust").code == 0
+    ran = alhena("-p", "hi", **access)
+    assert (ran.code, ran.err) == (0, "")
+    assert "gemini_cli.api_response" in (project / "telemetry" / "out.log").read_text()
+
+
 def test_the_settings_alone_are_enough(server: ScriptedServer, project: Path, home: Path):
     configure(home, enabled=True, target="local", outfile=str(project / "telemetry" / "out.log"))
     server.reply(answer())

@@ -105,3 +105,26 @@ def test_where_no_id_can_be_kept_the_session_has_one_of_its_own(tmp_path: Path):
     first, problem = installation_id(tmp_path / "file" / "installation_id")
     assert "Not a directory" in problem
     assert first != installation_id(tmp_path / "file" / "installation_id")[0]
+
+
+@pytest.mark.parametrize("linked", ["a/b/out.log", "a/b", "a"])
+def test_no_link_in_the_working_directory_is_followed(tmp_path: Path, linked: str):
+    work, away = tmp_path / "work", tmp_path / "away"
+    (away / "b").mkdir(parents=True)
+    (away / "b" / "out.log").write_bytes(b"mine")
+    link = work / linked
+    link.parent.mkdir(parents=True)
+    link.symlink_to(away / Path(linked).relative_to("a"))
+    before = descriptors()
+    with pytest.raises(OSError, match="a symbolic link"):
+        OutFile(work / "a" / "b" / "out.log", work)
+    assert descriptors() <= before
+    assert (away / "b" / "out.log").read_bytes() == b"mine"
+
+
+def test_directories_in_the_working_directory_are_made(tmp_path: Path):
+    file = OutFile(tmp_path / "a" / "b" / "out.log", tmp_path)
+    file.append(b"{}\n")
+    file.close()
+    assert (tmp_path / "a" / "b" / "out.log").read_bytes() == b"{}\n"
+    assert stat.S_IMODE((tmp_path / "a" / "b" / "out.log").stat().st_mode) == 0o600

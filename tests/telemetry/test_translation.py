@@ -370,8 +370,7 @@ def test_the_environment_wins_over_settings(
     else:
         path, texts = expected
         within = Path("/w") if path is not None and path.startswith("/w/") else None
-        where = None if path is None else Path(path)
-        assert found == TelemetryOptions(where, texts, within=within)
+        assert found == TelemetryOptions(None if path is None else Path(path), texts, within)
 
 
 def test_a_home_in_the_path_is_the_users(home: Path):

@@ -12,7 +12,6 @@ from alhena.agent.run import EventChannel, settled
 from alhena.agent.toolset.toolset import SessionMode, Toolset
 from alhena.config.home import installation_id_path
 from alhena.distribution import install_command
-from alhena.errors import InputError
 from alhena.models.providers.select import ChosenGenerator
 from alhena.telemetry.options import TelemetryOptions, installation_id, is_installed
 from alhena.telemetry.records import Record, Redaction, Translation
@@ -57,9 +56,8 @@ def open_session_telemetry(
         return _sent(options, told, channel)
     try:
         outfile = OutFile(options.outfile, options.within)
-    except (OSError, InputError) as error:
-        why = error.strerror or error if isinstance(error, OSError) else error.message
-        reason = f"cannot write to {options.outfile}: {str(why).rstrip('.')}"
+    except OSError as error:
+        reason = f"cannot write to {options.outfile}: {error.strerror or error}"
         told.bench.warnings.append(f"telemetry: {reason}; nothing is recorded.")
         return None
     sink = FileSink(outfile, Form(_origin(told)), time.time_ns())

@@ -500,7 +500,8 @@ def _users_env(environ: Mapping[str, str], settings: Settings) -> "FoundEnvFile 
 
 def _others(cwd: Path, environ: Mapping[str, str], settings: Settings) -> list[str]:
     """Other files of a directory that would be read if it were trusted."""
-    found = [name for name in settings.context.file_names if os.path.lexists(cwd / name)]
+    names = settings.context.names_in(cwd)
+    found = [name for name in names if os.path.lexists(cwd / name)]
     if not _same(cwd / ".gemini", config_home(environ)):
         names = ("policies", "commands", "agents", "skills")
         folders = (*(f".gemini/{name}" for name in names), ".agents/skills")

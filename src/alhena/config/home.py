@@ -170,11 +170,6 @@ def workspace_policies_path(project: Path) -> Path:
     return project / ".gemini" / "policies"
 
 
-def user_memory_path(environ: Mapping[str, str], name: str = "GEMINI.md") -> Path:
-    """The user's memory file, read by every session. `name` comes from the settings."""
-    return config_home(environ) / name
-
-
 def project_temp(environ: Mapping[str, str], project: Path) -> Path:
     """`~/.gemini/tmp/<slug>`: the data directory of `project`, an absolute path; it need not exist
     before `claim_project_temp` assigns it to the project.

@@ -264,7 +264,12 @@ def _workspace(file: LayerFile, environ: Mapping[str, str], without: Settings) -
     holding = msgspec.json.decode(msgspec.json.encode(without))
     try:
         layer = _read(file, environ, withheld=CREDENTIALS)
-        document, refusals = restricted(layer.document, holding)
+        # A variable could put a secret into the name of the file.
+        named = value_at(layer.document, "telemetry.outfile") is not None and "$" not in str(
+            value_at(layer.written, "telemetry.outfile")
+        )
+        root = str(file.path.parent.parent) if named else None
+        document, refusals = restricted(layer.document, holding, root)
     except RecursionError as error:
         raise too_deep(file.path) from error
     reasons: dict[str, list[str]] = {}

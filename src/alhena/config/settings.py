@@ -4,6 +4,7 @@ Other keys are ignored. `place.open_place` returns the effective settings of a d
 from all layers; `workspace_layer` defines the keys a workspace may set.
 """
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -258,10 +259,12 @@ class AgentsSettings(Section, frozen=True, kw_only=True):
 
 
 class TelemetrySettings(Section, frozen=True, kw_only=True):
-    """`telemetry.*`. With `log_prompts` false, the outfile has no text from people, models, tools
-    or hooks; an OTLP endpoint has it only with true. The outfile counts before the endpoint."""
+    """`telemetry.*`. With `enabled` None it is off, unless a workspace records into a file of its
+    own; false: off in every workspace. With `log_prompts` false, the outfile has no text from
+    people, models, tools or hooks; an OTLP endpoint has it only with true. The outfile counts
+    before the endpoint."""
 
-    enabled: bool = False
+    enabled: bool | None = None
     target: Literal["local", "gcp"] = "local"
     outfile: str | None = None
     log_prompts: bool | None = None
@@ -361,14 +364,18 @@ class FileFilteringSettings(Section, frozen=True, kw_only=True):
     respect_gemini_ignore: bool = True
 
 
+DEFAULT_NAMES = ("GEMINI.md", "AGENTS.md")
+"""Names of memory files; of a directory the first that exists is read."""
+
+
 class ContextSettings(Section, frozen=True, kw_only=True):
-    """`context.*`: memory files. `file_name`: their names, one or several;
+    """`context.*`: memory files. `file_name`: their names, one or several (None: DEFAULT_NAMES);
     `memory_boundary_markers`: files that mark the root of a project; `max_import_depth`: maximum
     levels of `@path` imports; `discovery_max_dirs`: directories searched by `alhena memory` below
     the workspace; `include_directories`: additional workspace roots; `include_directory_tree`:
     start sessions with a tree of the folders."""
 
-    file_name: str | tuple[str, ...] = "GEMINI.md"
+    file_name: str | tuple[str, ...] | None = None
     import_format: Literal["tree", "flat"] = "tree"
     max_import_depth: Annotated[int, msgspec.Meta(ge=0)] = 5
     discovery_max_dirs: int = 200
@@ -380,8 +387,16 @@ class ContextSettings(Section, frozen=True, kw_only=True):
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """The usable names, in order; GEMINI.md if there are none."""
-        return tuple(filter(_is_inside, self._given)) or ("GEMINI.md",)
+        """The usable names, in order; DEFAULT_NAMES if there are none."""
+        return self._usable or DEFAULT_NAMES
+
+    def names_in(self, directory: Path) -> tuple[str, ...]:
+        """The names of the memory files of a directory. Without usable names of the settings it is
+        one: GEMINI.md, or AGENTS.md where only that exists."""
+        if self._usable:
+            return self._usable
+        existing = (name for name in DEFAULT_NAMES if os.path.lexists(directory / name))
+        return (next(existing, DEFAULT_NAMES[0]),)
 
     @property
     def unusable_names(self) -> tuple[str, ...]:
@@ -394,8 +409,12 @@ class ContextSettings(Section, frozen=True, kw_only=True):
         return tuple(filter(_is_inside, self.memory_boundary_markers))
 
     @property
+    def _usable(self) -> tuple[str, ...]:
+        return tuple(filter(_is_inside, self._given))
+
+    @property
     def _given(self) -> tuple[str, ...]:
-        names = (self.file_name,) if isinstance(self.file_name, str) else self.file_name
+        names = (self.file_name,) if isinstance(self.file_name, str) else self.file_name or ()
         return tuple(dict.fromkeys(name.strip() for name in names))
 
 

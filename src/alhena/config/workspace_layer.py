@@ -5,6 +5,7 @@ Each key of `settings.Settings` is in one of three groups: FREE, the rules below
 user and the administrator may set.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -13,7 +14,7 @@ from alhena.config.documents import union, value_at
 from alhena.config.environment import CREDENTIALS
 from alhena.config.layers import names_in
 from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
-from alhena.config.settings import known_keys
+from alhena.config.settings import DEFAULT_NAMES, known_keys
 
 FREE = frozenset(
     {
@@ -67,12 +68,20 @@ _IDENTITY = "it would be shown who you are at Google, which your own settings al
 
 
 def restricted(
-    document: dict[str, Any], holding: dict[str, Any]
+    document: dict[str, Any], holding: dict[str, Any], root: str | None = None
 ) -> tuple[dict[str, Any], tuple[Refusal, ...]]:
     """The allowed part of a workspace's document, and the refused keys. `holding` has the values of
-    all other layers, with the defaults. Unknown keys are kept."""
+    all other layers, with the defaults; `root` is the workspace's directory. Unknown keys are
+    kept."""
     found: list[Refusal] = []
+    log = _own_log(document, holding, root)
+    if log:
+        telemetry = cast("dict[str, Any]", document["telemetry"])
+        rest = {key: value for key, value in telemetry.items() if key not in log}
+        document = {**document, "telemetry": rest}
     kept = _restricted(document, holding, (), found)
+    if log:
+        kept["telemetry"] = {**kept["telemetry"], **log}
     _without_odd_command(kept, holding, found)
     return kept, tuple(found)
 
@@ -91,6 +100,32 @@ def restricting(document: dict[str, Any]) -> dict[str, Any]:
                 place = place.setdefault(name, {})
             place[last] = found[last]
     return kept
+
+
+def _own_log(document: dict[str, Any], holding: dict[str, Any], root: str | None) -> dict[str, Any]:
+    """The telemetry settings of a workspace that records into a file of its own: allowed if the
+    other layers neither turn telemetry off nor say where it goes. Links are refused when the file
+    is opened."""
+    given, own = document.get("telemetry"), holding.get("telemetry")
+    if root is None or not isinstance(given, dict) or not isinstance(own, dict):
+        return {}
+    wanted, others = cast("dict[str, Any]", given), cast("dict[str, Any]", own)
+    elsewhere = others["outfile"] or others["otlpEndpoint"] or others["target"] != "local"
+    if elsewhere or others["enabled"] is False or not _is_below(wanted.get("outfile"), root):
+        return {}
+    log: dict[str, Any] = {"outfile": wanted["outfile"]}
+    allowed = (("enabled", (True, False)), ("target", ("local",)), ("logPrompts", (False,)))
+    log |= {key: wanted[key] for key, values in allowed if wanted.get(key) in values}
+    return log
+
+
+def _is_below(path: Any, root: str) -> bool:
+    """True for the path of a file in the directory `root`, outside its .git, read lexically."""
+    if not isinstance(path, str) or path.startswith("~") or "\0" in path:
+        return False
+    full = os.path.normpath(os.path.join(root, path))
+    steps = os.path.relpath(full, root).split("/")
+    return steps[0] not in ("..", ".") and ".git" not in steps
 
 
 def _restricted(
@@ -247,7 +282,7 @@ def _model(_own: Any, given: Any) -> Any:
 def _memory_names(own: Any, given: Any) -> Any:
     """Adds names to the user's own. They also apply to the user's home, which contains other files,
     so only some are allowed."""
-    names = [own] if isinstance(own, str) else list(own)
+    names = [own] if isinstance(own, str) else list(own or DEFAULT_NAMES)
     more = [given] if isinstance(given, str) else list(given)
     if any(PurePosixPath(name).suffix.lower() not in {".md", ".mdc", ".txt"} for name in more):
         return REFUSED

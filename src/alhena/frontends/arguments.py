@@ -28,11 +28,12 @@ commands:
   alhena trace [SESSION]      show a session step by step; --html FILE: as a page
   alhena auth login|status    sign in with a Google account; show model access; logout
   alhena models list          known models and their limits
-  alhena mcp list|add|auth    MCP servers; remove, enable, disable, serve
+  alhena mcp list|add|auth    MCP servers; import, remove, enable, disable, serve
   alhena settings show|check  show effective settings; find mistakes; path: list the files
   alhena trust                trust this folder: read its settings and context
   alhena serve                serve the model over HTTP to Anthropic and OpenAI clients
   alhena wire check|convert   check a request against the rules of the API; convert it
+  alhena shim gemini          write a command gemini that runs alhena
   alhena completion SHELL     print completions for bash, zsh or fish
 
 Run `alhena COMMAND --help` for the arguments of a command.

@@ -1,5 +1,5 @@
-"""Memory files: the user's GEMINI.md, those of the directories from the project's root down to the
-workspace's, and those below it, loaded when a path in their scope is used.
+"""Memory files (GEMINI.md, AGENTS.md): the user's, those of the directories from the project's root
+down to the workspace's, and those below it, loaded when a path in their scope is used.
 
 They are read within limits, their imports are a tree, and their text is framed, protected against
 forged frames.
@@ -265,11 +265,11 @@ class MemoryReader:
         """The files of `~/.gemini`, and the user's own about this project. A symlink there may lead
         anywhere."""
         found: list[LoadedMemory] = []
-        names = self.request.context.file_names
-        for name in names:
+        names_in = self.request.context.names_in
+        for name in names_in(self._home):
             self._add_own(found, MemoryKind.GLOBAL, self._home / name)
         private = project_temp(self.request.environ, self.request.roots[0]) / "memory"
-        for name in (PRIVATE_NAME, *names):
+        for name in (PRIVATE_NAME, *names_in(private)):
             if self._add_own(found, MemoryKind.PRIVATE, private / name):
                 break
         return found
@@ -297,7 +297,7 @@ class MemoryReader:
         for directory in directories:
             if is_within(str(directory), own):
                 continue
-            for name in self.request.context.file_names:
+            for name in self.request.context.names_in(directory):
                 path = directory / name
                 if not os.path.lexists(path):
                     continue
@@ -419,10 +419,11 @@ class TouchedMemory:
         if not is_within(str(start), str(root)):
             return []
         chain = [start, *start.parents]
+        names_in = self._request.context.names_in
         directories = [
             directory
             for directory in reversed(chain[: chain.index(root) + 1])
-            if any(self._is_new(directory / name) for name in self._request.context.file_names)
+            if any(self._is_new(directory / name) for name in names_in(directory))
             and self._request.trust(directory).trusted
         ]
         if not directories:
@@ -451,7 +452,7 @@ def below(request: MemoryRequest, known: Iterable[Identity]) -> Iterator[Path]:
         while queue and left > 0:
             left -= 1
             path, rules = queue.popleft()
-            for name in request.context.file_names:
+            for name in request.context.names_in(Path(path)):
                 file = Path(path, name)
                 identity = _identity(file)
                 if identity is not None and identity not in seen:

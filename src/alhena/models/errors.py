@@ -8,6 +8,12 @@ from alhena.errors import ModelError
 from alhena.wire.json_values import excerpt
 
 KEY_REMEDY = "Set GEMINI_API_KEY to a valid key (https://aistudio.google.com/apikey)."
+PERSONAL_ENDED = (
+    "Code Assist ended for personal accounts (free, Pro, Ultra) on 2026-06-18; Standard and "
+    "Enterprise licences work. Otherwise use an API key (GEMINI_API_KEY) or Vertex AI "
+    "(GOOGLE_GENAI_USE_VERTEXAI=true)."
+)
+"""Said where a sign-in with a Google account fails."""
 MESSAGE_LIMIT = 500
 
 

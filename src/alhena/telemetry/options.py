@@ -33,13 +33,14 @@ GCP = (
 class TelemetryOptions(msgspec.Struct, frozen=True):
     """Options of enabled telemetry: it goes to a file, or else to an endpoint. `texts`: records
     include what people, models, tools and hooks wrote; credentials are always redacted. `notice`
-    is a line for a person. No link below the directory `within` leads to the file."""
+    is a line for a person. `within`: the working directory, if the file is in it; no symbolic link
+    in it leads to the file."""
 
     outfile: Path | None
     texts: bool
+    within: Path | None = None
     endpoint: Endpoint = Endpoint()
     notice: str = ""
-    within: Path | None = None
 
 
 def telemetry_options(
@@ -53,8 +54,8 @@ def telemetry_options(
     texts = _flag(environ.get("GEMINI_TELEMETRY_LOG_PROMPTS"), settings.log_prompts)
     if outfile:
         path = Path(os.path.normpath(cwd / os.path.expanduser(outfile)))
-        within = cwd if path.is_relative_to(cwd) else None
-        return TelemetryOptions(path, texts is not False, within=within)
+        within = cwd if path.is_relative_to(cwd) and path != cwd else None
+        return TelemetryOptions(path, texts is not False, within)
     url = (
         environ.get("GEMINI_TELEMETRY_OTLP_ENDPOINT")
         or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -70,7 +71,7 @@ def telemetry_options(
     traces = _flag(environ.get("GEMINI_TELEMETRY_TRACES_ENABLED"), settings.traces) is not False
     http = protocol.startswith("http")
     endpoint = Endpoint(url or DEFAULT_ENDPOINT, "http" if http else "grpc", traces)
-    return TelemetryOptions(None, texts is True, endpoint, notice)
+    return TelemetryOptions(None, texts is True, endpoint=endpoint, notice=notice)
 
 
 def is_installed() -> bool:

@@ -1,6 +1,7 @@
 """Receives a session's events without waiting and gives them to a sink in its own thread."""
 
 import atexit
+import errno
 import os
 import platform
 import stat
@@ -8,17 +9,42 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 import msgspec
 
-from alhena.config.home import path_within
 from alhena.events import Event, timestamp
 from alhena.telemetry.metrics import Metrics, hr_time
 from alhena.telemetry.records import Record, Translation
 from alhena.version import __version__
+
+# O_NONBLOCK: opening a FIFO would wait for a reader.
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def _open_below(top: Path, names: tuple[str, ...]) -> int:
+    """Opens a file by its path from `top`. Raises OSError, also for a symbolic link."""
+    *folders, file = names
+    directory = os.open(top, _FOLDER)
+    try:
+        for name in folders:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=directory)
+            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=directory)
+            os.close(directory)
+            directory = below
+        return os.open(file, _APPEND | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise OSError("a symbolic link or a file is in its path") from error
+        raise
+    finally:
+        os.close(directory)
 
 
 class OutFile:
@@ -26,14 +52,13 @@ class OutFile:
     processes do not mix."""
 
     def __init__(self, path: Path, within: Path | None = None) -> None:
-        """Opens `path`; creates it and its directories readable by the user only. Raises OSError,
-        and InputError for a link below the directory `within`."""
-        if within is not None:
-            path = path_within(within, path.relative_to(within))
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # O_NONBLOCK: opening a FIFO would wait for a reader.
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o600)
+        """Opens `path`; creates it and its directories readable by the user only. In the directory
+        `within` no symbolic link is followed. Raises OSError."""
+        if within is None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._descriptor = os.open(path, _APPEND, 0o600)
+        else:
+            self._descriptor = _open_below(within, path.relative_to(within).parts)
         try:
             found = os.fstat(self._descriptor)
             if not stat.S_ISREG(found.st_mode):

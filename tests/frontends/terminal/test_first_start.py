@@ -81,6 +81,7 @@ async def test_who_wants_none_gets_the_demo_and_sign_in_says_what_it_needs(proje
         arguments, shown = await asked(project, "Sign in", "Paste", None, skipped)
         assert arguments.model == "demo"
         assert "ALHENA_OAUTH_CLIENT_ID" in shown
+        assert "Standard and Enterprise licences work" in shown
         assert "Demo mode: answers come from fixed rules, not a model." in shown
 
 

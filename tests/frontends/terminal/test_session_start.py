@@ -4,8 +4,11 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.frontends.terminal.session import ENTER, PLACEHOLDER, at, leave
 from tests.mcp.kit import odd, tool
+from tests.memory.kit import put
 from tests.support.command import alhena
 from tests.support.server import ScriptedServer, sse, text
 
@@ -94,3 +97,20 @@ def test_the_list_of_servers_waits_for_those_that_still_connect(
         (project / "go").write_text("go\n", encoding="utf-8")
         terminal.until("late (stdio) connected: 1 tool")
         leave(terminal)
+
+
+@pytest.mark.requirement("TODAY-06")
+def test_the_start_names_the_memory_files_that_were_read(
+    server: ScriptedServer, home: Path, project: Path
+):
+    put(home, ".gemini/GEMINI.md", "mine")
+    put(project, "AGENTS.md", "agents")
+    assert alhena("trust").code == 0
+    server.reply(sse(text("Hello.")))
+    with at(server) as terminal:
+        terminal.until("Memory files: ~/.gemini/GEMINI.md, AGENTS.md")
+        terminal.send("hi" + ENTER)
+        terminal.until("Hello.")
+        leave(terminal)
+    assert "Context from: " in server.requests[0].body.decode()
+    assert "AGENTS.md" in server.requests[0].body.decode()

@@ -181,7 +181,7 @@ async def test_init_asks_the_model_for_a_memory_file_unless_there_is_one(project
         assert "write a GEMINI.md" in str(generator.requests[0])
         (project / "GEMINI.md").write_text("x", encoding="utf-8")
         shown = await finished(conversation, screen, "/init")
-    assert "There is a GEMINI.md here." in shown
+    assert "There is already a file GEMINI.md here." in shown
     assert len(generator.requests) == 1
 
 

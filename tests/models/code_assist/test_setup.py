@@ -206,6 +206,14 @@ async def test_the_project_of_cloud_shell_is_refused_with_the_remedy(google: Goo
     await other.aclose()
 
 
+async def test_an_account_that_is_refused_is_told_which_accounts_work(google: GoogleServer) -> None:
+    google.load = {"ineligibleTiers": INELIGIBLE}
+    ask = generator(google)
+    with pytest.raises(IneligibleAccountError, match=r"2026-06-18.*Enterprise.*GEMINI_API_KEY"):
+        await ask.account()
+    await ask.aclose()
+
+
 async def test_a_sign_up_that_fails_says_why(google: GoogleServer) -> None:
     google.load = {"allowedTiers": [FREE]}
     onboards(google, RUNNING, {"done": True, "error": {"code": 7, "message": "Not you."}})

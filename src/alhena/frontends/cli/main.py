@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NoReturn
 
 from alhena.display_text import one_line
-from alhena.errors import AlhenaError, UsageError
+from alhena.errors import AlhenaError, InterruptedRunError, UsageError
 from alhena.frontends.streams import OutputError, is_terminal, report, write_stderr, write_stdout
 
 COMMANDS = {
@@ -31,11 +31,12 @@ COMMANDS = {
     "sessions": ("list", "show", "export", "delete", "checkpoints", "restore", "adopt"),
     "auth": ("login", "status", "logout"),
     "models": ("list",),
-    "mcp": ("serve", "add", "remove", "list", "auth", "enable", "disable"),
+    "mcp": ("serve", "add", "import", "remove", "list", "auth", "enable", "disable"),
     "serve": (),
     "settings": ("show", "path", "check"),
     "trace": (),
     "trust": (),
+    "shim": ("gemini",),
     "completion": ("bash", "zsh", "fish"),
 }
 """The commands and what they can be told; `alhena.frontends.cli.NAME.run` carries one out, and its
@@ -50,26 +51,37 @@ def run(argv: list[str]) -> int:
     try:
         return _command(argv)(argv)
     except OutputError as error:
-        return _unwritable(error, debug=debug)
+        return _unwritable(error, debug=debug, document=_error_object(error, options))
     except AlhenaError as error:
         if not _wants_json(options):
             return report(error, debug=debug)
         from alhena.frontends.arguments import OutputFormat
         from alhena.frontends.headless.run import Result
 
-        return Result(OutputFormat.JSON, None).fail(error, debug=debug)
+        return Result(OutputFormat.JSON, None, debug=debug).fail(error)
     except KeyboardInterrupt:
-        write_stderr("alhena: interrupted.\n")
-        return 130
+        error = InterruptedRunError("interrupted.")
+        return report(error, debug=False, document=_error_object(error, options))
     except Exception as error:
         if debug:
             raise
         first = one_line((str(error).splitlines() or [""])[0])
-        write_stderr(
-            f"alhena: unexpected {type(error).__name__}: {first} "
-            "This is a defect; run again with --debug to see where.\n"
+        defect = AlhenaError(
+            f"unexpected {type(error).__name__}: {first}",
+            remedy="This is a defect; run again with --debug to see where.",
         )
-        return 1
+        return report(defect, debug=False, document=_error_object(defect, options))
+
+
+def _error_object(error: AlhenaError, options: list[str]) -> str | None:
+    """The error for standard error where JSON is asked for."""
+    if not _wants_json(options):
+        return None
+    from alhena.frontends.headless.output import error_json
+    from alhena.frontends.streams import json_document
+    from alhena.session.records import new_session_id
+
+    return json_document({"session_id": new_session_id(), "error": error_json(error)})
 
 
 def _command(argv: list[str]) -> Callable[[list[str]], int]:
@@ -161,7 +173,7 @@ def _warn_in_words() -> None:
     warnings.formatwarning = form
 
 
-def _unwritable(error: OutputError, *, debug: bool) -> int:
+def _unwritable(error: OutputError, *, debug: bool, document: str | None) -> int:
     """The result could not be written: said once, and not again when the interpreter flushes.
 
     A closed reader (`| head`) is ignored.
@@ -170,7 +182,7 @@ def _unwritable(error: OutputError, *, debug: bool) -> int:
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, 1)
         os.close(descriptor)
-    return 1 if error.closed else report(error, debug=debug)
+    return 1 if error.closed else report(error, debug=debug, document=document)
 
 
 NEAR = 0.75

@@ -6,7 +6,7 @@ from typing import Any, Protocol, assert_never
 
 import msgspec
 
-from alhena.display_text import without_controls
+from alhena.display_text import one_line, without_controls
 from alhena.errors import AlhenaError
 from alhena.events import (
     ApiErrorEvent,
@@ -227,14 +227,14 @@ class TextOutput:
 
 class JsonOutput:
     """One document: {session_id, response, stats, status, finish_reason?, error?, warnings?,
-    denied?}."""
+    denied?}. `warnings` has also the notices of its start and failed calls."""
 
     def __init__(self, write: Write, session_id: str) -> None:
         self._write = write
         self._stats = RunStats()
         self._session_id = session_id
         self._end: RunFinishedEvent | None = None
-        self._warnings: list[str] = []
+        self.warnings: list[str] = []
         self._denied: list[dict[str, Any]] = []
         self._args: dict[str, dict[str, Any]] = {}
 
@@ -244,26 +244,21 @@ class JsonOutput:
         match event:
             case RunStartedEvent():
                 self._session_id = event.session_id
-                self._warnings.extend(event.notices)
+                self.warnings.extend(event.notices)
             case WarningEvent():
-                self._warnings.append(event.message)
+                self.warnings.append(event.message)
             case ModelFallbackEvent():
-                self._warnings.append(fallback_words(event))
+                self.warnings.append(fallback_words(event))
             case CompressedEvent() if is_loss(event):
-                self._warnings.append(compressed_words(event))
+                self.warnings.append(compressed_words(event))
             case LoopDetectedEvent() if is_news(event):
-                self._warnings.append(loop_words(event))
+                self.warnings.append(loop_words(event))
             case ToolCallRequestEvent():
                 self._args[event.call_id] = event.args
-            case ToolCallResponseEvent() if event.denied:
-                self._denied.append(
-                    {
-                        "tool_name": event.name,
-                        "tool_id": event.call_id,
-                        "parameters": event.args or self._args.get(event.call_id, {}),
-                        "reason": denial_reason(event),
-                    }
-                )
+            case ToolCallResponseEvent() if event.status != "success":
+                self.warnings.append(failed_call_words(event))
+                if event.denied:
+                    self._denied.append(self._denial(event))
             case RunFinishedEvent():
                 self._end = event
             case _:
@@ -281,11 +276,19 @@ class JsonOutput:
             document["stats"]["estimatedCostUsd"] = round(spent, 6)
         if error is not None:
             document["error"] = error_json(error)
-        if self._warnings:
-            document["warnings"] = self._warnings
+        if self.warnings:
+            document["warnings"] = self.warnings
         if self._denied:
             document["denied"] = self._denied
         self._write(json_document(document))
+
+    def _denial(self, event: ToolCallResponseEvent) -> dict[str, Any]:
+        return {
+            "tool_name": event.name,
+            "tool_id": event.call_id,
+            "parameters": event.args or self._args.get(event.call_id, {}),
+            "reason": denial_reason(event),
+        }
 
 
 class StreamJsonOutput:
@@ -376,6 +379,21 @@ def ending(end: RunFinishedEvent | None, error: AlhenaError | None) -> dict[str,
     status = "error" if error is not None else "blocked" if blocked else "success"
     reason = "" if end is None else end.finish_reason
     return {"status": status, "finish_reason": reason} if reason else {"status": status}
+
+
+MAX_REASON = 200
+
+
+def retry_words(event: RetryEvent) -> str:
+    """The reason of a retry, and when it comes."""
+    again = f"trying again in {event.delay_s:.0f} s"
+    attempt = f"attempt {event.attempt} of at most {event.max_attempts}"
+    return f"{one_line(event.reason, MAX_REASON).rstrip('.')}; {again} ({attempt})."
+
+
+def failed_call_words(event: ToolCallResponseEvent) -> str:
+    """The tool of a failed call, and its error."""
+    return f"Error executing tool {event.name}: {event.error or event.status}"
 
 
 def fallback_words(event: ModelFallbackEvent) -> str:

@@ -8,7 +8,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
@@ -32,15 +32,18 @@ from alhena.frontends.arguments import RunArguments
 from alhena.frontends.current_settings import place_here, session_options
 from alhena.frontends.headless.output import (
     Cost,
+    JsonOutput,
     OutputFormat,
     compressed_words,
     denial_reason,
     error_json,
+    failed_call_words,
     fallback_words,
     is_loss,
     is_news,
     loop_words,
     output_for,
+    retry_words,
     unknown,
 )
 from alhena.frontends.streams import (
@@ -58,7 +61,6 @@ if TYPE_CHECKING:
     from alhena.wire.content import Part
 
 MAX_LINE = 300
-MAX_REASON = 200
 
 
 class Progress:
@@ -79,10 +81,7 @@ class Progress:
             case WarningEvent():
                 self._line(f"alhena: warning: {event.message}")
             case RetryEvent():
-                again = f"trying again in {event.delay_s:.0f} s"
-                attempt = f"attempt {event.attempt} of at most {event.max_attempts}"
-                reason = one_line(event.reason, MAX_REASON).rstrip(".")
-                self._line(f"alhena: {reason}; {again} ({attempt}).")
+                self._line(f"alhena: {retry_words(event)}")
             case ModelFallbackEvent():
                 self._line(f"alhena: {fallback_words(event)}")
             case CompressedEvent() if self._verbose or is_loss(event):
@@ -109,9 +108,8 @@ class Progress:
                 why = f", {event.command_failure}" if event.command_failure else ""
                 self._line(f"{mark} {described} ({_duration(event.duration_ms)}{why})")
             return
-        error = event.error or event.status
-        self._line(f"Error executing tool {event.name}: {error}")
-        if event.denied and (reason := denial_reason(event)) != error:
+        self._line(failed_call_words(event))
+        if event.denied and (reason := denial_reason(event)) != (event.error or event.status):
             self._line(f"alhena: {reason}")
         if event.denied and not self._hinted:
             self._hinted = True
@@ -171,14 +169,15 @@ def join_prompt(piped: str, prompt: str) -> str:
 def run_headless(arguments: RunArguments) -> int:
     """Carries out a prompt. stdout gets one complete result in the chosen form, of a failure too;
     stderr gets the error. Returns the exit code."""
-    result = Result(arguments.output_format or OutputFormat.TEXT, arguments.session_id)
+    form, given, debug = arguments.output_format, arguments.session_id, arguments.debug
+    result = Result(form or OutputFormat.TEXT, given, debug=debug)
     try:
         place = place_here(
             skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions
         )
         settings = place.settings
-        if arguments.output_format is None:
-            result = Result(OutputFormat(settings.output.format), arguments.session_id)
+        if form is None:
+            result = Result(OutputFormat(settings.output.format), given, debug=debug)
         piped, warning = piped_text(
             sys.stdin and sys.stdin.buffer, required=arguments.prompt is None
         )
@@ -189,26 +188,41 @@ def run_headless(arguments: RunArguments) -> int:
         for note in place.notes if arguments.debug else ():
             write_stderr(f"alhena: note: {one_line(note)}\n")
         work = _Work(agent, place, result)
+        if result.silent:
+            _silence_warnings(result)
         asyncio.run(_run(work, prompt, arguments.prompt, debug=arguments.debug))
     except OutputError:
         raise
     except AlhenaError as error:
-        return result.fail(error, debug=arguments.debug)
+        return result.fail(error)
     except KeyboardInterrupt:
-        return result.fail(InterruptedRunError("the run was interrupted."), debug=arguments.debug)
+        return result.fail(InterruptedRunError("the run was interrupted."))
     return 0
+
+
+def _silence_warnings(result: "Result") -> None:
+    """Puts warnings of Python into the result while there is one."""
+    import warnings
+
+    def show(message: Warning | str, *_place: object, **_more: object) -> None:
+        result.feed(WarningEvent(message=one_line(str(message))))
+
+    warnings.showwarning = show
 
 
 class Result:
     """The events of a run and its end, which is written once. Before a session has begun its id is
-    the given one, or one that no session has."""
+    the given one, or one that no session has. With JSON, standard error that is no terminal gets
+    the error object only, unless debugging: a script may read it."""
 
-    def __init__(self, form: OutputFormat, session_id: str | None) -> None:
-        self._form = form
+    def __init__(self, form: OutputFormat, session_id: str | None, *, debug: bool) -> None:
+        self._debug = debug
         self._session_id = session_id or new_session_id()
         watched = is_terminal(sys.stdout)
         self._output = output_for(form, write_stdout, self._session_id, watched=watched)
-        self._progress = Progress(write_stderr, verbose=is_terminal(sys.stderr))
+        watching = is_terminal(sys.stderr)
+        self.silent = form is OutputFormat.JSON and not watching and not debug
+        self._progress = Progress(write_stderr, verbose=watching)
         self.written = False
         self.cost: Cost = unknown
 
@@ -217,16 +231,19 @@ class Result:
         if isinstance(event, RunStartedEvent):
             self._session_id = event.session_id
         self._output.feed(event)
-        self._progress.feed(event)
+        if not self.silent:
+            self._progress.feed(event)
 
-    def fail(self, error: AlhenaError, *, debug: bool) -> int:
+    def fail(self, error: AlhenaError) -> int:
         """Writes the result, unless it is written, and reports the error; returns its exit code."""
         self.finish(error)
         document = None
-        if self._form is OutputFormat.JSON and error.exit_code:
-            failure = {"session_id": self._session_id, "error": error_json(error)}
+        if isinstance(self._output, JsonOutput) and error.exit_code:
+            failure: dict[str, Any] = {"session_id": self._session_id, "error": error_json(error)}
+            if self._output.warnings:
+                failure["warnings"] = self._output.warnings
             document = json_document(failure)
-        return report(error, debug=debug, document=document)
+        return report(error, debug=self._debug, document=document)
 
     def finish(self, error: AlhenaError | None) -> None:
         """The run is over; what comes after it is no part of the result."""

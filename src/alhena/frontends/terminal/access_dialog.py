@@ -18,7 +18,7 @@ from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
 from alhena.models.catalogue import OPENAI
-from alhena.models.errors import CredentialsError
+from alhena.models.errors import PERSONAL_ENDED, CredentialsError
 from alhena.models.providers.select import DEMO, KEY_PAGE, AuthType
 from alhena.system.private_files import PrivateFiles
 from alhena.wire.json_values import is_token
@@ -33,7 +33,11 @@ MENU = Menu(
     title="How should models be reached?",
     options=(
         Option(label="Paste an API key", key="k", detail=f"from {KEY_PAGE}"),
-        Option(label="Sign in with a Google account", key="s", detail="Code Assist"),
+        Option(
+            label="Sign in with a Google account",
+            key="s",
+            detail="Standard, Enterprise licences",
+        ),
         Option(label="Use a local model", key="l", detail="Ollama, llama.cpp, vLLM"),
         Option(label="Demo mode", key="d", detail="fixed rules, no model"),
     ),
@@ -111,6 +115,7 @@ async def _sign_in(place: Place, screen: Screen, show: Show) -> bool:
     from alhena.models.auth.exchange import TokenEndpoint, find_addresses, find_client
     from alhena.models.auth.login import Login, ways_from
 
+    show([line(f"! {PERSONAL_ENDED}", "warning")])
     client = find_client(place.environ, place.settings.security.auth.oauth)
     if client is None:
         show(

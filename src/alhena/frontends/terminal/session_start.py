@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -10,6 +11,7 @@ from alhena.agent.session_factory import private_files
 from alhena.agent.toolset.options import SessionOptions
 from alhena.commands import sources_of
 from alhena.config.effective_settings import Place
+from alhena.config.home import config_home
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
 from alhena.frontends.arguments import RunArguments
@@ -27,6 +29,7 @@ from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.models.catalogue import ANTHROPIC, OPENAI
 from alhena.models.providers.select import DEMO, auth_type, is_demo
+from alhena.system.errors import printable
 from alhena.version import __version__
 
 
@@ -86,6 +89,8 @@ async def converse(
         conversation.print([line(greeting, "dim")])
         words = refused_mode(arguments, place)
         conversation.print([line(f"! {each}", "warning") for each in words])
+        if words := _memory_words(agent, place):
+            conversation.print([line(words, "dim")])
         _name_idle(place, conversation, keys=screen.keys)
         problems = conversation.prompts.load(sources_of(place))
         conversation.print([line(f"! {each}", "warning") for each in problems])
@@ -99,6 +104,21 @@ async def converse(
             conversation.submit(arguments.prompt_interactive)
         attach(conversation)
         await conversation.run(agent, ide=place.settings.ide.enabled)
+
+
+def _memory_words(agent: SessionRunner, place: Place) -> str:
+    """Names the memory files that the session begins with; "" without any."""
+    session = agent.toolset.memory
+    files = () if session is None else session.memory.files
+    homes = ((str(place.cwd), ""), (str(config_home(place.environ).parent), "~/"))
+    return f"Memory files: {', '.join(_short(item.path, homes) for item in files)}" if files else ""
+
+
+def _short(path: Path, homes: tuple[tuple[str, str], ...]) -> str:
+    for top, short in homes:
+        if path.is_relative_to(top):
+            return f"{short}{printable(path.relative_to(top))}"
+    return printable(path)
 
 
 def _name_idle(place: Place, conversation: Conversation, *, keys: bool) -> None:

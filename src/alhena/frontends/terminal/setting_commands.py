@@ -18,7 +18,7 @@ from alhena.config.effective_settings import Place
 from alhena.config.home import user_settings_path
 from alhena.config.jsonc import with_value, without_value
 from alhena.config.layers import LayerKind
-from alhena.config.settings import Section, Settings
+from alhena.config.settings import DEFAULT_NAMES, Section, Settings
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
 from alhena.frontends.files import change_json
@@ -116,8 +116,10 @@ async def plan(context: "Conversation", rest: str) -> list[Line]:
 
 async def init(context: "Conversation", _rest: str) -> list[Line]:
     """/init: has the model write a GEMINI.md."""
-    if (context.toolset.workspace.cwd / "GEMINI.md").exists():
-        return [line("There is a GEMINI.md here. Ask for changes to it.", "warning")]
+    here = context.toolset.workspace.cwd
+    for name in DEFAULT_NAMES:
+        if (here / name).exists():
+            return [line(f"There is already a file {name} here. Ask for changes to it.", "warning")]
     context.submit(INIT)
     return []
 

@@ -43,7 +43,7 @@ from alhena.models.auth.tokens import (
     RenewedTokens,
     checked_token,
 )
-from alhena.models.errors import CredentialsError
+from alhena.models.errors import PERSONAL_ENDED, CredentialsError
 
 TIME_LIMIT = 300.0
 """Seconds a person has to consent."""
@@ -306,7 +306,7 @@ def signed_in(
         return Credentials(
             tokens=RenewedTokens(login.renew),
             source=CREDENTIALS_FILE,
-            remedy="Sign in again: alhena auth login.",
+            remedy=f"Sign in again: alhena auth login. {PERSONAL_ENDED}",
         )
     if environ.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip():
         from alhena.models.auth.adc import default_credentials
@@ -315,5 +315,5 @@ def signed_in(
         return msgspec.structs.replace(default_credentials(environ), remedy=remedy)
     raise CredentialsError(
         "not signed in with a Google account.",
-        remedy=f"Run: alhena auth login. Or set {_GIVEN}.",
+        remedy=f"Run: alhena auth login. Or set {_GIVEN}. {PERSONAL_ENDED}",
     )

@@ -13,6 +13,7 @@ from alhena.http.client import Timeouts
 from alhena.http.connect import parse_endpoint, parse_headers
 from alhena.http.exchange import Body
 from alhena.models.errors import (
+    PERSONAL_ENDED,
     CredentialsError,
     ModelNotFoundError,
     RequestRejectedError,
@@ -194,11 +195,12 @@ def no_project(answer: LoadAnswer) -> CredentialsError:
     if reasons:
         return IneligibleAccountError(
             f"Code Assist does not take this account: {excerpt(', '.join(reasons), 600)}",
-            remedy=f"{_SET_PROJECT} Or sign in with another account: alhena auth login.",
+            remedy=f"{_SET_PROJECT} Or sign in with another account: alhena auth login. "
+            f"{PERSONAL_ENDED}",
         )
     return ProjectRequiredError(
         "this account requires setting GOOGLE_CLOUD_PROJECT or GOOGLE_CLOUD_PROJECT_ID.",
-        remedy=f"{_SET_PROJECT} See {PROJECT_PAGE}",
+        remedy=f"{_SET_PROJECT} See {PROJECT_PAGE} {PERSONAL_ENDED}",
     )
 
 

@@ -82,9 +82,10 @@ def _shell(module: Any, host: ToolHost) -> Tool:
 
 
 def _memory(module: Any, host: ToolHost) -> Tool:
-    from alhena.config.home import user_memory_path
+    from alhena.config.home import config_home
 
-    return module.SaveMemory(user_memory_path(host.environ, host.settings.context.file_names[0]))
+    home = config_home(host.environ)
+    return module.SaveMemory(home / host.settings.context.names_in(home)[0])
 
 
 _MAKE: dict[str, Callable[[Any, ToolHost], Tool]] = {

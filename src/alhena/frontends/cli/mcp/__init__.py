@@ -7,6 +7,7 @@ from alhena.frontends.streams import write_stdout
 
 _USAGE = """\
 usage: alhena mcp add [OPTIONS] NAME COMMAND_OR_URL [ARGS…]
+       alhena mcp import [FILE] [NAME… | --all] [--dry-run] [-s user|project]
        alhena mcp remove NAME [-s user|project]
        alhena mcp list [--json] [--skip-trust]
        alhena mcp auth [NAME [--logout]]
@@ -25,6 +26,11 @@ add: adds a server to the settings. Unknown options, and everything after --, go
   --include-tools A,B             use only these tools
   --exclude-tools A,B             do not use these tools
 
+import: shows the servers that FILE defines, or else the files of other tools (.mcp.json,
+.agents/mcp_config.json, .vscode/mcp.json, ~/.gemini/config/mcp_config.json, ~/.codex/config.toml,
+~/.claude.json), and adds the named ones or --all: those of this folder's files to the project
+settings, others to yours. --dry-run adds none.
+
 remove: removes a server. list: connects to all servers and shows their state. auth: signs in to a
 server in your browser, or out; without NAME it lists the sign-ins. enable, disable: whether a
 server is started. serve: serves the tools of this workspace to other agents (alhena mcp serve
@@ -35,6 +41,7 @@ _WHERE = {
     "list": ("servers", "list_all"),
     "auth": ("servers", "auth"),
     "add": ("settings", "add"),
+    "import": ("imports", "import_servers"),
     "remove": ("settings", "remove"),
     "enable": ("settings", "enable"),
     "disable": ("settings", "disable"),

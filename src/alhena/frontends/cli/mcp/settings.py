@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -142,17 +143,26 @@ def add(argv: list[str]) -> int:
     """Carries out `alhena mcp add ARGV`."""
     name, scope, entry = _parse_add(argv)
     _require_name(name)
-    file = _settings_file(scope)
-    done = "updated in" if name in _entries(file) else "added to"
+    file = settings_file(scope)
+    done = "updated in" if name in entries_of(file) else "added to"
     change_json(file, lambda text: with_value(text, (SERVERS, name), entry), UNCHANGED)
     _say(f"MCP server {name!r} {done} the {scope} settings ({entry.get('type', 'stdio')}).")
     if scope == "project":
-        place = place_here(told=False)
-        # Whoever has written it down here has seen it.
-        accept(place, [each for each in place.pending if each.path == (SERVERS, name)])
-        if not place.trust.trusted:
-            _say("This folder is not trusted; the server is not used. To trust it: alhena trust")
+        accept_written({name})
     return 0
+
+
+def accept_written(names: Collection[str]) -> None:
+    """Accepts servers of the project settings: whoever wrote them there has seen them. Says so if
+    they are not used here."""
+    place = place_here(told=False)
+    written = {(SERVERS, name) for name in names}
+    accept(place, [each for each in place.pending if each.path in written])
+    which = "server is" if len(names) == 1 else "servers are"
+    if not place.trust.trusted:
+        _say(f"This folder is not trusted; the {which} not used. To trust it: alhena trust")
+    elif unused := {*names} - {*place.settings.mcp_servers}:
+        _say(f"Not used here: {', '.join(sorted(unused))}. To see why: alhena settings check")
 
 
 def remove(argv: list[str]) -> int:
@@ -160,8 +170,8 @@ def remove(argv: list[str]) -> int:
     options = parsed("alhena mcp remove", argv, "NAME -s|--scope=user|project")
     name, scope = options.name, options.scope
     scopes = ("project", "user") if scope is None else (scope,)
-    files = {each: _settings_file(each, writing=scope is not None) for each in scopes}
-    having = [each for each, file in files.items() if name in _entries(file)]
+    files = {each: settings_file(each, writing=scope is not None) for each in scopes}
+    having = [each for each, file in files.items() if name in entries_of(file)]
     if not having:
         raise InputError(
             f"there is no MCP server {name!r} in the {' or '.join(scopes)} settings.",
@@ -210,7 +220,7 @@ def _turn(argv: list[str], *, enabled: bool) -> int:
     return 0
 
 
-def _settings_file(scope: str, *, writing: bool = True) -> Path:
+def settings_file(scope: str, *, writing: bool = True) -> Path:
     """The file of a scope. Raises UsageError for the project settings of the home directory, which
     are the user's, and InputError where it is a symlink."""
     user = user_settings_path(os.environ)
@@ -227,7 +237,7 @@ def _settings_file(scope: str, *, writing: bool = True) -> Path:
     return path_within(here, project.relative_to(here))
 
 
-def _entries(file: Path) -> dict[str, Any]:
+def entries_of(file: Path) -> dict[str, Any]:
     """The servers of a file. Raises ConfigError."""
     document = settings_document(file)
     servers = cast("dict[str, Any]", document).get(SERVERS) if isinstance(document, dict) else None
