@@ -281,7 +281,7 @@ def _end_notices(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
     if not model_info(model).ends:
         return ()
-    from alhena.agent.model_list import end_notices
+    from alhena.agent.toolset.model_list import end_notices
 
     return end_notices(model, environ)
 

@@ -192,7 +192,7 @@ class SessionModelList:
         self._asking: Task[object] | None = None
 
     def _open(self) -> "ModelList | None":
-        from alhena.agent.model_list import open_list
+        from alhena.agent.toolset.model_list import open_list
 
         self._list = self._list or open_list(*self._source)
         return self._list
@@ -360,9 +360,9 @@ class SessionFallback:
         return fallback_model(model, error) is not None
 
     async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
-        """The model to continue with, after a person agreed if one is to be asked. Nobody is asked
-        for the successor of a default or an alias that the service no longer has. Raises ModelError
-        that names served models for a name that a person wrote."""
+        """The model to continue with, after a person agreed if one is to be asked. The successor of a
+        default or an alias that the service no longer has needs no agreement. Raises ModelError that
+        names served models for a name that a person wrote."""
         from alhena.chat.chat import traits_of
         from alhena.chat.recovery import Substitute
         from alhena.models.catalogue import fallback_model
