@@ -85,6 +85,8 @@ class Questions:
         answers: dict[int, str] = {}
         session = self._session
         for index, question in enumerate(questions):
+            if question.server and question.type == "text":
+                return None  # an answer in the chat would not reach the server
             call = session.calls.question(question)
             session.update({"sessionUpdate": "tool_call", **call})
             offered, known = choices(question)
@@ -133,7 +135,7 @@ def form(questions: Sequence[Question]) -> dict[str, Any]:
                 fields[str(index)] = {"type": "string", **field, "oneOf": named}
             case _:
                 assert_never(question.type)
-        if question.type == "choice":
+        if question.type == "choice" and not question.server:
             other = {"title": "Something else", "description": "In your own words"}
             fields[f"{index}_other"] = {"type": "string", **other}
     schema = {"type": "object", "properties": fields}
@@ -155,7 +157,9 @@ def filled(result: object, count: int) -> dict[int, str] | None:
 
 def choices(question: Question) -> tuple[list[dict[str, Any]], Mapping[str, str]]:
     """The options of a permission request for a question, and the answer of each."""
-    shown = [*_choices(question), (IN_CHAT, "Answer in the chat")]
+    shown = _choices(question)
+    if not question.server:
+        shown.append((IN_CHAT, "Answer in the chat"))
     answers = {str(number): answer for number, (answer, _) in enumerate(shown)}
     options = [
         {"optionId": str(number), "name": title, "kind": "allow_once"}
