@@ -288,7 +288,11 @@ async def test_an_answer_has_the_type_of_its_field(schema: dict[str, Any], answe
         ({"type": "string", "maxLength": 1}, "ab", "at most 1 characters"),
         ({"type": "string", "enum": ["a", "b"]}, "c", "one of the choices"),
         ({"type": "array", "items": {"enum": ["a", "b"]}}, "a, c", "some of the choices"),
-        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 2}, "a", "has to be at least 2"),
+        (
+            {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 2},
+            "a",
+            "has to be at least 2",
+        ),
         ({"type": "string"}, "", "an answer is required"),
         ({"type": "string", "format": "date"}, "tomorrow", "2026-11-29"),
         ({"type": "string", "format": "uri"}, "nowhere", "https://"),

@@ -7,17 +7,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
 from math import isfinite
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
 from alhena.display_text import exact, one_line
+from alhena.tools.builtin.ask_user import Answers, Ask, UnaskedError
 from alhena.tools.contract import Question, QuestionOption
 from alhena.wire.json_values import as_array, as_object, scrub
-
-if TYPE_CHECKING:
-    from alhena.tools.builtin.ask_user import Answers, Ask
 
 CREATE = "elicitation/create"
 MAX_FIELDS = 30
@@ -56,7 +54,7 @@ CANCELLED = Reply({"action": "cancel"})
 class ServerQuestions:
     """Puts the questions of one server to the person that `ask` reaches, if there is one."""
 
-    def __init__(self, server: str, ask: "Ask | None") -> None:
+    def __init__(self, server: str, ask: Ask | None) -> None:
         self.server = server
         self._ask = ask
 
@@ -70,25 +68,31 @@ class ServerQuestions:
         message = one_line(_text(params, "message"), MAX_MESSAGE)
         if self._ask is None:
             return Reply({"action": "decline"}, unasked=message)
+        try:
+            return await self._put(self._ask, message, params)
+        except UnaskedError:
+            return Reply({"action": "decline"}, unasked=message)
+
+    async def _put(self, ask: Ask, message: str, params: Mapping[str, Any]) -> Reply:
         if params.get("mode") == "url":
-            return await self._open_link(self._ask, message, _text(params, "url"))
+            return await self._open_link(ask, message, _text(params, "url"))
         schema = as_object(params.get("requestedSchema")) or {}
         properties = as_object(schema.get("properties")) or {}
         required = as_array(schema.get("required")) or []
         if not properties:
-            return await self._agree(self._ask, message)
+            return await self._agree(ask, message)
         if len(properties) > MAX_FIELDS:
             return Reply({"action": "decline"}, unasked=f"{message} ({len(properties)} fields)")
         fields = [
             Field(name, as_object(each) or {}, required=name in required)
             for name, each in properties.items()
         ]
-        return await self._fill(self._ask, message, fields)
+        return await self._fill(ask, message, fields)
 
     def _opening(self, message: str) -> str:
         return f"The MCP server '{exact(self.server)}' asks: {exact(message)}"
 
-    async def _open_link(self, ask: "Ask", message: str, url: str) -> Reply:
+    async def _open_link(self, ask: Ask, message: str, url: str) -> Reply:
         scheme, host = _scheme_and_host(url)
         if not host or scheme not in ("http", "https") or not url.isprintable():
             return Reply({"action": "decline"}, unasked=f"{message} (an invalid link)")
@@ -104,13 +108,13 @@ class ServerQuestions:
         )
         return _agreed(await ask((question,)), {"action": "accept"})
 
-    async def _agree(self, ask: "Ask", message: str) -> Reply:
+    async def _agree(self, ask: Ask, message: str) -> Reply:
         question = Question(
             question=self._opening(message), header="Agree", type="yesno", server=self.server
         )
         return _agreed(await ask((question,)), {"action": "accept", "content": {}})
 
-    async def _fill(self, ask: "Ask", message: str, fields: "list[Field]") -> Reply:
+    async def _fill(self, ask: Ask, message: str, fields: "list[Field]") -> Reply:
         content: Wire = {}
         problems: dict[str, str] = {}
         left = fields
@@ -142,7 +146,7 @@ class ServerQuestions:
         return Reply({"action": "accept", "content": content}, tuple(filter(None, secrets)))
 
 
-def _agreed(answers: "Answers | None", accepted: Wire) -> Reply:
+def _agreed(answers: Answers | None, accepted: Wire) -> Reply:
     if answers is None:
         return CANCELLED
     agreed = answers.get(0, "").strip().casefold() in ("yes", "y", "true")

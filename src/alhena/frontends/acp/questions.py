@@ -8,7 +8,7 @@ from alhena.display_text import one_line
 from alhena.frontends.acp.connection import Connection, RpcError
 from alhena.frontends.acp.updates import options
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
-from alhena.tools.builtin.ask_user import Answers
+from alhena.tools.builtin.ask_user import Answers, UnaskedError
 from alhena.tools.contract import Question
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 
@@ -69,8 +69,8 @@ class Questions:
         return Answer(Outcome(chosen))
 
     async def put(self, questions: tuple[Question, ...]) -> Answers | None:
-        """Puts questions of the model, in one form where the client has forms; None when they are
-        dismissed."""
+        """Puts questions of the model or a server, in one form where the client has forms; None
+        when they are dismissed. Raises UnaskedError."""
         async with self._turn:
             try:
                 if self._forms:
@@ -79,6 +79,8 @@ class Questions:
                 return await self._put_singly(questions)
             except RpcError as error:
                 self._session.warn(f"The question was not asked: {error}")
+                if questions[0].server:
+                    raise UnaskedError("the editor could not ask.") from error
                 return None
 
     async def _put_singly(self, questions: tuple[Question, ...]) -> Answers | None:
@@ -86,7 +88,7 @@ class Questions:
         session = self._session
         for index, question in enumerate(questions):
             if question.server and question.type == "text":
-                return None  # an answer in the chat would not reach the server
+                raise UnaskedError("this editor has no forms.")  # the chat is the model's
             call = session.calls.question(question)
             session.update({"sessionUpdate": "tool_call", **call})
             offered, known = choices(question)
