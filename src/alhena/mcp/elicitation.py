@@ -41,7 +41,7 @@ Wire = dict[str, Any]
 
 class Reply(msgspec.Struct, frozen=True):
     """The answer for the server. `secrets` are values in it that are not to be recorded; `unasked`
-    is the question, if there was nobody to ask."""
+    is the question, if there was no one to ask."""
 
     result: Wire
     secrets: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class ServerQuestions:
 
     @property
     def answerable(self) -> bool:
-        """True when somebody can answer."""
+        """True when someone can answer."""
         return self._ask is not None
 
     async def reply(self, params: Mapping[str, Any]) -> Reply:
@@ -380,19 +380,19 @@ def without_values(value: Any, secrets: frozenset[str]) -> Any:
 
 class OpenCall(msgspec.Struct, eq=False):
     """A request to a server during which it may ask: its timeout, which questions suspend, and the
-    questions that nobody could answer."""
+    questions that no one could answer."""
 
     timeout_s: float
     patience: asyncio.Timeout | None = None
     unasked: list[str] = []
 
     def note(self, server: str) -> str:
-        """Says what a server asked and nobody answered; "" if there was nothing."""
+        """Says what a server asked and no one answered; "" if there was nothing."""
         asked = "; ".join(f"“{exact(each)}”" for each in dict.fromkeys(self.unasked))
         if not asked:
             return ""
         return (
-            f"[The MCP server '{exact(server)}' asked the user: {asked}. Nobody could answer, so "
+            f"[The MCP server '{exact(server)}' asked the user: {asked}. No one could answer, so "
             "it was declined.]"
         )
 

@@ -51,7 +51,7 @@ Auth = Callable[[str, McpServer], "httpx2.Auth | None"]
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The environment servers start in. `cwd` is the default working directory; `roots` are the
     workspace directories. `why_held` is checked right before each start; None: no check. `ask`
-    puts questions of servers to a person; None: there is nobody."""
+    puts questions of servers to a person; None: there is no one."""
 
     environ: Mapping[str, str]
     redaction: EnvironmentRedaction

@@ -137,7 +137,7 @@ async def connected(
         return ListRootsResult(roots=[Root(uri=FileUrl(_uri(path))) for path in facts.roots])
 
     async def declared(context: ClientRequestContext, params: ElicitRequestParams) -> ErrorData:
-        """Declares that there is somebody to ask; the dispatcher takes the questions."""
+        """Declares that there is someone to ask; the dispatcher takes the questions."""
         raise NotImplementedError(context, params)
 
     async with transport as (reading, writing):
@@ -291,7 +291,7 @@ class SdkConnection:
         traceparent: str = "",
     ) -> dict[str, Any]:
         """Calls a tool and returns the raw result; behind it, as text, the questions of the server
-        that nobody could answer."""
+        that no one could answer."""
         call = OpenCall(self._timeout_s)
         meta: Any = {"traceparent": traceparent} if traceparent else None
 
