@@ -1,4 +1,4 @@
-"""What is typed, pasted and signalled the moment the prompt is painted."""
+"""Keys, pastes, commands and signals at the moment the prompt is painted."""
 
 import json
 import os
