@@ -17,6 +17,7 @@ from acp.schema import (
 )
 
 from alhena.frontends.acp.questions import IN_CHAT
+from tests.mcp.kit import odd, tool
 from tests.support.editor import Editor, connected, prompted
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer, call, chunk, sse, text
@@ -138,3 +139,48 @@ async def test_a_question_of_the_model_is_withdrawn_when_its_prompt_is_cancelled
         assert await running == "cancelled"
         assert await prompted(conn, own, text_block("go on")) == "end_turn"
     assert editor.said() == "after"
+
+
+NAME = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "size": {"type": "string", "enum": ["s", "l"]}},
+    "required": ["name", "size"],
+}
+
+
+@pytest.mark.parametrize("forms", [True, False])
+async def test_questions_of_servers_are_a_form_or_are_declined(
+    home: Path, project: Path, scripted: ScriptedServer, forms: bool
+):
+    params = {"mode": "form", "message": "Which store?", "requestedSchema": NAME}
+    script = {"tools": [tool("t")], "does": {"t": {"do": "ask", "params": params}}}
+    (home / ".gemini").mkdir(exist_ok=True)
+    entries = {
+        "mcpServers": {"shop": {**odd(project, script), "trust": True}},
+        "security": {"folderTrust": {"enabled": False}},
+    }
+    (home / ".gemini" / "settings.json").write_text(json.dumps(entries), encoding="utf-8")
+    scripted.reply(sse(chunk(call("t", {}), finish="STOP")), sse(text("thanks")))
+    asked: list[str] = []
+
+    class Filling(Form):
+        async def create_elicitation(self, message: str, mode: Any, **_more: Any) -> Any:
+            asked.append(message)
+            schema = mode.requested_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+            assert sorted(schema["properties"]) == ["0", "1"]
+            return AcceptElicitationResponse(action="accept", content={"0": "Ada", "1": "l"})
+
+    able = ElicitationCapabilities(form=ElicitationFormCapabilities())
+    client = ClientCapabilities(elicitation=able) if forms else ClientCapabilities()
+    async with connected(Filling({}), scripted, able=client) as conn:
+        session = await conn.new_session(cwd=str(project), mcp_servers=[])
+        assert await prompted(conn, session.session_id, text_block("go")) == "end_turn"
+    response = scripted.requests[1].json["contents"][-1]["parts"][0]["functionResponse"]
+    output = response["response"]["output"]
+    told = str(scripted.requests[1].json["contents"][-1])
+    if forms:
+        assert "The MCP server 'shop' asks: Which store?" in asked[0]
+        assert json.loads(output)["content"] == {"name": "Ada", "size": "l"}
+    else:
+        assert '"decline"' in told
+        assert "“Which store?”" in told

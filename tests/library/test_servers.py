@@ -4,12 +4,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from pydantic import BaseModel
 
-from alhena import Agent, HttpServer, InProcessServer, Rule, Server, StdioServer
+from alhena import Agent, AgentOptions, HttpServer, InProcessServer, Rule, Server, StdioServer
 from alhena.testing import Call, TestModel
+from alhena.tools.contract import Question
 
 HERE = MCPServer("here")
+
+
+class Seats(BaseModel):
+    """Seats at a table."""
+
+    seats: int
 
 
 @HERE.tool()
@@ -52,3 +60,30 @@ async def test_without_approval_they_do_not_run(project: Path):
 
 def test_headers_are_not_shown():
     assert "secret" not in repr(HttpServer("https://a.test", {"Authorization": "secret"}))
+
+
+@HERE.tool()
+async def book(ctx: Context) -> str:
+    """Asks the person."""
+    found = await ctx.elicit("How many seats?", Seats)
+    return f"{found.action} {found.data.seats if found.action == 'accept' else 0}"
+
+
+async def test_what_servers_ask_goes_to_ask(project: Path):
+    asked: list[str] = []
+
+    async def ask(questions: tuple[Question, ...]) -> dict[int, str]:
+        asked.extend(each.question for each in questions)
+        return {0: "3"}
+
+    for given, said in ((ask, "accept 3"), (None, "asked the user: “How many seats?”")):
+        model = TestModel(Call("book"), "done")
+        servers = {"s": InProcessServer(HERE)}
+        rule = Rule.allow("s__*")
+        async with Agent(
+            model, servers=servers, policy=[rule], options=AgentOptions(ask=given), cwd=project
+        ) as agent:
+            await agent.run("go")
+        assert said in str(model.requests[1]["contents"][-1])
+    assert len(asked) == 1
+    assert "The MCP server 's' asks: How many seats?" in asked[0]

@@ -21,6 +21,7 @@ from alhena.mcp.server import Pace, Server
 from alhena.mcp.servers import Outlets, Servers
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
+from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import (
     ExecutionContext,
     Tool,
@@ -125,6 +126,7 @@ async def rigged(
     registry: ToolRegistry | None = None,
     pace: Pace = QUICK,
     auth: Auth | None = None,
+    ask: Ask | None = None,
     environ: dict[str, str] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Rig]:
@@ -140,7 +142,11 @@ async def rigged(
 
     servers = Servers(
         configured_servers(made, around),
-        opener(msgspec.structs.replace(surroundings(directory, groups), environ=around, auth=auth)),
+        opener(
+            msgspec.structs.replace(
+                surroundings(directory, groups), environ=around, auth=auth, ask=ask
+            )
+        ),
         tools,
         Pins(PrivateFiles(directory / "pins"), said.append),
         Outlets(warn=said.append, changed=lambda: changes.append(None)),

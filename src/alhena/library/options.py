@@ -128,8 +128,9 @@ class AgentOptions(Value, frozen=True, kw_only=True):
     process's environment and .env files. `include_directories`: workspace directories beside `cwd`.
     `allowed_tools`: tools, or `run_shell_command(prefix)`, that run without approval. `skip_trust`:
     trust the workspace. `sandbox`: run commands in one, whatever the settings say. `ask`: answers
-    the model's questions; without it the model has no tool to ask. `edit`: lets a person change a
-    proposed edit. `bus`: a message bus whose listeners confirm calls and answer questions.
+    questions of the model and of MCP servers; without it the model has no tool to ask, and servers
+    are declined. `edit`: lets a person change a proposed edit. `bus`: a message bus whose listeners
+    confirm calls and answer questions.
     `session_id`: the id of a new session. `record`: write the session to disk, so that it can be
     resumed. `full_context`: send the workspace's files first, as far as they fit.
     `wait_for_servers`: wait for MCP servers before the first prompt, for some seconds.

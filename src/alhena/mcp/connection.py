@@ -17,12 +17,15 @@ AlhenaError
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from alhena.config.mcp_servers import McpServer
 from alhena.errors import AlhenaError
+
+if TYPE_CHECKING:
+    from alhena.mcp.elicitation import ServerQuestions
 
 MAX_ENTRIES = 5_000
 """Maximum entries of one list; the rest is ignored with a warning."""
@@ -107,11 +110,13 @@ class ServerEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Client information for a server, and the timeout of an answer; each progress report restarts
-    the timeout of a call, up to `longest_s`. `roots` are directories."""
+    the timeout of a call, up to `longest_s`. `roots` are directories; `questions` puts the
+    server's to a person."""
 
     roots: tuple[str, ...]
     timeout_s: float
     longest_s: float
+    questions: "ServerQuestions"
 
 
 Progress = Callable[[str], None]
@@ -145,11 +150,12 @@ class McpTimeoutError(McpError):
 
 
 class McpRefusedError(McpError):
-    """The server answered with a JSON-RPC error with this code."""
+    """The server answered with a JSON-RPC error with this code and data."""
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int, data: object = None) -> None:
         super().__init__(message)
         self.code = code
+        self.data = data
 
 
 class McpScopeError(McpError):

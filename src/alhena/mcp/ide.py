@@ -309,7 +309,10 @@ class Editor:
         companion = self.companion
         headers = {"Authorization": f"Bearer {companion.token}"} if companion.token else {}
         server = McpServer(http_url=f"http://127.0.0.1:{companion.port}/mcp", headers=headers)
-        facts = SessionFacts(roots=(), timeout_s=ANSWER_S, longest_s=ANSWER_S)
+        from alhena.mcp.elicitation import ServerQuestions
+
+        nobody = ServerQuestions("ide", None)
+        facts = SessionFacts(roots=(), timeout_s=ANSWER_S, longest_s=ANSWER_S, questions=nobody)
         events = ServerEvents(
             loaded=_nothing, changed=_ignored, note=_ignored, lost=self._ended, heard=self._heard
         )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from alhena.mcp.http import Answers, HttpAccess
     from alhena.mcp.sdk import SdkConnection
+    from alhena.tools.builtin.ask_user import Ask
 
 WhyHeld = Callable[[str], str]
 """Returns the reason why the named server may no longer start; "" if it may. Reads files."""
@@ -49,7 +50,8 @@ Auth = Callable[[str, McpServer], "httpx2.Auth | None"]
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The environment servers start in. `cwd` is the default working directory; `roots` are the
-    workspace directories. `why_held` is checked right before each start; None: no check."""
+    workspace directories. `why_held` is checked right before each start; None: no check. `ask`
+    puts questions of servers to a person; None: there is no one."""
 
     environ: Mapping[str, str]
     redaction: EnvironmentRedaction
@@ -60,6 +62,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     why_held: WhyHeld | None = None
     longest_s: float = LONGEST_S
     in_process: Mapping[str, Any] = {}
+    ask: "Ask | None" = None
 
 
 def opener(around: Surroundings) -> Open:
@@ -71,7 +74,14 @@ def opener(around: Surroundings) -> Open:
     ) -> AsyncGenerator["SdkConnection"]:
         await _require_accepted(name, around.why_held)
         timeout_s = TIMEOUT_S if server.timeout is None else server.timeout / 1000
-        facts = SessionFacts(roots=around.roots, timeout_s=timeout_s, longest_s=around.longest_s)
+        from alhena.mcp.elicitation import ServerQuestions
+
+        facts = SessionFacts(
+            roots=around.roots,
+            timeout_s=timeout_s,
+            longest_s=around.longest_s,
+            questions=ServerQuestions(name, around.ask),
+        )
         if name in around.in_process:
             opening = _in_process(around.in_process[name], facts, events)
         elif server.transport is Transport.STDIO:

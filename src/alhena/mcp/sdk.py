@@ -18,8 +18,11 @@ from mcp_types import (
     PARSE_ERROR,
     REQUEST_TIMEOUT,
     UNSUPPORTED_PROTOCOL_VERSION,
+    URL_ELICITATION_REQUIRED,
     CallToolRequest,
     CallToolRequestParams,
+    ElicitRequestParams,
+    ErrorData,
     GetPromptRequest,
     GetPromptRequestParams,
     Implementation,
@@ -52,13 +55,24 @@ from alhena.mcp.connection import (
     Subject,
     refused_scopes,
 )
+from alhena.mcp.elicitation import (
+    CREATE,
+    MAX_WAITING,
+    Asking,
+    OpenCall,
+    without_values,
+)
 from alhena.mcp.message_guard import NO_ANSWER
 from alhena.version import __version__
+from alhena.wire.json_values import as_array, as_object
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MAX_PAGES = 100
+
+MAX_ROUNDS = 20
+"""Times that one call is sent, with what the server asks for in between."""
 
 MAX_SAID = 500
 """Maximum characters of a server's error message."""
@@ -122,10 +136,18 @@ async def connected(
         del context
         return ListRootsResult(roots=[Root(uri=FileUrl(_uri(path))) for path in facts.roots])
 
+    async def declared(context: ClientRequestContext, params: ElicitRequestParams) -> ErrorData:
+        """Declares that there is someone to ask; the dispatcher takes the questions."""
+        raise NotImplementedError(context, params)
+
     async with transport as (reading, writing):
+        asking = Asking(facts.questions)
+        inline = EveryMethod()
+        inline.asking = asking
         dispatcher = RawDispatcher(
-            reading, writing, inline_methods=EveryMethod(), on_stream_exception=unreadable
+            reading, writing, inline_methods=inline, on_stream_exception=unreadable
         )
+        dispatcher.asking = asking
         dispatcher.ended = lambda: events.lost("the connection was closed")
         dispatcher.heard = events.heard
         session = ClientSession(
@@ -133,18 +155,22 @@ async def connected(
             message_handler=heard,
             logging_callback=logged,
             list_roots_callback=roots,
+            elicitation_callback=declared if facts.questions.answerable else None,
             client_info=Implementation(name="alhena", version=__version__),
         )
         async with session:
             await _shake_hands(session)
-            yield SdkConnection(session, facts, events)
+            yield SdkConnection(session, facts, events, asking)
 
 
 class EveryMethod(frozenset[str]):
-    """All methods: a server that asks without reading the answers has to wait."""
+    """All methods: a server that asks without reading the answers has to wait. Messages are read on
+    while a person is asked."""
+
+    asking: Asking
 
     def __contains__(self, method: object) -> bool:
-        return True
+        return method != CREATE or self.asking.crowded
 
 
 class RawDispatcher(JSONRPCDispatcher):
@@ -153,6 +179,7 @@ class RawDispatcher(JSONRPCDispatcher):
     `ended` at the end of the messages."""
 
     ended: Callable[[], None]
+    asking: Asking
     heard: Callable[[str, Mapping[str, Any]], None] | None = None
 
     async def send_raw_request(
@@ -164,9 +191,11 @@ class RawDispatcher(JSONRPCDispatcher):
     ) -> dict[str, Any]:
         """Sends a request and returns its result, possibly as `_meta` of an empty one."""
         result = await super().send_raw_request(method, params, opts, **more)
-        if method not in _EMPTY or result.get("resultType", "complete") != "complete":
+        if method not in _EMPTY:
             return result
         beside = {key: result[key] for key in _BESIDE if key in result}
+        if result.get("resultType", "complete") != "complete":  # read by `SdkConnection`
+            beside = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         return _EMPTY[method] | {"_meta": {_REAL: result}} | beside
 
     async def run(
@@ -184,7 +213,14 @@ class RawDispatcher(JSONRPCDispatcher):
                 self.heard(method, params or {})
             await on_notify(context, method, params)
 
-        await super().run(on_request, notified, on_notify_intercept, task_status=task_status)
+        async def asked(
+            context: Any, method: str, params: Mapping[str, Any] | None
+        ) -> dict[str, Any]:
+            if method == CREATE:
+                return await self.asking.pushed(params or {})
+            return await on_request(context, method, params)
+
+        await super().run(asked, notified, on_notify_intercept, task_status=task_status)
         self.ended()
 
 
@@ -192,8 +228,12 @@ class SdkConnection:
     """An initialized connection to a server. Methods raise McpError; cancelling a call notifies
     the server."""
 
-    def __init__(self, session: ClientSession, facts: SessionFacts, events: ServerEvents) -> None:
+    def __init__(
+        self, session: ClientSession, facts: SessionFacts, events: ServerEvents, asking: Asking
+    ) -> None:
         self._session = session
+        self._asking = asking
+        self._roots = facts.roots
         self._timeout_s = facts.timeout_s
         self._longest_s = max(facts.timeout_s, facts.longest_s)
         self._events = events
@@ -250,38 +290,124 @@ class SdkConnection:
         progress: Progress | None = None,
         traceparent: str = "",
     ) -> dict[str, Any]:
-        """Calls a tool and returns the raw result."""
+        """Calls a tool and returns the raw result; behind it, as text, the questions of the server
+        that no one could answer."""
+        call = OpenCall(self._timeout_s)
+        meta: Any = {"traceparent": traceparent} if traceparent else None
 
+        async def send(more: dict[str, Any]) -> dict[str, Any]:
+            params = CallToolRequestParams(name=name, arguments=arguments, _meta=meta, **more)
+            return await self._call(CallToolRequest(params=params), call, progress)
+
+        server = self._asking.questions.server
+        try:
+            result = await self._completed(send, call)
+        except McpRefusedError as error:
+            said = without_values(error.message, self._asking.secrets)
+            note = call.note(server)
+            message = f"{said} {note}" if note else said
+            raise McpRefusedError(message, error.code, error.data) from error
+        if note := call.note(server):
+            blocks = as_array(result.get("content")) or []
+            result = result | {"content": [*blocks, {"type": "text", "text": note}]}
+        return result
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        """Returns a prompt with its arguments filled in, as the server sent it."""
+
+        async def send(more: dict[str, Any]) -> dict[str, Any]:
+            params = GetPromptRequestParams(name=name, arguments=arguments, **more)
+            return await self._ask(GetPromptRequest(params=params))
+
+        return await self._completed(send, OpenCall(self._timeout_s))
+
+    async def read_resource(self, uri: str) -> dict[str, Any]:
+        """Returns the raw contents of a resource."""
+
+        async def send(more: dict[str, Any]) -> dict[str, Any]:
+            params = ReadResourceRequestParams(uri=uri, **more)
+            return await self._ask(ReadResourceRequest(params=params))
+
+        return await self._completed(send, OpenCall(self._timeout_s))
+
+    async def _completed(
+        self, send: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], call: OpenCall
+    ) -> dict[str, Any]:
+        """Sends a request again with what the server asks for, until it has a result."""
+        more: dict[str, Any] = {}
+        with self._asking.during(call):
+            for _ in range(MAX_ROUNDS):
+                try:
+                    result = await send(more)
+                except McpRefusedError as error:
+                    if error.code != URL_ELICITATION_REQUIRED:
+                        raise
+                    if not await self._opened(error, call):
+                        raise
+                    continue
+                match result.get("resultType", "complete"):
+                    case "complete":
+                        return without_values(result, self._asking.secrets)
+                    case "input_required":
+                        more = await self._input(result, call)
+                    case other:
+                        kind = one_line(repr(other), MAX_SAID)
+                        raise McpRefusedError(f"it gave a result of the unknown kind {kind}", 0)
+        raise McpRefusedError(f"it asked for more input {MAX_ROUNDS} times in one call", 0)
+
+    async def _input(self, result: dict[str, Any], call: OpenCall) -> dict[str, Any]:
+        """The parameters that answer a result which requires input."""
+        requests = as_object(result.get("inputRequests")) or {}
+        state: object = result.get("requestState")
+        if not requests and state is None:
+            raise McpRefusedError("it requires input, but does not say what for", 0)
+        more: dict[str, Any] = {} if state is None else {"request_state": state}
+        responses: dict[str, Any] = {}
+        for key, request in requests.items():
+            given = as_object(request) or {}
+            match given.get("method"):
+                case "elicitation/create":
+                    params = as_object(given.get("params")) or {}
+                    responses[key] = await self._asking.put(params, (call,))
+                case "roots/list":
+                    responses[key] = {"roots": [{"uri": _uri(path)} for path in self._roots]}
+                case other:
+                    kind = one_line(repr(other), MAX_SAID)
+                    raise McpRefusedError(f"it requires {kind}, which is not supported", 0)
+        return more | {"input_responses": responses} if responses else more
+
+    async def _opened(self, error: McpRefusedError, call: OpenCall) -> bool:
+        """Asks to open the links that a server requires first; False when one is not opened."""
+        links = as_array((as_object(error.data) or {}).get("elicitations")) or []
+        for link in links[:MAX_WAITING]:
+            reply = await self._asking.put((as_object(link) or {}) | {"mode": "url"}, (call,))
+            if reply["action"] != "accept":
+                return False
+        return bool(links)
+
+    async def _call(
+        self, request: CallToolRequest, call: OpenCall, progress: Progress | None
+    ) -> dict[str, Any]:
+        """Sends a call; each progress report restarts its timeout."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._longest_s
-        patience = asyncio.timeout(self._timeout_s)
-        waits = True
+        patience = call.patience = asyncio.timeout(self._timeout_s)
 
         async def told(done: float, total: float | None, message: str | None) -> None:
-            if waits and not patience.expired():
+            if call.patience is patience and not patience.expired() and not self._asking.waits:
                 patience.reschedule(min(loop.time() + self._timeout_s, end))
             if progress is not None:
-                progress(_progress_line(done, total, message))
+                line = _progress_line(done, total, message)
+                progress(without_values(line, self._asking.secrets))
 
-        meta: Any = {"traceparent": traceparent} if traceparent else None
-        params = CallToolRequestParams(name=name, arguments=arguments, _meta=meta)
         try:
             async with patience:
-                return await self._ask(CallToolRequest(params=params), told, self._longest_s)
+                return await self._ask(request, told, self._longest_s)
         except TimeoutError as error:
             over = loop.time() >= end
             raise _late(self._longest_s if over else self._timeout_s) from error
         finally:
-            waits = False
-
-    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        """Returns a prompt with its arguments filled in, as the server sent it."""
-        params = GetPromptRequestParams(name=name, arguments=arguments)
-        return await self._ask(GetPromptRequest(params=params))
-
-    async def read_resource(self, uri: str) -> dict[str, Any]:
-        """Returns the raw contents of a resource."""
-        return await self._ask(ReadResourceRequest(params=ReadResourceRequestParams(uri=uri)))
+            call.patience = None
 
     async def _ask(
         self, request: Request[Any, Any], progress: Any = None, longest_s: float | None = None
@@ -328,7 +454,7 @@ async def _answer(sending: Awaitable[T], timeout_s: float) -> T:
             raise McpScopeError(error.message, scopes=scopes) from error
         if _is_loss(error):
             raise McpLostError("the connection was closed before it answered") from error
-        raise McpRefusedError(_said(error), error.code) from error
+        raise McpRefusedError(_said(error), error.code, error.data) from error
     except ValidationError as error:
         raise McpRefusedError(NO_ANSWER, 0) from error
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:

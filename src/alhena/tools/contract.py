@@ -102,7 +102,8 @@ class QuestionOption(msgspec.Struct, frozen=True, kw_only=True):
 
 class Question(Value, frozen=True, kw_only=True, rename="camel"):
     """A question to a person. `type` is choice (of `options`, several with `multi_select`), text
-    or yesno; `header` is a short label."""
+    or yesno; `header` is a short label. `server` is the MCP server that asks, to which only the
+    `options` are answers, "" for the model; a `secret` answer is not shown."""
 
     question: str
     header: str
@@ -110,6 +111,8 @@ class Question(Value, frozen=True, kw_only=True, rename="camel"):
     options: tuple[QuestionOption, ...] = ()
     multi_select: bool = False
     placeholder: str = ""
+    server: str = ""
+    secret: bool = False
 
 
 class AskUserConfirmation(Value, frozen=True, kw_only=True, rename="camel", tag="ask_user"):

@@ -18,9 +18,9 @@ class Watching(Somebody):
         self.made = made
         self.seen = ""
 
-    def submit(self, text: str) -> None:
+    def submit(self, text: str, *, early: bool = False) -> None:
         self.seen = self.made.written.getvalue()
-        super().submit(text)
+        super().submit(text, early=early)
 
 
 async def test_keys_are_heard_while_much_is_made_ready_and_written():

@@ -31,7 +31,7 @@ class Somebody:
         self.runs = False
         self.changed = asyncio.Event()
 
-    def submit(self, text: str) -> None:
+    def submit(self, text: str, *, early: bool = False) -> None:
         self._do(f"submit {text}")
 
     def take_back(self) -> str:

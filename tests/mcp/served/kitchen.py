@@ -74,6 +74,23 @@ def environment(name: str) -> str:
     return os.environ.get(name, "(not set)")
 
 
+class Booking(BaseModel):
+    """Details of a booking."""
+
+    seats: int
+    window: bool
+    meal: Literal["fish", "beans"] = "beans"
+    note: str = ""
+
+
+@kitchen.tool()
+async def book(ctx: Context) -> str:
+    """Books a table, with details from a person."""
+    found = await ctx.elicit("How do you want to sit?", Booking)
+    data = found.data.model_dump_json() if found.action == "accept" else ""
+    return f"{found.action} {data}".strip()
+
+
 @kitchen.tool()
 def here() -> str:
     """The directory the server runs in."""

@@ -137,7 +137,29 @@ def fork(request: dict[str, Any], _does: dict[str, Any]) -> None:
     answer(request, text(str(child)))
 
 
+STEPS: list[None] = []
+
+
+def steps(request: dict[str, Any], does: dict[str, Any]) -> None:
+    """Gives one result after the other, the last one again and again."""
+    results = does["results"]
+    answer(request, results[min(len(STEPS), len(results) - 1)])
+    STEPS.append(None)
+
+
+def ask(request: dict[str, Any], does: dict[str, Any]) -> None:
+    """Asks as servers of older revisions do, and gives the answer as its result."""
+    send({"id": "question", "method": "elicitation/create", "params": does["params"]})
+    while True:
+        reply = json.loads(sys.stdin.readline())
+        if reply.get("id") == "question":
+            answer(request, text(json.dumps(reply.get("result", reply))))
+            return
+
+
 BEHAVIOURS = {
+    "ask": ask,
+    "steps": steps,
     "echo": lambda request, _does: answer(
         request, text(json.dumps(request["params"].get("arguments", {})))
     ),

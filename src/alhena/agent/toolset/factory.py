@@ -374,6 +374,7 @@ def open_toolset(
             saved=saved,
             warnings=warnings,
             trusted=trusted,
+            ask=links.ask,
         )
         servers, control = open_servers(place)
     bench = Toolset(

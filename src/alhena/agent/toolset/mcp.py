@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from alhena.models.auth.login import Person
+    from alhena.tools.builtin.ask_user import Ask
 
 
 def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Auth:
@@ -227,8 +228,9 @@ class ServerControl:
 
 class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The place of the servers in a session: where their tools go, the `rules` of its policy, and
-    who hears of what keeps one from being there. Servers of a folder that is not `trusted` are
-    started in the user's own directory, and none that a workspace could have put there."""
+    who hears of what keeps one from being there. `ask` puts their questions to a person. Servers of
+    a folder that is not `trusted` are started in the user's own directory, and none that a
+    workspace could have put there."""
 
     options: SessionOptions
     groups: ProcessGroups | None
@@ -239,6 +241,7 @@ class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
     saved: Path
     warnings: list[str]
     trusted: bool
+    ask: "Ask | None"
 
 
 def open_servers(place: ServerPlace) -> tuple[Servers, "ServerControl"]:
@@ -256,7 +259,7 @@ def open_servers(place: ServerPlace) -> tuple[Servers, "ServerControl"]:
         place.sources.changed()
 
     around = surroundings(environ, settings, place.roots, kept, warn, trusted=place.trusted)
-    around = replace(around, in_process=options.in_process_servers)
+    around = replace(around, in_process=options.in_process_servers, ask=place.ask)
     if options.acceptance is not None:
         around = replace(around, why_held=options.acceptance.server)
     configured = partial(configured_servers, settings, environ, held=options.held_servers)
@@ -434,7 +437,7 @@ class AgentServers:
             warn,
             trusted=self._trusted,
         )
-        around = replace(around, why_held=agent.why_held)
+        around = replace(around, why_held=agent.why_held, ask=bench.links.ask)
         entries = dict(agent.mcp_servers)
         of_agent = replace(
             options.settings,

@@ -360,9 +360,9 @@ class SessionFallback:
         return fallback_model(model, error) is not None
 
     async def instead_of(self, model: str, error: "ModelError") -> "Substitute | None":
-        """The model to continue with, after a person agreed if one is to be asked. The successor of a
-        default or an alias that the service no longer has needs no agreement. Raises ModelError that
-        names served models for a name that a person wrote."""
+        """The model to continue with, after a person agreed if one is to be asked. The successor of
+        a default or an alias that the service no longer has needs no agreement. Raises ModelError
+        that names served models for a name that a person wrote."""
         from alhena.chat.chat import traits_of
         from alhena.chat.recovery import Substitute
         from alhena.models.catalogue import fallback_model

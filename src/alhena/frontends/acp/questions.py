@@ -8,7 +8,7 @@ from alhena.display_text import one_line
 from alhena.frontends.acp.connection import Connection, RpcError
 from alhena.frontends.acp.updates import options
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
-from alhena.tools.builtin.ask_user import Answers
+from alhena.tools.builtin.ask_user import Answers, UnaskedError
 from alhena.tools.contract import Question
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 
@@ -69,8 +69,8 @@ class Questions:
         return Answer(Outcome(chosen))
 
     async def put(self, questions: tuple[Question, ...]) -> Answers | None:
-        """Puts questions of the model, in one form where the client has forms; None when they are
-        dismissed."""
+        """Puts questions of the model or a server, in one form where the client has forms; None
+        when they are dismissed. Raises UnaskedError."""
         async with self._turn:
             try:
                 if self._forms:
@@ -79,12 +79,16 @@ class Questions:
                 return await self._put_singly(questions)
             except RpcError as error:
                 self._session.warn(f"The question was not asked: {error}")
+                if questions[0].server:
+                    raise UnaskedError("the editor could not ask.") from error
                 return None
 
     async def _put_singly(self, questions: tuple[Question, ...]) -> Answers | None:
         answers: dict[int, str] = {}
         session = self._session
         for index, question in enumerate(questions):
+            if question.server and question.type == "text":
+                raise UnaskedError("this editor has no forms.")  # the chat is the model's
             call = session.calls.question(question)
             session.update({"sessionUpdate": "tool_call", **call})
             offered, known = choices(question)
@@ -133,7 +137,7 @@ def form(questions: Sequence[Question]) -> dict[str, Any]:
                 fields[str(index)] = {"type": "string", **field, "oneOf": named}
             case _:
                 assert_never(question.type)
-        if question.type == "choice":
+        if question.type == "choice" and not question.server:
             other = {"title": "Something else", "description": "In your own words"}
             fields[f"{index}_other"] = {"type": "string", **other}
     schema = {"type": "object", "properties": fields}
@@ -155,7 +159,9 @@ def filled(result: object, count: int) -> dict[int, str] | None:
 
 def choices(question: Question) -> tuple[list[dict[str, Any]], Mapping[str, str]]:
     """The options of a permission request for a question, and the answer of each."""
-    shown = [*_choices(question), (IN_CHAT, "Answer in the chat")]
+    shown = _choices(question)
+    if not question.server:
+        shown.append((IN_CHAT, "Answer in the chat"))
     answers = {str(number): answer for number, (answer, _) in enumerate(shown)}
     options = [
         {"optionId": str(number), "name": title, "kind": "allow_once"}

@@ -230,6 +230,7 @@ class TerminalScreen:
             self._panel,
             close=self.close,
             draw=lambda: self._draw_in(0),
+            show_waiting=lambda texts: self.show_status(Status(queued=texts)),
         )
         self.pager = PagerOpener(
             self._panel, (input, output), lambda: self._printer.style, self.warn

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -224,14 +225,15 @@ class Conversation(ShownSession):
     Its `approve` and `ask` are to be the agent's.
     """
 
-    def submit(self, text: str) -> None:
-        """Takes what the person sends."""
+    def submit(self, text: str, *, early: bool = False) -> None:
+        """Takes what the person sends. `early`: it was sent before the session began, and is
+        carried out in order."""
         text = text.strip()
         if self._leaving:
             return
         text = commands.PLAIN.get(text, text)
         named = commands.named(text)
-        if named is None:
+        if early or named is None:
             at_once = False
         elif named[0] is None:
             at_once = named[1] not in self.prompts
@@ -241,18 +243,27 @@ class Conversation(ShownSession):
                 stop = "Esc" if self.keys else "Ctrl-C"
                 self._warn(f"/{named[0].name}: something is running. {stop} interrupts it.")
                 return
-        if at_once and self._agent is not None:
+        if at_once:
             self._tasks.create_task(self._carry_beside(text))
             return
         self.queue.add(text, command=named is not None or text.startswith("!"))
 
-    async def run(self, agent: SessionRunner, *, ide: bool = False) -> None:
+    async def run(
+        self,
+        agent: SessionRunner,
+        begun: Callable[[Self], None] | None = None,
+        *,
+        ide: bool = False,
+    ) -> None:
         """Works off what is submitted until `leave`. The agent is open, and is not closed here.
-        With `ide` the editor around the terminal is connected."""
+        `begun` is called as soon as everything a person may send can be carried out. With `ide`
+        the editor around the terminal is connected."""
         try:
             async with self._tasks:
                 self._agent = agent
                 self._begin()
+                if begun is not None:
+                    begun(self)
                 self.ide.begin(self.toolset.workspace, enabled=ide)
                 await self._work_off()
         except BaseExceptionGroup as group:  # of defects the first says what there is to say

@@ -72,8 +72,9 @@ class Twice:
 
 
 class Hands:
-    """Carries out what is pressed. What is sent waits until there is a person to take it; `close`
-    ends a screen that has none. `draw` is called when the hint of `twice` changes."""
+    """Carries out what is pressed. What is sent, and changes of the mode, wait until there is a
+    person to take them; `close` ends a screen that has none. `draw` is called when the hint of
+    `twice` changes, `show_waiting` with what waits."""
 
     def __init__(
         self,
@@ -82,23 +83,29 @@ class Hands:
         *,
         close: Callable[[], None],
         draw: Callable[[], None],
+        show_waiting: Callable[[tuple[str, ...]], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.twice = Twice(self._loop, draw)
         self._entry = entry
         self._panel = panel
         self._close = close
+        self._show_waiting = show_waiting
         self._person: Conversation | None = None
         self.attached = False
         self._waiting: list[str] = []
+        self._mode_keys: list[Callable[[Conversation], None]] = []
         self._elsewhere = 0
         self._left = False
 
     def attach(self, person: "Conversation") -> None:
         """From now on `person` gets what is sent, and what was sent before."""
         self._person, self.attached = person, True
+        for change in self._mode_keys:
+            change(person)
         for text in self._waiting:
-            person.submit(text)
+            person.submit(text, early=True)
+        self._mode_keys.clear()
         self._waiting.clear()
 
     @contextmanager
@@ -117,10 +124,15 @@ class Hands:
             self._person.submit(text)
         elif text:
             self._waiting.append(text)
+            self._show_waiting(tuple(self._waiting))
 
     def take_back(self) -> bool:
         """Puts the last prompt that waits into the input line; False when there is none."""
-        text = self._person.take_back() if self._person is not None else ""
+        if self._person is not None:
+            text = self._person.take_back()
+        else:
+            text = self._waiting.pop() if self._waiting else ""
+            self._show_waiting(tuple(self._waiting))
         if text:
             self._entry.paste(text)
         return bool(text)
@@ -171,13 +183,17 @@ class Hands:
 
     def next_mode(self) -> None:
         """Shift-Tab: to the next approval mode."""
-        if self._person is not None:
-            self._person.next_mode()
+        self._change_mode(lambda person: person.next_mode())
 
     def toggle_yolo(self) -> None:
         """Ctrl-Y: everything runs without asking, or not any more."""
-        if self._person is not None:
-            self._person.toggle_yolo()
+        self._change_mode(lambda person: person.toggle_yolo())
+
+    def _change_mode(self, change: "Callable[[Conversation], None]") -> None:
+        if self._person is None:
+            self._mode_keys.append(change)
+        else:
+            change(self._person)
 
     def edit(self) -> None:
         """Ctrl-G, Ctrl-X Ctrl-E: the input line in the person's editor."""

@@ -60,7 +60,7 @@ class LineScreen:
             person.leave()
             return
         for each in self._kept:
-            person.submit(each)
+            person.submit(each, early=True)
         self._kept.clear()
         self._listen()
         self._prompt()

@@ -101,9 +101,8 @@ async def converse(
             screen.update(conversation.view, blocks)
             conversation.print([line(f"Resumed session {agent.session_id}.", "dim")])
         if arguments.prompt_interactive:
-            conversation.submit(arguments.prompt_interactive)
-        attach(conversation)
-        await conversation.run(agent, ide=place.settings.ide.enabled)
+            conversation.submit(arguments.prompt_interactive, early=True)
+        await conversation.run(agent, attach, ide=place.settings.ide.enabled)
 
 
 def _memory_words(agent: SessionRunner, place: Place) -> str:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
+from alhena.errors import AlhenaError
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
     AskUserConfirmation,
@@ -21,7 +22,8 @@ Answers = Mapping[int, str]
 """Question index -> answer, without unanswered questions. Several choices are joined by ", "."""
 
 Ask = Callable[[tuple[Question, ...]], Awaitable[Answers | None]]
-"""Asks a person the questions; returns None when they are dismissed."""
+"""Asks a person the questions; returns None when they are dismissed. May raise UnaskedError for
+questions of servers."""
 
 MAX_QUESTIONS = 4
 MIN_OPTIONS, MAX_OPTIONS = 2, 4
@@ -30,6 +32,10 @@ NOBODY_THERE = (
     "with the question as the answer."
 )
 DISMISSED = "User dismissed ask_user dialog without answering."
+
+
+class UnaskedError(AlhenaError):
+    """Questions of a server could not be put to the person: there is no way for an answer."""
 
 
 async def agrees(

@@ -259,6 +259,9 @@ def question_menu(question: Question) -> Menu | None:
         case "choice":
             options = tuple(map(_offered, question.options))
             checked = frozenset[int]() if question.multi_select else None
+            if question.server:
+                search = "" if len(options) > LETTERED and checked is None else None
+                return Menu(title=title, options=options, checked=checked, search=search)
             if len(options) < MOST:
                 return Menu(title=title, options=(*options, OTHER), checked=checked)
             return Menu(title=title, options=options, more=OTHER, checked=checked)
@@ -268,6 +271,9 @@ def question_menu(question: Question) -> Menu | None:
             assert_never(question.type)
 
 
+LETTERED = 9
+"""Most options of a server's question that are picked by number; more are searched."""
+MASK = "••••••"
 OTHER = Option(label="Something else", key="o", detail="in your own words")
 
 
@@ -381,14 +387,14 @@ class Consent:
     async def ask(
         self, questions: tuple[Question, ...], show: Callable[[tuple[Block, ...]], None]
     ) -> Answers | None:
-        """The answers to the model's questions; None when one was dismissed."""
+        """The answers to questions of the model or a server; None when one was dismissed."""
         answers: dict[int, str] = {}
         async with self._turn:
             for index, question in enumerate(questions):
                 shown = ((), line(f"? {escaped(question.question)}", "bold"), *_told(question))
                 show((Lines(shown, fold=True),))
                 found = await self._one(question)
-                rows = found.split("\n") if found else ()
+                rows = (MASK,) if found and question.secret else (found or "").splitlines()
                 told = [line(f"  {row}", "accent") for row in rows] or [line("  no answer", "dim")]
                 show((Lines(tuple(told), fold=True),))
                 if found is None:
@@ -400,7 +406,9 @@ class Consent:
     async def _one(self, question: Question) -> str | None:
         menu = question_menu(question)
         if menu is None:
-            return await self._screen.ask_text(_label(question), question.placeholder)
+            return await self._screen.ask_text(
+                _label(question), question.placeholder, secret=question.secret
+            )
         picked = await self._screen.choose(menu)
         if picked is None:
             return None
