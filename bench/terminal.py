@@ -114,7 +114,7 @@ def _live_output(cwd: Path, env: dict[str, str], idle_ms: float) -> None:
         return event(candidate({"functionCall": called} if index == 0 else {"text": "done"}))
 
     with BenchServer(answer) as server:
-        child = Child([*ALHENA, "-m", "m", "--yolo"], cwd, _keyed(env, server.url))
+        child = Child([*ALHENA, "-m", "m", "--yolo", "--skip-trust"], cwd, _keyed(env, server.url))
         try:
             child.until(b"/help lists")
             child.skip(0.5)

@@ -207,7 +207,7 @@ async def test_read_file_reads_what_was_kept_and_no_tool_writes_there(
 def test_the_command_line_shows_the_environment_that_commands_have() -> None:
     ran = alhena(
         "tools", "call", "run_shell_command", json.dumps({"command": "env"}), "--json",
-        "--approval-mode", "yolo", GITHUB_TOKEN="unseen1", GEMINI_API_KEY="unseen2",
+        "--approval-mode", "yolo", "--skip-trust", GITHUB_TOKEN="unseen1", GEMINI_API_KEY="unseen2",
         INNOCENT="ghp_" + "unseen3" * 6, KEYBOARD="visible",
     )  # fmt: skip
     assert ran.code == 0, ran.err

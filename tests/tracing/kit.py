@@ -80,7 +80,7 @@ def recorded() -> bytes:
             turn(call("complete_task", {"result": "There is a.txt."}, id="f1")),
             turn({"text": "All is <b>done</b>."}),
         )
-        options = ("--approval-mode", "auto_edit", "-m", MODEL)
+        options = ("--approval-mode", "auto_edit", "--skip-trust", "-m", MODEL)
         ran = alhena("-p", PROMPT, *options, **keyed(server))
     assert ran.code == 0, ran.err
     store = open_store(project_temp(os.environ, project))

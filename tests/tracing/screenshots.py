@@ -47,7 +47,7 @@ def main() -> None:
         (project / "shop.py").write_text(BUGGY, encoding="utf-8")
         (project / "cart.py").write_text("from shop import total\n", encoding="utf-8")
         with AnsweringServer(answer) as server:
-            options = ("--approval-mode", "auto_edit", "-m", MODEL)
+            options = ("--approval-mode", "auto_edit", "--skip-trust", "-m", MODEL)
             ran = alhena("-p", PROMPT, *options, **keyed(server))
         assert ran.code == 0, ran.err
         page = project / "trace.html"
