@@ -64,7 +64,7 @@ class LastTurn:
         match event:
             case ContentEvent():
                 self.text += event.text
-            case ApiRequestEvent() if event.role == "main":
+            case ApiRequestEvent() if event.role == "main" and not event.continues:
                 self.text = self.finish_reason = ""
             case ApiResponseEvent() if event.role == "main":
                 self.finish_reason = event.finish_reason

@@ -21,7 +21,7 @@ from alhena.events import (
     WarningEvent,
 )
 from alhena.models.catalogue import model_info
-from alhena.models.generator import ContentGenerator
+from alhena.models.generator import Answer, ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import (
@@ -48,6 +48,7 @@ class Account:
     def __init__(
         self, request: GenerateContentRequest, *, role: str = "main", texts: bool = False
     ) -> None:
+        self._continues = request.continuation_token is not None
         self._request = request
         self._role = role
         self._pieces: list[GenerateContentResponse] | None = [] if texts else None
@@ -65,6 +66,7 @@ class Account:
             contents=len(request.contents),
             role=self._role,
             text=None if self._pieces is None else _contents(request),
+            continues=self._continues,
         )
 
     def failed(self, error: AlhenaError) -> ApiErrorEvent:
@@ -103,6 +105,7 @@ class Account:
             total_tokens=usage.total_token_count,
             role=self._role,
             text=None if self._pieces is None else _json(self._pieces),
+            continues=self._continues,
         )
 
     def _elapsed(self) -> float:
@@ -207,6 +210,8 @@ class Chat:
         # While a content is sent:
         self._to_tell_of: str | None = None
         self._recovery: Recovery | None = None
+        self._answer = Answer()
+        self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
         self._refitted = self._altered = self._interposed = False
 
     @property
@@ -254,9 +259,10 @@ class Chat:
         length = len(self.history)
         self.history.add_user(parts)
         complete = False
+        self._sent, self._answer, turn = None, Answer(), None
         try:
             while True:
-                turn = Turn(prompt_id, self._ids, emit, hears_chanting=hears_chanting)
+                turn = turn or Turn(prompt_id, self._ids, emit, hears_chanting=hears_chanting)
                 request = self._request((prompt_id, session_id), adapt)
                 try:
                     await self._ask(request, turn)
@@ -266,7 +272,7 @@ class Chat:
                         self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
                     raise
                 except AlhenaError as error:
-                    await self._recover(error, turn, prompt_id)
+                    turn = await self._recover(error, turn, prompt_id)
                 else:
                     complete = True
                     break
@@ -298,7 +304,8 @@ class Chat:
         if turn.calls and not self._interposed:
             alike = self._recovery is None or self._recovery.silent
             self._says_reasons = turn.finish_reason is not None or not alike
-        counted = 0 if self._altered else turn.usage.prompt_token_count
+        counted = self._answer.prompt_tokens or turn.usage.prompt_token_count
+        counted = 0 if self._altered else counted
         self.measured = (len(self.history), counted) if counted else None
         content = model_content(turn.parts, sign_calls=self.model.sign_calls)
         if turn.automatic_history:
@@ -310,12 +317,14 @@ class Chat:
             self._outlets.emit(WarningEvent(message=shortfall))
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
 
-    async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> None:
+    async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> Turn | None:
         """Returns when the next attempt is due: of another model, or with a shorter history, if
-        need be. Raises the error if there is no further attempt."""
+        need be. Returns the turn if the answer goes on where it broke off. Raises the error if
+        there is no further attempt."""
         if isinstance(error, ChantingError):
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
             raise error
+        answer = self._answer
         try:
             if self._retrying is None or self._interposed:
                 raise error
@@ -326,15 +335,23 @@ class Chat:
                 self._recovery = Recovery(
                     self._retrying, fallback, outlets.emit, role=outlets.role, prompt_id=prompt_id
                 )
+            if answer.has_progressed:
+                self._recovery.renew()
+            turn.stays = answer.token is not None and not answer.rewind()
             substitute = await self._recovery.after(error, turn, self.model.name)
         except AlhenaError as last:
             room = self.services.room
             if self._refitted or room is None or not await room.refit(self, last):
                 raise
             self._refitted, self._recovery = True, None
-            return
+            self._sent, self._answer = None, Answer()
+            return None
         if substitute is not None:
             self.take_over(substitute)
+        if substitute is not None or answer.token is None:
+            self._sent, self._answer = None, Answer()
+            return None
+        return turn if turn.stays else None
 
     def _request(self, ids: tuple[str, str], adapt: Adapt | None) -> GenerateContentRequest:
         """The request of the next attempt. It may hold a message to the model that is not part of
@@ -368,30 +385,48 @@ class Chat:
         return min(policy.broken_attempts, policy.max_attempts) > 1
 
     async def _ask(self, request: GenerateContentRequest, turn: Turn) -> None:
-        """Checks, sends and streams one request, through the interposer, if any, and emits its
+        """Checks and sends one request, through the interposer, if any, and those for the rest of
+        its answer, which they are sent for until it has ended."""
+        between, answer = self.services.interposer, self._answer
+        reviews = between is not None and between.reviews_answers
+        if self._sent is None:
+            self._altered = self._interposed = False
+            if between is not None:
+                admission = await between.admit(request)
+                self._altered = admission.request.contents is not request.contents
+                if admission.answer is not None:
+                    self._interposed = True
+                    turn.feed(admission.answer)
+                    return
+                request = admission.request
+            self._sent = request, self._conforming(request)
+        elif not (reviews or turn.begun):
+            for chunk in answer.chunks:
+                turn.feed(chunk)
+        while True:
+            sent = answer.next_request(self._sent[1])
+            await self._exchange(sent, None if reviews else turn)
+            if not answer.goes_on:
+                break
+        if between is not None and reviews:
+            for response in await between.review(self._sent[0], answer.chunks):
+                turn.feed(response)
+
+    async def _exchange(self, request: GenerateContentRequest, turn: Turn | None) -> None:
+        """Sends one request, streams what it brings to the `turn`, if any, and emits its
         events."""
-        between = self.services.interposer
-        held: list[GenerateContentResponse] | None = None
-        self._altered = self._interposed = False
-        if between is not None:
-            admission = await between.admit(request)
-            self._altered = admission.request.contents is not request.contents
-            if admission.answer is not None:
-                self._interposed = True
-                turn.feed(admission.answer)
-                return
-            request = admission.request
-            held = [] if between.reviews_answers else None
-        take = turn.feed if held is None else held.append
-        checked = self._conforming(request)
         emit = self._outlets.emit
-        account = Account(checked, role=self._outlets.role, texts=self._outlets.texts)
+        account = Account(request, role=self._outlets.role, texts=self._outlets.texts)
         emit(account.sent())
-        stream = self._generator.stream(checked)
+        if turn is not None:
+            turn.begin_request()
+        stream = self._generator.stream(request)
         try:
             async for response in stream:
                 account.feed(response)
-                take(response)
+                chunk = self._answer.feed(response)
+                if turn is not None:
+                    turn.feed(chunk)
                 await self._outlets.pace()
         except ChantingError:
             emit(account.answered())  # as far as it was wanted
@@ -404,9 +439,6 @@ class Chat:
             if close is not None:
                 await close()
         emit(account.answered())
-        if between is not None and held is not None:
-            for response in await between.review(request, held):
-                turn.feed(response)
 
     def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
         """Repairs the request and warns about repairs, except those for a model's handling of

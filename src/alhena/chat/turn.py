@@ -144,8 +144,9 @@ class Turn:
         self._trace_id: str | None = None
         self._seen: dict[str, tuple[FunctionCall, int]] = {}
         self._chunk = 0
+        self.stays = False  # when it is asked again: what came is kept
         self._before: GenerateContentResponse | None = None
-        self._pieces = False
+        self._has_pieces = False
         self._hears_chanting = hears_chanting
         self._chanting: Chanting | None = None
         self._heard = 0
@@ -173,6 +174,15 @@ class Turn:
         if self._hears_chanting:
             self._require_variety()
 
+    @property
+    def begun(self) -> bool:
+        """True once something has come."""
+        return self._chunk > 0
+
+    def begin_request(self) -> None:
+        """What comes from here on is another request's: it repeats nothing."""
+        self._before = None
+
     def _take(self, part: Part) -> None:
         if part.thought:
             self.parts.append(part)
@@ -189,7 +199,7 @@ class Turn:
     def _take_call(self, part: Part, call: FunctionCall) -> None:
         name = call.name or NO_NAME
         call_id = call.id
-        self._pieces = self._pieces or bool(call.will_continue or call.partial_args)
+        self._has_pieces = self._has_pieces or bool(call.will_continue or call.partial_args)
         same, chunk = self._seen.get(call_id or "", (None, 0))
         if same == call and chunk != self._chunk:  # a chunk that was sent twice
             return
@@ -272,11 +282,10 @@ class Turn:
         """Raises InvalidResponseError or StreamCutError if the finished turn is unusable.
 
         A turn whose only call was cut off at the output limit is unusable. Any other turn with
-        calls is usable, unless the service calls it malformed or withheld, or sent a call in
-        pieces. Without a finish reason a further call may be missing; some services omit the reason
-        after calls, so the turn is accepted if `reason_needed` is false. An empty answer is
-        accepted only after tool results, where the model may have nothing to add, and only without
-        thoughts.
+        calls is usable, unless the service calls it malformed or withheld. Without a finish reason
+        a further call may be missing; some services omit the reason after calls, so the turn is
+        accepted if `reason_needed` is false. An empty answer is accepted only after tool results,
+        where the model may have nothing to add, and only without thoughts.
         """
         if self.block_reason:
             raise InvalidResponseError(
@@ -284,10 +293,10 @@ class Turn:
                 f"the model's service blocked the prompt ({self.block_reason}).",
                 remedy="Rephrase it or leave out what triggers the filter.",
             )
-        if self._pieces:
+        if self._has_pieces:
             raise InvalidResponseError(
                 FinishReason.MALFORMED_FUNCTION_CALL.lower(),
-                "the model's service sent a call in pieces, which it was not asked for.",
+                "the model's answer holds a piece of a call whose other pieces are missing.",
                 remedy="Run the prompt again.",
             )
         self._require_no_cut_call()
