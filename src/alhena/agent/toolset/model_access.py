@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.errors import AlhenaError
 from alhena.events import Event, RetryEvent
-from alhena.models.generator import ContentGenerator
+from alhena.models.generator import ContentGenerator, whole_answer
 from alhena.wire.content import USER, CallIds, Content, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (
@@ -108,7 +108,7 @@ class SessionModel:
         account = Account(request, role=self._role, texts=self._texts)
         self._emit(account.sent())
         try:
-            response = await generator.generate(request)
+            response = await whole_answer(generator.generate, request)
         except AlhenaError as error:
             self._emit(account.failed(error))
             raise
