@@ -64,6 +64,7 @@
     │   ├── GitFailedError               a git command failed
     │   └── TooMuchError                 too much data for a snapshot
     ├── chat.turn.InvalidResponseError   an empty, blocked or malformed answer
+    │   └── AccountLimitedError          exit 41   the service answers this account no more
     ├── chat.turn.ContextOverflowError   a request larger than the context window
     ├── chat.turn.ChantingError          a repetitive answer
     ├── frontends.streams.OutputError    the result cannot be written

@@ -31,7 +31,7 @@ from alhena.wire.request import (
     GenerationConfig,
     ThinkingConfig,
 )
-from alhena.wire.response import GenerateContentResponse
+from alhena.wire.response import FinishReason, GenerateContentResponse
 from alhena.wire.schema.adapt import SchemaForm, with_form
 
 _LOW, _MEDIUM = 1024, 8192
@@ -306,6 +306,8 @@ def _identified(response: GenerateContentResponse) -> GenerateContentResponse:
 def _is_end(chunk: GenerateContentResponse) -> bool:
     """True when a chunk ends the answer. Calls do so by themselves: some services omit the finish
     reason after them."""
+    if chunk.finish_reason == FinishReason.CONTINUATION:
+        return False
     if chunk.finish_reason or chunk.prompt_feedback:
         return True
     return any(part.function_call is not None for part in chunk.parts)
