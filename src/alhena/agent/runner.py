@@ -355,7 +355,7 @@ class SessionRunner:
     @property
     def history(self) -> tuple[Content, ...]:
         """The conversation so far."""
-        return tuple(entry.content for entry in self._opened().chat.history.contents)
+        return self._opened().chat.exported()
 
     @property
     def model(self) -> str:

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.chat.history import CUT_OFF, INTERRUPTED, History
-from alhena.chat.turn import BROKEN_OFF, ChantingError, Turn, model_content
+from alhena.chat.history import CUT_OFF, History
+from alhena.chat.turn import (
+    BROKEN_OFF,
+    UNSIGNED,
+    ChantingError,
+    InvalidResponseError,
+    Turn,
+    model_content,
+)
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import (
     ApiErrorEvent,
@@ -18,9 +25,11 @@ from alhena.events import (
     ApiResponseEvent,
     Event,
     FinishedEvent,
+    RetryEvent,
     WarningEvent,
 )
-from alhena.models.catalogue import model_info
+from alhena.models.catalogue import bare_name, model_info
+from alhena.models.errors import SignatureError
 from alhena.models.generator import Answer, ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.wire.conformance.check import RequestGate
@@ -29,9 +38,10 @@ from alhena.wire.content import (
     USER,
     CallIds,
     Content,
+    EncodedContent,
     Part,
-    holds_data,
-    sign_first_call,
+    for_another_model,
+    is_signed,
     text_content,
 )
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
@@ -183,7 +193,8 @@ class Chat:
     `config` may be replaced between requests: the next one uses the new declarations and system
     instruction; the encoded history stays. A RetryingGenerator's retries are done here, with
     events, and also cover broken or empty responses. `measured`: number of contents of the history
-    that the service counted last, and their tokens.
+    that the service counted last, and their tokens. `signers`: all names of the model that made the
+    signatures in the history; there are none of another one.
     """
 
     def __init__(
@@ -206,13 +217,15 @@ class Chat:
         self._ids = CallIds(os.urandom(4).hex())
         self._gate = RequestGate(history.checker)
         self._says_reasons = True
+        self.signers: frozenset[str] = frozenset()
+        self.signed_by(model.name)
         self._cut_call: str | None = None  # behind others, at the end of the history
         # While a content is sent:
         self._to_tell_of: str | None = None
         self._recovery: Recovery | None = None
         self._answer = Answer()
         self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
-        self._refitted = self._altered = self._interposed = False
+        self._refitted = self._altered = self._interposed = self._mended = False
 
     @property
     def history(self) -> History:
@@ -248,7 +261,8 @@ class Chat:
         """
         answers_tools = any(part.function_response for part in parts)
         emit = self._outlets.emit
-        self._to_tell_of, self._recovery, self._refitted = self._cut_call, None, False
+        self._to_tell_of, self._recovery = self._cut_call, None
+        self._refitted = self._mended = False
         if self.services.room is not None:
             try:
                 parts = await self.services.room.make(self, parts, prompt_id)
@@ -291,12 +305,39 @@ class Chat:
     def take_over(self, substitute: "Substitute") -> None:
         """Switches to another model with the same history, including pending calls. Removes
         signatures that it cannot verify."""
-
-        self.model = traits = substitute.traits
-        self.history.restate(
-            lambda content: for_another_model(content, sign_calls=traits.sign_calls)
-        )
+        self.model = substitute.traits
+        if bare_name(self.model.name) not in self.signers:
+            self.drop_signatures()
+        self.signed_by(self.model.name)
         self.config = self.config.with_settings(substitute.config)
+
+    def signed_by(self, *names: str) -> None:
+        """Notes other names of the model that makes the signatures."""
+        self.signers |= {bare_name(name) for name in names if name}
+
+    def continue_from(self, *names: str) -> bool:
+        """Notes that the history is that of the model with these names. If that is another model
+        than the one that answers, drops its signatures, and returns False."""
+        if bare_name(self.model.name) in {bare_name(name) for name in names if name}:
+            self.signed_by(*names)
+            return True
+        self.drop_signatures()
+        return False
+
+    def drop_signatures(self, *, sign_calls: bool = False) -> None:
+        """Removes all thoughts and signatures; calls that need one get the sentinel."""
+        sign = sign_calls or self.model.sign_calls
+        self.history.restate(lambda content: for_another_model(content, sign_calls=sign))
+        self.signers = frozenset({bare_name(self.model.name)})
+
+    def exported(self, start: int = 0) -> tuple[Content, ...]:
+        """The contents from `start`, for another conversation: they say who made their
+        signatures."""
+        names = tuple(sorted(self.signers))
+        return tuple(
+            msgspec.structs.replace(content, signed_by=names) if is_signed(content) else content
+            for content in (entry.content for entry in self.history.contents[start:])
+        )
 
     def _take(self, turn: Turn) -> None:
         """Announces the calls of a usable turn and appends it to the history."""
@@ -307,6 +348,7 @@ class Chat:
         counted = self._answer.prompt_tokens or turn.usage.prompt_token_count
         counted = 0 if self._altered else counted
         self.measured = (len(self.history), counted) if counted else None
+        self.signed_by(turn.model_version or "")
         content = model_content(turn.parts, sign_calls=self.model.sign_calls)
         if turn.automatic_history:
             self.history.add_automatic_calls(turn.automatic_history, content)
@@ -325,6 +367,8 @@ class Chat:
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
             raise error
         answer = self._answer
+        if self._mends_signatures(error, turn, prompt_id):
+            return None
         try:
             if self._retrying is None or self._interposed:
                 raise error
@@ -352,6 +396,29 @@ class Chat:
             self._sent, self._answer = None, Answer()
             return None
         return turn if turn.stays else None
+
+    def _mends_signatures(self, error: AlhenaError, turn: Turn, prompt_id: str) -> bool:
+        """Removes the signatures that the service refused, or misses; False if that was tried."""
+        missing = isinstance(error, InvalidResponseError) and error.reason == UNSIGNED
+        if self._mended or self._interposed or not (missing or isinstance(error, SignatureError)):
+            return False
+        self._mended = True
+        self.drop_signatures(sign_calls=missing)
+        self._sent, self._answer = None, Answer()
+        self._outlets.emit(
+            RetryEvent(
+                model=self.model.name,
+                prompt_id=prompt_id,
+                attempt=2,
+                max_attempts=2,
+                delay_s=0.0,
+                reason=error.message,
+                error_type=error.kind,
+                retract=bool(turn.text),
+                role=self._outlets.role,
+            )
+        )
+        return True
 
     def _request(self, ids: tuple[str, str], adapt: Adapt | None) -> GenerateContentRequest:
         """The request of the next attempt. It may hold a message to the model that is not part of
@@ -398,7 +465,7 @@ class Chat:
                     self._interposed = True
                     turn.feed(admission.answer)
                     return
-                request = admission.request
+                request = self._for_its_model(admission.request)
             self._sent = request, self._conforming(request)
         elif not (reviews or turn.begun):
             for chunk in answer.chunks:
@@ -440,6 +507,17 @@ class Chat:
                 await close()
         emit(account.answered())
 
+    def _for_its_model(self, request: GenerateContentRequest) -> GenerateContentRequest:
+        """The request without signatures of another model than the one that it is for now."""
+        if bare_name(request.model) in self.signers:
+            return request
+        contents = [entry.content for entry in request.contents]
+        if not any(map(is_signed, contents)):
+            return request
+        sign = traits_of(request.model).sign_calls
+        plain = (for_another_model(content, sign_calls=sign) for content in contents)
+        return msgspec.structs.replace(request, contents=tuple(map(EncodedContent, plain)))
+
     def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
         """Repairs the request and warns about repairs, except those for a model's handling of
         signatures."""
@@ -479,25 +557,3 @@ class Interposer(Protocol):
     ) -> Sequence[GenerateContentResponse]:
         """Reviews a complete response before anything else gets it."""
         ...
-
-
-def for_another_model(content: Content, *, sign_calls: bool) -> Content:
-    """`content` without the thoughts and signatures of its model, which no other model can verify.
-
-    Calls and results stay, so that pending calls are answered. With `sign_calls` the first call
-    gets the documented sentinel (conformance S4). Parts that held only a signature are removed; the
-    content is never empty.
-    """
-    if content.role != MODEL:
-        return content
-    parts = [
-        msgspec.structs.replace(part, thought_signature=None) if part.thought_signature else part
-        for part in content.parts
-        if not part.thought
-    ]
-    parts = [part for part in parts if part.text != "" and holds_data(part)]
-    if not parts:
-        return text_content(MODEL, INTERRUPTED)
-    if sign_calls:
-        sign_first_call(parts)
-    return msgspec.structs.replace(content, parts=tuple(parts))
