@@ -33,6 +33,7 @@
     │   │   └── providers.code_assist_setup.ProjectRequiredError the account needs a project
     │   ├── ModelNotFoundError           404
     │   ├── RequestRejectedError         any other 4xx
+    │   │   └── SignatureError           a thought signature is invalid or missing
     │   ├── QuotaError                   429
     │   │   ├── RateLimitError           a limit per minute
     │   │   ├── CapacityError            the model is overloaded
@@ -65,6 +66,7 @@
     │   ├── GitFailedError               a git command failed
     │   └── TooMuchError                 too much data for a snapshot
     ├── chat.turn.InvalidResponseError   an empty, blocked or malformed answer
+    │   └── AccountLimitedError          exit 41   the service answers this account no more
     ├── chat.turn.ContextOverflowError   a request larger than the context window
     ├── chat.turn.ChantingError          a repetitive answer
     ├── frontends.streams.OutputError    the result cannot be written

@@ -226,7 +226,8 @@ class FinishedEvent(EventBase, frozen=True, kw_only=True, tag="finished"):
 
 class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
     """A request is about to be sent. `role` is its origin: main, subagent, utility_tool or
-    utility_loop_detector. `text` is its contents as JSON, if texts are enabled."""
+    utility_loop_detector. `text` is its contents as JSON, if texts are enabled. With `continues` it
+    asks for the rest of an answer."""
 
     model: str
     prompt_id: str
@@ -235,11 +236,13 @@ class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
     role: str = "main"
     text: str | None = None
     parent_call_id: str | None = None
+    continues: bool = False
 
 
 class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response"):
     """A request was answered in full. Token counts are the server's; 0 if missing. `text` is the
-    answer as a JSON array of its pieces, if texts are enabled."""
+    answer as a JSON array of its pieces, if texts are enabled. With `continues` it is the rest of
+    an answer: its prompt includes what came before."""
 
     model: str
     prompt_id: str
@@ -254,6 +257,7 @@ class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response")
     role: str = "main"
     text: str | None = None
     parent_call_id: str | None = None
+    continues: bool = False
 
 
 class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.chat.chat import for_another_model
 from alhena.chat.history import INTERRUPTED, History
 from alhena.wire.conformance.check import check_request
 from alhena.wire.content import (
@@ -15,6 +14,7 @@ from alhena.wire.content import (
     FunctionCall,
     FunctionResponse,
     Part,
+    for_another_model,
     text_content,
 )
 from alhena.wire.errors import Level

@@ -11,11 +11,11 @@ from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom, Trigger
 from alhena.chat.masking import MaskingLimits, said
 from alhena.config.settings import ModelConfigSettings
-from alhena.models.catalogue import ANTHROPIC, LEAST_OUTPUT, model_info
+from alhena.models.catalogue import ANTHROPIC, LEAST_OUTPUT, bare_name, model_info
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.output_store import OutputStore
-from alhena.wire.content import EncodedContent, Part
+from alhena.wire.content import EncodedContent, Part, for_another_model
 from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ def open_room(
         )
         if name.startswith(ANTHROPIC):
             contents = in_words(contents)
+        elif bare_name(name) not in chat.signers:
+            sign = model_info(name).needs_signatures
+            plain = (for_another_model(each.content, sign_calls=sign) for each in contents)
+            contents = tuple(map(EncodedContent, plain))
         return await model.answer(contents, system=system, whole=True)
 
     async def count(contents: Sequence[EncodedContent]) -> int:

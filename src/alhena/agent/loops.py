@@ -8,7 +8,7 @@ import msgspec
 from alhena.agent.limits import LoopError
 from alhena.agent.toolset.model_access import SessionModel
 from alhena.agent.toolset.toolset import SessionLinks
-from alhena.chat.chat import Chat, for_another_model
+from alhena.chat.chat import Chat
 from alhena.chat.loops import (
     CalledTool,
     CallLoops,
@@ -24,7 +24,7 @@ from alhena.models.catalogue import FLASH
 from alhena.scheduler.states import CompletedToolCall, Status
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.conformance.history import slice_history
-from alhena.wire.content import MODEL, USER, Content, Part, text_content
+from alhena.wire.content import MODEL, USER, Content, Part, for_another_model, text_content
 
 if TYPE_CHECKING:
     from alhena.wire.response import GenerateContentResponse

@@ -272,8 +272,8 @@ class Recording:
 
 class Beginning:
     """Initial state of a session: its journal and, if `resumed`, the state the earlier run left:
-    `contents`, the number of `prompts`, the `model`, how many contents it `counted` as how many
-    tokens, and `notices` for people."""
+    `contents`, the number of `prompts`, the `model` and the `version` that it called itself, how
+    many contents it `counted` as how many tokens, and `notices` for people."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -283,7 +283,7 @@ class Beginning:
         self.opening = 0
         self.prompts = 0
         self.resumed = False
-        self.model = ""
+        self.model = self.version = ""
         self.counted: tuple[int, int] | None = None
         self.notices: tuple[str, ...] = ()
 
@@ -309,12 +309,7 @@ class Beginning:
             self.recording.opening = self.opening
             self.recording.attach(chat, self.kept)
             channel.subscribe(self.recording.event)
-        if self.contents and self.model not in ("", chat.model.name):
-            from alhena.chat.chat import for_another_model
-
-            sign = chat.model.sign_calls
-            chat.history.restate(lambda content: for_another_model(content, sign_calls=sign))
-        else:
+        if not (self.contents and self.model) or chat.continue_from(self.model, self.version):
             chat.measured = self.counted
 
     def abandon(self) -> None:
@@ -400,7 +395,7 @@ def resumed(
     beginning.contents = (*beginning.kept, *told_behind(found, beginning.kept, replay.unanswered()))
     beginning.opening = 0 if replay.header is None else replay.header.opening
     beginning.prompts = replay.prompts
-    beginning.model = replay.model
+    beginning.model, beginning.version = replay.model, replay.version
     beginning.counted = replay.counted
     beginning.notices = notices_of(found)
     temp = project_temp(environ, cwd)

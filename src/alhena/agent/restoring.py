@@ -303,6 +303,8 @@ def _go_back(session: Session, name: str, remembered: Replay) -> None:
         chat.history.rollback(len(contents))
     else:
         chat.history = History(contents)
+        if remembered.model:
+            chat.continue_from(remembered.model, remembered.version)
     ends = remembered.unanswered(UNDONE)
     if ends is not None:
         chat.history.add_user(ends.parts)

@@ -64,7 +64,7 @@ class LastTurn:
         match event:
             case ContentEvent():
                 self.text += event.text
-            case ApiRequestEvent() if event.role == "main":
+            case ApiRequestEvent() if event.role == "main" and not event.continues:
                 self.text = self.finish_reason = ""
             case ApiResponseEvent() if event.role == "main":
                 self.finish_reason = event.finish_reason
@@ -357,7 +357,7 @@ class SessionRunner:
     @property
     def history(self) -> tuple[Content, ...]:
         """The conversation so far."""
-        return tuple(entry.content for entry in self._opened().chat.history.contents)
+        return self._opened().chat.exported()
 
     @property
     def model(self) -> str:

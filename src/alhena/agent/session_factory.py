@@ -33,6 +33,7 @@ from alhena.agent.toolset.model_access import (
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, Toolset, at_once
 from alhena.chat.chat import Chat, Outlets
+from alhena.chat.history import imported
 from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
@@ -48,7 +49,7 @@ from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
 from alhena.tools.registry import ALIASES, BUILT_IN
 from alhena.values import Value
-from alhena.wire.content import ToolCallRequestInfo
+from alhena.wire.content import ToolCallRequestInfo, for_another_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,8 +167,10 @@ def _open(
         skip=options.skip_trust,
         extensions=options.extensions,
     )
-    first = begun.opening_contents or options.history
-    opening = first or first_contents(workspace, place, memory.project_text)
+    given = imported(options.history, chosen.model)
+    opening = (
+        begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
+    )
     memory.began_with([entry.content for entry in begun.contents] or opening)
     chosen, ask, ledger = within_budget(options, settings, chosen, ask, channel)
     mode = fallback_mode(settings.model.fallback, models.requested)
@@ -189,7 +192,7 @@ def _open(
         ask=ask,
         turns=TurnLimits(options.max_turns, settings.model.max_session_turns, ask),
         fallback=SessionFallback(mode, Consent(ask), models.config, renewal),
-        opening=opening[:2],
+        opening=tuple(for_another_model(each, sign_calls=False) for each in opening[:2]),
         memory=memory,
         durable=begun.durable,
         keep=checkpoints.keep if settings.general.checkpointing.enabled else None,

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.chat.history import CUT_OFF, INTERRUPTED, History
-from alhena.chat.turn import BROKEN_OFF, ChantingError, Turn, model_content
+from alhena.chat.history import CUT_OFF, History
+from alhena.chat.turn import (
+    BROKEN_OFF,
+    UNSIGNED,
+    ChantingError,
+    InvalidResponseError,
+    Turn,
+    model_content,
+)
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import (
     ApiErrorEvent,
@@ -18,10 +25,12 @@ from alhena.events import (
     ApiResponseEvent,
     Event,
     FinishedEvent,
+    RetryEvent,
     WarningEvent,
 )
-from alhena.models.catalogue import model_info
-from alhena.models.generator import ContentGenerator
+from alhena.models.catalogue import bare_name, model_info
+from alhena.models.errors import SignatureError
+from alhena.models.generator import Answer, ContentGenerator
 from alhena.models.retry import RetryingGenerator
 from alhena.wire.conformance.check import RequestGate
 from alhena.wire.content import (
@@ -29,9 +38,10 @@ from alhena.wire.content import (
     USER,
     CallIds,
     Content,
+    EncodedContent,
     Part,
-    holds_data,
-    sign_first_call,
+    for_another_model,
+    is_signed,
     text_content,
 )
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
@@ -48,6 +58,7 @@ class Account:
     def __init__(
         self, request: GenerateContentRequest, *, role: str = "main", texts: bool = False
     ) -> None:
+        self._continues = request.continuation_token is not None
         self._request = request
         self._role = role
         self._pieces: list[GenerateContentResponse] | None = [] if texts else None
@@ -65,6 +76,7 @@ class Account:
             contents=len(request.contents),
             role=self._role,
             text=None if self._pieces is None else _contents(request),
+            continues=self._continues,
         )
 
     def failed(self, error: AlhenaError) -> ApiErrorEvent:
@@ -103,6 +115,7 @@ class Account:
             total_tokens=usage.total_token_count,
             role=self._role,
             text=None if self._pieces is None else _json(self._pieces),
+            continues=self._continues,
         )
 
     def _elapsed(self) -> float:
@@ -180,7 +193,8 @@ class Chat:
     `config` may be replaced between requests: the next one uses the new declarations and system
     instruction; the encoded history stays. A RetryingGenerator's retries are done here, with
     events, and also cover broken or empty responses. `measured`: number of contents of the history
-    that the service counted last, and their tokens.
+    that the service counted last, and their tokens. `signers`: all names of the model that made the
+    signatures in the history; there are none of another one.
     """
 
     def __init__(
@@ -203,11 +217,15 @@ class Chat:
         self._ids = CallIds(os.urandom(4).hex())
         self._gate = RequestGate(history.checker)
         self._says_reasons = True
+        self.signers: frozenset[str] = frozenset()
+        self.signed_by(model.name)
         self._cut_call: str | None = None  # behind others, at the end of the history
         # While a content is sent:
         self._to_tell_of: str | None = None
         self._recovery: Recovery | None = None
-        self._refitted = self._altered = self._interposed = False
+        self._answer = Answer()
+        self._sent: tuple[GenerateContentRequest, GenerateContentRequest] | None = None
+        self._refitted = self._altered = self._interposed = self._mended = False
 
     @property
     def history(self) -> History:
@@ -243,7 +261,8 @@ class Chat:
         """
         answers_tools = any(part.function_response for part in parts)
         emit = self._outlets.emit
-        self._to_tell_of, self._recovery, self._refitted = self._cut_call, None, False
+        self._to_tell_of, self._recovery = self._cut_call, None
+        self._refitted = self._mended = False
         if self.services.room is not None:
             try:
                 parts = await self.services.room.make(self, parts, prompt_id)
@@ -254,9 +273,10 @@ class Chat:
         length = len(self.history)
         self.history.add_user(parts)
         complete = False
+        self._sent, self._answer, turn = None, Answer(), None
         try:
             while True:
-                turn = Turn(prompt_id, self._ids, emit, hears_chanting=hears_chanting)
+                turn = turn or Turn(prompt_id, self._ids, emit, hears_chanting=hears_chanting)
                 request = self._request((prompt_id, session_id), adapt)
                 try:
                     await self._ask(request, turn)
@@ -266,7 +286,7 @@ class Chat:
                         self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
                     raise
                 except AlhenaError as error:
-                    await self._recover(error, turn, prompt_id)
+                    turn = await self._recover(error, turn, prompt_id)
                 else:
                     complete = True
                     break
@@ -285,12 +305,39 @@ class Chat:
     def take_over(self, substitute: "Substitute") -> None:
         """Switches to another model with the same history, including pending calls. Removes
         signatures that it cannot verify."""
-
-        self.model = traits = substitute.traits
-        self.history.restate(
-            lambda content: for_another_model(content, sign_calls=traits.sign_calls)
-        )
+        self.model = substitute.traits
+        if bare_name(self.model.name) not in self.signers:
+            self.drop_signatures()
+        self.signed_by(self.model.name)
         self.config = self.config.with_settings(substitute.config)
+
+    def signed_by(self, *names: str) -> None:
+        """Notes other names of the model that makes the signatures."""
+        self.signers |= {bare_name(name) for name in names if name}
+
+    def continue_from(self, *names: str) -> bool:
+        """Notes that the history is that of the model with these names. If that is another model
+        than the one that answers, drops its signatures, and returns False."""
+        if bare_name(self.model.name) in {bare_name(name) for name in names if name}:
+            self.signed_by(*names)
+            return True
+        self.drop_signatures()
+        return False
+
+    def drop_signatures(self, *, sign_calls: bool = False) -> None:
+        """Removes all thoughts and signatures; calls that need one get the sentinel."""
+        sign = sign_calls or self.model.sign_calls
+        self.history.restate(lambda content: for_another_model(content, sign_calls=sign))
+        self.signers = frozenset({bare_name(self.model.name)})
+
+    def exported(self, start: int = 0) -> tuple[Content, ...]:
+        """The contents from `start`, for another conversation: they say who made their
+        signatures."""
+        names = tuple(sorted(self.signers))
+        return tuple(
+            msgspec.structs.replace(content, signed_by=names) if is_signed(content) else content
+            for content in (entry.content for entry in self.history.contents[start:])
+        )
 
     def _take(self, turn: Turn) -> None:
         """Announces the calls of a usable turn and appends it to the history."""
@@ -298,8 +345,10 @@ class Chat:
         if turn.calls and not self._interposed:
             alike = self._recovery is None or self._recovery.silent
             self._says_reasons = turn.finish_reason is not None or not alike
-        counted = 0 if self._altered else turn.usage.prompt_token_count
+        counted = self._answer.prompt_tokens or turn.usage.prompt_token_count
+        counted = 0 if self._altered else counted
         self.measured = (len(self.history), counted) if counted else None
+        self.signed_by(turn.model_version or "")
         content = model_content(turn.parts, sign_calls=self.model.sign_calls)
         if turn.automatic_history:
             self.history.add_automatic_calls(turn.automatic_history, content)
@@ -310,12 +359,16 @@ class Chat:
             self._outlets.emit(WarningEvent(message=shortfall))
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
 
-    async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> None:
+    async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> Turn | None:
         """Returns when the next attempt is due: of another model, or with a shorter history, if
-        need be. Raises the error if there is no further attempt."""
+        need be. Returns the turn if the answer goes on where it broke off. Raises the error if
+        there is no further attempt."""
         if isinstance(error, ChantingError):
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
             raise error
+        answer = self._answer
+        if self._mends_signatures(error, turn, prompt_id):
+            return None
         try:
             if self._retrying is None or self._interposed:
                 raise error
@@ -326,15 +379,46 @@ class Chat:
                 self._recovery = Recovery(
                     self._retrying, fallback, outlets.emit, role=outlets.role, prompt_id=prompt_id
                 )
+            if answer.has_progressed:
+                self._recovery.renew()
+            turn.stays = answer.token is not None and not answer.rewind()
             substitute = await self._recovery.after(error, turn, self.model.name)
         except AlhenaError as last:
             room = self.services.room
             if self._refitted or room is None or not await room.refit(self, last):
                 raise
             self._refitted, self._recovery = True, None
-            return
+            self._sent, self._answer = None, Answer()
+            return None
         if substitute is not None:
             self.take_over(substitute)
+        if substitute is not None or answer.token is None:
+            self._sent, self._answer = None, Answer()
+            return None
+        return turn if turn.stays else None
+
+    def _mends_signatures(self, error: AlhenaError, turn: Turn, prompt_id: str) -> bool:
+        """Removes the signatures that the service refused, or misses; False if that was tried."""
+        missing = isinstance(error, InvalidResponseError) and error.reason == UNSIGNED
+        if self._mended or self._interposed or not (missing or isinstance(error, SignatureError)):
+            return False
+        self._mended = True
+        self.drop_signatures(sign_calls=missing)
+        self._sent, self._answer = None, Answer()
+        self._outlets.emit(
+            RetryEvent(
+                model=self.model.name,
+                prompt_id=prompt_id,
+                attempt=2,
+                max_attempts=2,
+                delay_s=0.0,
+                reason=error.message,
+                error_type=error.kind,
+                retract=bool(turn.text),
+                role=self._outlets.role,
+            )
+        )
+        return True
 
     def _request(self, ids: tuple[str, str], adapt: Adapt | None) -> GenerateContentRequest:
         """The request of the next attempt. It may hold a message to the model that is not part of
@@ -368,30 +452,48 @@ class Chat:
         return min(policy.broken_attempts, policy.max_attempts) > 1
 
     async def _ask(self, request: GenerateContentRequest, turn: Turn) -> None:
-        """Checks, sends and streams one request, through the interposer, if any, and emits its
+        """Checks and sends one request, through the interposer, if any, and those for the rest of
+        its answer, which they are sent for until it has ended."""
+        between, answer = self.services.interposer, self._answer
+        reviews = between is not None and between.reviews_answers
+        if self._sent is None:
+            self._altered = self._interposed = False
+            if between is not None:
+                admission = await between.admit(request)
+                self._altered = admission.request.contents is not request.contents
+                if admission.answer is not None:
+                    self._interposed = True
+                    turn.feed(admission.answer)
+                    return
+                request = self._for_its_model(admission.request)
+            self._sent = request, self._conforming(request)
+        elif not (reviews or turn.begun):
+            for chunk in answer.chunks:
+                turn.feed(chunk)
+        while True:
+            sent = answer.next_request(self._sent[1])
+            await self._exchange(sent, None if reviews else turn)
+            if not answer.goes_on:
+                break
+        if between is not None and reviews:
+            for response in await between.review(self._sent[0], answer.chunks):
+                turn.feed(response)
+
+    async def _exchange(self, request: GenerateContentRequest, turn: Turn | None) -> None:
+        """Sends one request, streams what it brings to the `turn`, if any, and emits its
         events."""
-        between = self.services.interposer
-        held: list[GenerateContentResponse] | None = None
-        self._altered = self._interposed = False
-        if between is not None:
-            admission = await between.admit(request)
-            self._altered = admission.request.contents is not request.contents
-            if admission.answer is not None:
-                self._interposed = True
-                turn.feed(admission.answer)
-                return
-            request = admission.request
-            held = [] if between.reviews_answers else None
-        take = turn.feed if held is None else held.append
-        checked = self._conforming(request)
         emit = self._outlets.emit
-        account = Account(checked, role=self._outlets.role, texts=self._outlets.texts)
+        account = Account(request, role=self._outlets.role, texts=self._outlets.texts)
         emit(account.sent())
-        stream = self._generator.stream(checked)
+        if turn is not None:
+            turn.begin_request()
+        stream = self._generator.stream(request)
         try:
             async for response in stream:
                 account.feed(response)
-                take(response)
+                chunk = self._answer.feed(response)
+                if turn is not None:
+                    turn.feed(chunk)
                 await self._outlets.pace()
         except ChantingError:
             emit(account.answered())  # as far as it was wanted
@@ -404,9 +506,17 @@ class Chat:
             if close is not None:
                 await close()
         emit(account.answered())
-        if between is not None and held is not None:
-            for response in await between.review(request, held):
-                turn.feed(response)
+
+    def _for_its_model(self, request: GenerateContentRequest) -> GenerateContentRequest:
+        """The request without signatures of another model than the one that it is for now."""
+        if bare_name(request.model) in self.signers:
+            return request
+        contents = [entry.content for entry in request.contents]
+        if not any(map(is_signed, contents)):
+            return request
+        sign = traits_of(request.model).sign_calls
+        plain = (for_another_model(content, sign_calls=sign) for content in contents)
+        return msgspec.structs.replace(request, contents=tuple(map(EncodedContent, plain)))
 
     def _conforming(self, request: GenerateContentRequest) -> GenerateContentRequest:
         """Repairs the request and warns about repairs, except those for a model's handling of
@@ -447,25 +557,3 @@ class Interposer(Protocol):
     ) -> Sequence[GenerateContentResponse]:
         """Reviews a complete response before anything else gets it."""
         ...
-
-
-def for_another_model(content: Content, *, sign_calls: bool) -> Content:
-    """`content` without the thoughts and signatures of its model, which no other model can verify.
-
-    Calls and results stay, so that pending calls are answered. With `sign_calls` the first call
-    gets the documented sentinel (conformance S4). Parts that held only a signature are removed; the
-    content is never empty.
-    """
-    if content.role != MODEL:
-        return content
-    parts = [
-        msgspec.structs.replace(part, thought_signature=None) if part.thought_signature else part
-        for part in content.parts
-        if not part.thought
-    ]
-    parts = [part for part in parts if part.text != "" and holds_data(part)]
-    if not parts:
-        return text_content(MODEL, INTERRUPTED)
-    if sign_calls:
-        sign_first_call(parts)
-    return msgspec.structs.replace(content, parts=tuple(parts))

@@ -2,15 +2,27 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
+from alhena.models.catalogue import bare_name, model_info
 from alhena.wire.conformance.check import RequestChecker, calls_for_repair
 from alhena.wire.conformance.history import has_calls
-from alhena.wire.content import MODEL, USER, Content, Part, holds_data, many_encoder, text_content
+from alhena.wire.content import (
+    INTERRUPTED,
+    MODEL,
+    USER,
+    Content,
+    Part,
+    for_another_model,
+    holds_data,
+    many_encoder,
+    text_content,
+)
 from alhena.wire.encode import EncodedContent
 
 Watch = Callable[[int, Sequence[EncodedContent]], None]
 """Called with a number of contents that the history keeps and the contents that now follow them."""
 
-INTERRUPTED = "[The previous response was interrupted before it completed.]"
 CUT_OFF = "\n[The user interrupted the answer here.]"
 """Appended to the text of an interrupted answer."""
 
@@ -185,3 +197,18 @@ def _is_valid_part(part: Part) -> bool:
 
 def _answers(content: Content) -> bool:
     return any(part.function_response for part in content.parts)
+
+
+def imported(contents: Sequence[Content], model: str) -> tuple[Content, ...]:
+    """The contents of another conversation, for `model`: without what other models signed, as far
+    as they say so (`Chat.exported`)."""
+    sign, own = model_info(model).needs_signatures, bare_name(model)
+    found: list[Content] = []
+    for content in contents:
+        signers = content.signed_by
+        if signers is not None:
+            content = replace(content, signed_by=None)
+            if own not in signers:
+                content = for_another_model(content, sign_calls=sign)
+        found.append(content)
+    return tuple(found)

@@ -105,10 +105,15 @@ class Recovery:
                 )
                 if self.nudge is not None and turn.cut_call is not None:
                     event = msgspec.structs.replace(event, max_attempts=event.attempt)
-                self._emit(msgspec.structs.replace(event, role=self._role, retract=bool(turn.text)))
+                retract = bool(turn.text) and not turn.stays
+                self._emit(msgspec.structs.replace(event, role=self._role, retract=retract))
                 await self._retrying.pause(wait)
                 return None
         return await self._substitute(error, turn, model)
+
+    def renew(self) -> None:
+        """Counts from the beginning: the last attempt brought the answer further."""
+        self._patience = self._retrying.patience()
 
     @property
     def broken_spent(self) -> bool:

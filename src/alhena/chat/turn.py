@@ -68,13 +68,24 @@ def _is_plain_text(part: Part) -> bool:
 
 
 class InvalidResponseError(AlhenaError):
-    """The model's answer is empty, blocked or malformed. `reason`: a stable identifier."""
+    """The model's answer is empty, blocked or malformed. `reason`: a stable identifier;
+    `withheld`: for its content, or the prompt's."""
 
     kind = "invalid_response"
 
-    def __init__(self, reason: str, message: str, *, remedy: str | None = None) -> None:
+    def __init__(
+        self, reason: str, message: str, *, remedy: str | None = None, withheld: bool = False
+    ) -> None:
         super().__init__(message, remedy=remedy)
         self.reason = reason
+        self.withheld = withheld
+
+
+class AccountLimitedError(InvalidResponseError):
+    """The service answers this account no more."""
+
+    kind = "account_limited"
+    exit_code = 41
 
 
 class ContextOverflowError(AlhenaError):
@@ -99,7 +110,10 @@ BROKEN_OFF = "\n[The answer was broken off here: it repeated itself.]"
 """Appended to the kept text of such an answer."""
 
 ASKED_AGAIN = frozenset(
-    {"empty_response", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls"}
+    {
+        *("empty_response", "malformed_function_call", "unexpected_tool_call"),
+        *("malformed_response", "continuation"),
+    }
 )
 """Reasons of an unusable answer that are retried, because the next one may be better. Withheld
 answers are not."""
@@ -107,6 +121,9 @@ answers are not."""
 CALL_CUT_OFF = "call_cut_off"
 """Reason of an answer that reached its output limit in the middle of a call. A retry may help only
 if the model knows."""
+
+UNSIGNED = "missing_thought_signature"
+"""Reason of an answer to a conversation that lacks a signature. A retry helps once it has one."""
 
 
 NO_NAME = "generic_tool"
@@ -144,8 +161,9 @@ class Turn:
         self._trace_id: str | None = None
         self._seen: dict[str, tuple[FunctionCall, int]] = {}
         self._chunk = 0
+        self.stays = False  # when it is asked again: what came is kept
         self._before: GenerateContentResponse | None = None
-        self._pieces = False
+        self._has_pieces = False
         self._hears_chanting = hears_chanting
         self._chanting: Chanting | None = None
         self._heard = 0
@@ -173,6 +191,15 @@ class Turn:
         if self._hears_chanting:
             self._require_variety()
 
+    @property
+    def begun(self) -> bool:
+        """True once something has come."""
+        return self._chunk > 0
+
+    def begin_request(self) -> None:
+        """What comes from here on is another request's: it repeats nothing."""
+        self._before = None
+
     def _take(self, part: Part) -> None:
         if part.thought:
             self.parts.append(part)
@@ -189,7 +216,7 @@ class Turn:
     def _take_call(self, part: Part, call: FunctionCall) -> None:
         name = call.name or NO_NAME
         call_id = call.id
-        self._pieces = self._pieces or bool(call.will_continue or call.partial_args)
+        self._has_pieces = self._has_pieces or bool(call.will_continue or call.partial_args)
         same, chunk = self._seen.get(call_id or "", (None, 0))
         if same == call and chunk != self._chunk:  # a chunk that was sent twice
             return
@@ -272,39 +299,32 @@ class Turn:
         """Raises InvalidResponseError or StreamCutError if the finished turn is unusable.
 
         A turn whose only call was cut off at the output limit is unusable. Any other turn with
-        calls is usable, unless the service calls it malformed or withheld, or sent a call in
-        pieces. Without a finish reason a further call may be missing; some services omit the reason
-        after calls, so the turn is accepted if `reason_needed` is false. An empty answer is
-        accepted only after tool results, where the model may have nothing to add, and only without
-        thoughts.
+        calls is usable, unless the service calls it malformed or withheld. Without a finish reason
+        a further call may be missing; some services omit the reason after calls, so the turn is
+        accepted if `reason_needed` is false. An empty answer is accepted only after tool results,
+        where the model may have nothing to add, and only without thoughts.
         """
         if self.block_reason:
             raise InvalidResponseError(
                 "prompt_blocked",
                 f"the model's service blocked the prompt ({self.block_reason}).",
                 remedy="Rephrase it or leave out what triggers the filter.",
+                withheld=True,
             )
-        if self._pieces:
+        if self._has_pieces:
             raise InvalidResponseError(
                 FinishReason.MALFORMED_FUNCTION_CALL.lower(),
-                "the model's service sent a call in pieces, which it was not asked for.",
+                "the model's answer holds a piece of a call whose other pieces are missing.",
                 remedy="Run the prompt again.",
             )
         self._require_no_cut_call()
         self.silent = bool(self.calls) and self.finish_reason is None
-        usable = self.calls and self.finish_reason not in _UNUSABLE
-        if usable and not (self.silent and reason_needed):
+        holds = self._ends_as_answer()
+        if self.calls and holds and not (self.silent and reason_needed):
             return
         if self.finish_reason is None:
             raise StreamCutError(
                 "the model's answer ended without a finish reason; it is incomplete.",
-                remedy="Run the prompt again.",
-            )
-        if self.finish_reason in _MALFORMED:
-            detail = f": {self.finish_message}" if self.finish_message else ""
-            raise InvalidResponseError(
-                self.finish_reason.lower(),
-                f"the model produced a call that cannot be read ({self.finish_reason}){detail}.",
                 remedy="Run the prompt again.",
             )
         if self.text.strip() and not self.calls:
@@ -317,34 +337,38 @@ class Turn:
                 self._emptiness(),
                 remedy="Run the prompt again, or rephrase it.",
             )
-        raise InvalidResponseError(
-            "blocked",
-            f"the model's answer was withheld ({self.finish_reason}).",
-            remedy="Rephrase the prompt.",
+        raise self._unusable("blocked")
+
+    def _ends_as_answer(self) -> bool:
+        """False if the calls of the turn were withheld. Raises InvalidResponseError for an end that
+        makes the whole turn unusable."""
+        if self.finish_reason in (None, FinishReason.STOP, FinishReason.MAX_TOKENS):
+            return True
+        from alhena.wire.finish_reasons import finish_info
+
+        ending = finish_info(self.finish_reason)
+        if ending.is_error:
+            raise self._unusable(self.finish_reason.lower())
+        return not ending.withheld
+
+    def _unusable(self, reason: str) -> InvalidResponseError:
+        """The error for the turn's finish reason."""
+        from alhena.wire.finish_reasons import finish_info
+
+        ending = finish_info(self.finish_reason or "")
+        detail = f": {self.finish_message}" if self.finish_message else ""
+        kind = InvalidResponseError if ending.exit_code == 1 else AccountLimitedError
+        return kind(
+            reason,
+            f"{ending.words} ({self.finish_reason}){detail}.",
+            remedy=ending.remedy,
+            withheld=ending.withheld,
         )
 
     def _emptiness(self) -> str:
         said = f"the model returned an empty response ({self.finish_reason})"
         limit = self.finish_reason == FinishReason.MAX_TOKENS
         return f"{said}: it reached {self.output_limit}." if limit else f"{said}."
-
-
-_MALFORMED = frozenset(
-    {
-        FinishReason.MALFORMED_FUNCTION_CALL,
-        FinishReason.UNEXPECTED_TOOL_CALL,
-        FinishReason.TOO_MANY_TOOL_CALLS,
-    }
-)
-
-_UNUSABLE = _MALFORMED | {
-    FinishReason.SAFETY,
-    FinishReason.RECITATION,
-    FinishReason.BLOCKLIST,
-    FinishReason.PROHIBITED_CONTENT,
-    FinishReason.SPII,
-}
-"""Finish reasons that make a turn's calls unusable."""
 
 
 def thought_event(text: str) -> ThoughtEvent:

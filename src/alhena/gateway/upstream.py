@@ -17,11 +17,19 @@ from alhena.models.catalogue import (
     today,
     without_refused,
 )
+from alhena.models.errors import SignatureError
 from alhena.models.generator import ContentGenerator
 from alhena.wire.conformance.check import RequestGate, require_conformance
 from alhena.wire.conformance.history import is_signature
 from alhena.wire.conformance.repair import repair_entries, without_idle_calling
-from alhena.wire.content import USER, Content, EncodedContent, Part, encode_value
+from alhena.wire.content import (
+    USER,
+    Content,
+    EncodedContent,
+    Part,
+    encode_value,
+    for_another_model,
+)
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.results import beside_results, is_formed, with_form_in_words
@@ -31,7 +39,7 @@ from alhena.wire.request import (
     GenerationConfig,
     ThinkingConfig,
 )
-from alhena.wire.response import GenerateContentResponse
+from alhena.wire.response import FinishReason, GenerateContentResponse
 from alhena.wire.schema.adapt import SchemaForm, with_form
 
 _LOW, _MEDIUM = 1024, 8192
@@ -239,7 +247,10 @@ class Upstream:
 
     async def answer(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer. Raises StreamCutError without a finish reason."""
-        response = await self._generator.generate(request)
+        try:
+            response = await self._generator.generate(request)
+        except SignatureError:
+            response = await self._generator.generate(_unsigned(request))
         if not _is_end(response):
             raise StreamCutError(_CUT)
         return _identified(response)
@@ -249,18 +260,24 @@ class Upstream:
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks; closing it closes the upstream connection. Raises
         StreamCutError also without a finish reason."""
-        chunks = self._generator.stream(request)
-        ended = begun = False
-        try:
-            async for chunk in chunks:
-                if not begun:
-                    chunk = _identified(chunk)
-                    begun = True
-                yield chunk  # before anything that might delay it
-                ended = ended or _is_end(chunk)
-        finally:
-            if isinstance(chunks, AsyncGenerator):
-                await chunks.aclose()
+        ended = begun = mended = False
+        while True:
+            chunks = self._generator.stream(request)
+            try:
+                async for chunk in chunks:
+                    if not begun:
+                        chunk = _identified(chunk)
+                        begun = True
+                    yield chunk  # before anything that might delay it
+                    ended = ended or _is_end(chunk)
+                break
+            except SignatureError:
+                if begun or mended:
+                    raise
+                request, mended = _unsigned(request), True
+            finally:
+                if isinstance(chunks, AsyncGenerator):
+                    await chunks.aclose()
         if not ended:
             raise StreamCutError(_CUT)
 
@@ -297,6 +314,13 @@ def _callable(config: GenerateContentConfig) -> GenerateContentConfig:
     return config
 
 
+def _unsigned(request: GenerateContentRequest) -> GenerateContentRequest:
+    """The request without signatures, which may be another model's; calls get the sentinel."""
+    sign = model_info(request.model).needs_signatures
+    plain = (for_another_model(entry.content, sign_calls=sign) for entry in request.contents)
+    return replace(request, contents=tuple(map(EncodedContent, plain)))
+
+
 def _identified(response: GenerateContentResponse) -> GenerateContentResponse:
     if response.response_id:
         return response
@@ -306,6 +330,8 @@ def _identified(response: GenerateContentResponse) -> GenerateContentResponse:
 def _is_end(chunk: GenerateContentResponse) -> bool:
     """True when a chunk ends the answer. Calls do so by themselves: some services omit the finish
     reason after them."""
+    if chunk.finish_reason == FinishReason.CONTINUATION:
+        return False
     if chunk.finish_reason or chunk.prompt_feedback:
         return True
     return any(part.function_call is not None for part in chunk.parts)

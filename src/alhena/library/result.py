@@ -129,7 +129,7 @@ class ResultCollector:
             session_id=self._session.session_id,
             warnings=tuple(self._warnings),
             denied=tuple(self._denied),
-            new_contents=tuple(entry.content for entry in entries[kept:]),
+            new_contents=self._session.chat.exported(kept),
         )
 
 

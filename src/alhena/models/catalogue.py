@@ -213,6 +213,12 @@ def resolved_name(name: str) -> str:
     return ALIASES.get(name.removeprefix("models/"), name)
 
 
+def bare_name(name: str) -> str:
+    """The name of a model without the folders before it (`models/…`, `publishers/google/models/…`),
+    aliases resolved; so two names of one model are equal, unless the service alone knows it."""
+    return resolved_name(resolved_name(name).rpartition("/")[2])
+
+
 def today() -> str:
     """Today's date, YYYY-MM-DD."""
     return time.strftime("%Y-%m-%d")

@@ -42,6 +42,10 @@ class RequestRejectedError(ModelError):
     kind = "bad_request"
 
 
+class SignatureError(RequestRejectedError):
+    """The service refused a thought signature of the conversation, or misses one (400)."""
+
+
 class ValidationRequiredError(CredentialsError):
     """The account has to be verified first (403). `link` leads to it, `learn_more` explains it."""
 

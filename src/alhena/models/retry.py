@@ -8,7 +8,7 @@ from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, ModelError, NetworkError, ServerFaultError, StreamCutError
 from alhena.events import RetryEvent
 from alhena.models.errors import CapacityError, QuotaError, RequestRejectedError, SpentQuotaError
-from alhena.models.generator import ContentGenerator
+from alhena.models.generator import Answer, ContentGenerator, whole_answer
 from alhena.values import Value
 from alhena.wire.encode import EncodedContent
 from alhena.wire.errors import DecodeError, SseError, WireError
@@ -239,7 +239,8 @@ instead."""
 class RetryingGenerator:
     """Sends requests to `inner`, with retries according to `policy`.
 
-    A stream is only restarted before its first chunk: delivered chunks cannot be withdrawn here. A
+    A stream is only restarted before its first chunk, or goes on from its last token: delivered
+    chunks cannot be withdrawn here. A
     `Chat` can do that (it notifies its front ends), so it calls `inner` directly and applies the
     policy. `tell` is called before each wait, and `admits` before that; cancellation ends a wait at
     once.
@@ -296,31 +297,41 @@ class RetryingGenerator:
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
         asked = request.model, request.prompt_id
-        return await self._carry(lambda: self.inner.generate(request), asked)
+
+        def ask(each: GenerateContentRequest) -> Awaitable[GenerateContentResponse]:
+            return self._carry(lambda: self.inner.generate(each), asked)
+
+        return await whole_answer(ask, request)
 
     async def stream(
         self, request: GenerateContentRequest
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks."""
         patience: Patience | None = None
+        answer = Answer()
         while True:
-            begun = False
-            stream = self.inner.stream(request)
+            begun, wait = False, None
+            stream = self.inner.stream(answer.next_request(request))
             try:
                 async for chunk in stream:
                     begun = True
-                    yield chunk
-                return
+                    yield answer.feed(chunk)
+                if answer.token is None:
+                    return
+                answer.require_rest()
             except (ModelError, WireError) as error:
+                patience = None if answer.has_progressed else patience
                 patience = patience or self.patience()
-                wait = None if begun else patience.after(error)
+                wait = None if begun and answer.token is None else patience.after(error)
                 if wait is None:
                     raise
                 await self._announce(error, patience, wait, (request.model, request.prompt_id))
+                answer.deliver_again()
             finally:
                 if isinstance(stream, AsyncGenerator):
                     await stream.aclose()
-            await self.pause(wait)
+            if wait is not None:
+                await self.pause(wait)
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Counts the tokens of the contents for this model."""

@@ -13,6 +13,7 @@ from alhena.models.errors import (
     QuotaError,
     RateLimitError,
     RequestRejectedError,
+    SignatureError,
     SpentQuotaError,
     ZeroQuotaError,
 )
@@ -180,6 +181,12 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
         return RequestRejectedError(
             f"{asked.service} sends requests elsewhere ({said}).",
             remedy=f"Set {asked.source} to the address it redirects to.",
+            status=code,
+        )
+    if code == 400 and "signature" in api.message.lower():
+        return SignatureError(
+            f"{asked.service} rejected the thought signatures of the conversation ({said}).",
+            remedy="Begin a new session, or choose another model with -m.",
             status=code,
         )
     return RequestRejectedError(f"{asked.service} rejected the request ({said}).", status=code)

@@ -68,6 +68,8 @@ _RESPONDED_BY = 100
 class _Response(msgspec.Struct, frozen=True, kw_only=True):
     role: str = "main"
     input_tokens: int = 0
+    continues: bool = False
+    model: str = ""
 
 
 class _Responded(msgspec.Struct, frozen=True):
@@ -78,9 +80,10 @@ class Replay:
     """Takes the lines of a journal in order. `contents` is the history they lead to.
 
     `prompts` counts what people have said, `first` is the first of that, `model` is who was last to
-    answer; `times` says when each content came. `counted` is how many contents the service counted
-    last, and as how many tokens; None where these are gone. `agent_turns` are those of subagents
-    since a person said something. `superseded` are those that are part of
+    answer, `version` the name that it gave itself; `times` says when each content came. `counted`
+    is how many contents the service counted last, and as how many tokens; None where these are
+    gone. `agent_turns` are those of subagents since a person said something. `superseded` are those
+    that are part of
     it no more, with their times, on demand (`whole`). `incomplete`: records behind
     `contents` are gone, which may have said more of the last calls. `damage` are the damaged ends
     that were moved since a person was last at work, `moved` the files of all of them. `feed` raises
@@ -97,6 +100,7 @@ class Replay:
         self.prompts = 0
         self.first = ""
         self.model = ""
+        self.version = ""
         self.last_at = ""
         self.counted: tuple[int, int] | None = None
         self.agent_turns = 0
@@ -203,8 +207,12 @@ class Replay:
             event = _counts().decode(line).event
         except msgspec.ValidationError:
             return  # of a version that counts otherwise
-        self.agent_turns += event.role == "subagent"
-        if event.role == "main" and event.input_tokens > 0:
+        # Each request of an answer that takes several has its own event.
+        self.agent_turns += event.role == "subagent" and not event.continues
+        if event.role != "main":
+            return
+        self.version = event.model or self.version
+        if event.input_tokens > 0 and not event.continues:
             self.counted = (len(self.contents), event.input_tokens)
 
     def _splice(self, record: Contents) -> None:

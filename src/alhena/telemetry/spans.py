@@ -130,7 +130,7 @@ class Spans:
 
     def _start_chat(self, event: ApiRequestEvent) -> None:
         if event.role == "main" and self._prompt is not None:
-            if self._answered and self._turn is not None:
+            if self._answered and self._turn is not None and not event.continues:
                 self._turn.end()
                 self._turn = None
             if self._turn is None:

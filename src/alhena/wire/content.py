@@ -149,10 +149,12 @@ def holds_data(part: Part) -> bool:
 
 
 class Content(Wire, Value, frozen=True, kw_only=True):
-    """The parts of one turn; `role` is "user" or "model"."""
+    """The parts of one turn; `role` is "user" or "model". `signed_by` are the names of the model
+    that made its signatures, if that is known; it is not sent."""
 
     parts: tuple[Part, ...] = ()
     role: str | None = None
+    signed_by: tuple[str, ...] | None = None
 
 
 SIGNATURE_SENTINEL = "skip_thought_signature_validator"
@@ -201,6 +203,36 @@ def sign_first_call(parts: list[Part]) -> bool:
             parts[index] = msgspec.structs.replace(part, thought_signature=SIGNATURE_SENTINEL)
             return True
     return False
+
+
+INTERRUPTED = "[The previous response was interrupted before it completed.]"
+
+
+def is_signed(content: Content) -> bool:
+    """True if the content has signatures, which only the model that made them can verify."""
+    return any(part.thought_signature for part in content.parts)
+
+
+def for_another_model(content: Content, *, sign_calls: bool) -> Content:
+    """`content` without the thoughts and signatures of its model, which no other model can verify.
+
+    Calls and results stay, so that pending calls are answered. With `sign_calls` the first call
+    gets the documented sentinel (conformance S4). Parts that held only a signature are removed; the
+    content is never empty.
+    """
+    if content.role != MODEL:
+        return content
+    parts = [
+        msgspec.structs.replace(part, thought_signature=None) if part.thought_signature else part
+        for part in content.parts
+        if not part.thought
+    ]
+    parts = [part for part in parts if part.text != "" and holds_data(part)]
+    if not parts:
+        return text_content(MODEL, INTERRUPTED)
+    if sign_calls:
+        sign_first_call(parts)
+    return msgspec.structs.replace(content, parts=tuple(parts))
 
 
 class ToolCallRequestInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,6 +319,8 @@ class EncodedContent:
     __slots__ = ("content", "raw", "size")
 
     def __init__(self, content: Content, encode: Callable[[Content], bytes] = encode_value) -> None:
+        if content.signed_by is not None:
+            content = msgspec.structs.replace(content, signed_by=None)
         if not _holds_texts_alone(content) and _holds_what_needs_mending(content):
             content = mend(content)
         try:

@@ -64,6 +64,12 @@ class _EmbedAll(Wire, frozen=True, kw_only=True):
     requests: tuple[_EmbedOne, ...]
 
 
+class _Rest(Wire, frozen=True, kw_only=True):
+    """What asks for the rest of an answer."""
+
+    continuation_token: str
+
+
 class RequestBody:
     """The JSON of a request, joined piece by piece while it is sent: a long history then uses its
     memory once. It can be iterated repeatedly, for retries."""
@@ -117,6 +123,9 @@ def request_body(
         rest = encode_value(config)
     except UnicodeEncodeError:
         rest = encode_value(mend(config))
+    if request.continuation_token:
+        token = encode_value(_Rest(continuation_token=scrub(request.continuation_token)))
+        rest = token if rest == b"{}" else b"".join((rest[:-1], b",", token[1:]))
     before, after = within
     joint = b"]" if rest == b"{}" else b"],"
     return RequestBody(

@@ -138,7 +138,8 @@ class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
     """A request to a model. `contents` are already encoded: the body joins them.
 
     `prompt_id` and `session_id` identify the prompt and the session; only transports whose envelope
-    has fields for them send them. `pause` is called, and not sent, when the headers of the answer
+    has fields for them send them. `continuation_token` asks for the rest of an answer that an
+    earlier request began. `pause` is called, and not sent, when the headers of the answer
     say that a limit is used up, with the seconds until it is renewed.
     """
 
@@ -147,4 +148,5 @@ class GenerateContentRequest(Wire, Value, frozen=True, kw_only=True):
     config: GenerateContentConfig = GenerateContentConfig()
     prompt_id: str = ""
     session_id: str = ""
+    continuation_token: str | None = None
     pause: Callable[[float], None] | None = None

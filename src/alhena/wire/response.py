@@ -34,7 +34,16 @@ class FinishReason(StrEnum):
     UNEXPECTED_TOOL_CALL = "UNEXPECTED_TOOL_CALL"
     TOO_MANY_TOOL_CALLS = "TOO_MANY_TOOL_CALLS"
     IMAGE_SAFETY = "IMAGE_SAFETY"
+    IMAGE_PROHIBITED_CONTENT = "IMAGE_PROHIBITED_CONTENT"
+    IMAGE_RECITATION = "IMAGE_RECITATION"
+    IMAGE_OTHER = "IMAGE_OTHER"
+    NO_IMAGE = "NO_IMAGE"
     MISSING_THOUGHT_SIGNATURE = "MISSING_THOUGHT_SIGNATURE"
+    MALFORMED_RESPONSE = "MALFORMED_RESPONSE"
+    MODEL_ARMOR = "MODEL_ARMOR"
+    ESCALATION = "ESCALATION"
+    PUP_LIMITED_DISABLED = "PUP_LIMITED_DISABLED"
+    CONTINUATION = "CONTINUATION"
 
 
 CUT_CALL = "the output limit cut off a call to "
@@ -74,7 +83,8 @@ class PromptFeedback(Wire, frozen=True, kw_only=True):
 
 
 class Candidate(Wire, frozen=True, kw_only=True):
-    """An answer. A chunk's `content` has only its new parts."""
+    """An answer. A chunk's `content` has only its new parts. With `continuation_token` the request
+    is sent again for what comes after this chunk."""
 
     content: Content | None = None
     finish_reason: str | None = None
@@ -87,6 +97,7 @@ class Candidate(Wire, frozen=True, kw_only=True):
     token_count: int | None = None
     avg_logprobs: float | None = None
     logprobs_result: dict[str, Any] | None = None
+    continuation_token: str | None = None
 
 
 class GenerateContentResponse(Wire, Value, frozen=True, kw_only=True):
@@ -111,6 +122,20 @@ class GenerateContentResponse(Wire, Value, frozen=True, kw_only=True):
     def finish_reason(self) -> str | None:
         """The first candidate's finish reason."""
         return self.candidates[0].finish_reason if self.candidates else None
+
+    @property
+    def is_partial(self) -> bool:
+        """True if other requests may belong to the answer, or other pieces to a call of it."""
+        if not self.candidates:
+            return False
+        candidate = self.candidates[0]
+        if candidate.continuation_token or candidate.finish_reason == FinishReason.CONTINUATION:
+            return True
+        for part in self.parts:
+            call = part.function_call
+            if call is not None and (call.will_continue or call.partial_args):
+                return True
+        return False
 
 
 class CountTokensResponse(Wire, frozen=True, kw_only=True):

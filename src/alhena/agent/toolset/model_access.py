@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, ApiResponseEvent, Event, RetryEvent, WarningEvent
-from alhena.models.generator import ContentGenerator
+from alhena.models.generator import ContentGenerator, whole_answer
 from alhena.wire.content import USER, CallIds, Content, text_content
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import (
@@ -65,8 +65,8 @@ class SessionModel:
         schema: dict[str, Any] | None = None,
     ) -> GenerateContentResponse:
         """The answer to `contents`, with a `schema` as JSON of that form. What is empty or cannot
-        be read is asked for again, as in the conversation; what was withheld is returned, for it
-        says why. Raises ModelError or WireError."""
+        be read is asked for again, as in the conversation; what was withheld whole is returned, for
+        it says why. Raises ModelError or WireError."""
         from alhena.chat.turn import ASKED_AGAIN
         from alhena.models.errors import UnusableAnswerError
         from alhena.models.retry import Manner, RetryingGenerator, retry_event
@@ -91,10 +91,10 @@ class SessionModel:
         while True:
             response = await self._answer(generator, request)
             problem = _problem(response)
-            if problem is None or problem.reason not in ASKED_AGAIN:
+            if problem is None or (problem.reason not in ASKED_AGAIN and not response.parts):
                 return response
             error = UnusableAnswerError(problem.message, remedy=problem.remedy)
-            if not isinstance(generator, RetryingGenerator):
+            if problem.reason not in ASKED_AGAIN or not isinstance(generator, RetryingGenerator):
                 raise error
             patience = patience or generator.patience()
             wait = patience.after(error, Manner.BROKEN)
@@ -113,7 +113,7 @@ class SessionModel:
         account = Account(request, role=self._role, texts=self._texts)
         self._emit(account.sent())
         try:
-            response = await generator.generate(request)
+            response = await whole_answer(generator.generate, request)
         except AlhenaError as error:
             self._emit(account.failed(error))
             raise

@@ -11,6 +11,7 @@ import msgspec
 
 from alhena.agent.runner import SessionRunner, compress
 from alhena.agent.toolset.options import SessionOptions
+from alhena.chat.turn import InvalidResponseError
 from alhena.commands import Source
 from alhena.config.effective_settings import open_place
 from alhena.errors import AlhenaError, InputError, ModelError
@@ -31,6 +32,7 @@ from alhena.policy.model import ApprovalMode
 from alhena.system.errors import ProcessStartError, WriteFailureError
 from alhena.system.processes import Command, Ending
 from alhena.wire.content import Content, Part
+from alhena.wire.finish_reasons import Meaning, finish_info
 
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
@@ -68,7 +70,6 @@ _ENDS = {
     "cost_limit": "max_turn_requests",
     "loop_detected": "max_turn_requests",
 }
-_REFUSALS = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"})
 
 
 class EditorSession:
@@ -256,7 +257,10 @@ class EditorSession:
         except AlhenaError as error:
             if self.cancelled:
                 return "cancelled"
-            if (ended := _ENDS.get(error.kind)) is not None:
+            ended = _ENDS.get(error.kind)
+            if isinstance(error, InvalidResponseError) and error.withheld:
+                ended = "refusal"
+            if ended is not None:
                 self.update(chunk("agent_thought_chunk", f"{error}\n"))
                 return ended
             raise _failed(error) from error
@@ -275,9 +279,10 @@ class EditorSession:
             await self._connection.drained()
         if end is None or end.reason in ("stopped", "blocked"):
             return "end_turn"
-        if end.finish_reason == "MAX_TOKENS":
+        ending = finish_info(end.finish_reason)
+        if ending.meaning is Meaning.LIMITED:
             return "max_tokens"
-        return "refusal" if end.finish_reason in _REFUSALS else _ENDS.get(end.reason, "end_turn")
+        return "refusal" if ending.withheld else _ENDS.get(end.reason, "end_turn")
 
     def _hear(self, event: Event) -> None:
         for update in self.calls.of(event):

@@ -128,7 +128,9 @@ def _shape(kind: type[msgspec.Struct]) -> Shape:
 
 @cache
 def _body_shape() -> Shape:
-    contents = Field(Many(_shape(Content)), rule="C1")
+    content = _shape(Content).fields
+    content = {name: field for name, field in content.items() if name != "signedBy"}
+    contents = Field(Many(Shape(content)), rule="C1")
     own = {"model": Field(Kind.STRING), "contents": contents}
     return Shape(_shape(GenerateContentConfig).fields | own)
 

@@ -327,20 +327,6 @@ class _Step:
         return part
 
 
-_FILTERED = frozenset(
-    {
-        *(FinishReason.SAFETY, FinishReason.RECITATION, FinishReason.BLOCKLIST),
-        *(FinishReason.PROHIBITED_CONTENT, FinishReason.SPII, FinishReason.IMAGE_SAFETY),
-    }
-)
-_UNUSABLE = frozenset(
-    {
-        *(FinishReason.MALFORMED_FUNCTION_CALL, FinishReason.UNEXPECTED_TOOL_CALL),
-        *(FinishReason.TOO_MANY_TOOL_CALLS, FinishReason.MISSING_THOUGHT_SIGNATURE),
-    }
-)
-
-
 class Ending(Enum):
     """The end of an answer: complete, cut at the token limit, or filtered."""
 
@@ -349,19 +335,24 @@ class Ending(Enum):
     FILTERED = "filtered"
 
 
-def ending_of(last: GenerateContentResponse, *, has_calls: bool) -> Ending:
+def ending_of(last: GenerateContentResponse) -> Ending:
     """The kind of end of the answer with this last chunk.
 
-    Raises UnusableAnswerError for an answer that ended with an unusable call.
+    Raises UnusableAnswerError for an answer that is unusable (`wire.finish_reasons`).
     """
     reason = last.finish_reason
-    if reason in _UNUSABLE and not has_calls:
-        said = last.candidates[0].finish_message
-        raise UnusableAnswerError(
-            f"the model's answer ended with {reason}{f': {said}' if said else '.'}"
-        )
-    if reason in _FILTERED or (last.prompt_feedback and last.prompt_feedback.block_reason):
+    if last.prompt_feedback and last.prompt_feedback.block_reason:
         return Ending.FILTERED
+    if reason in (None, FinishReason.STOP):
+        return Ending.DONE
+    from alhena.wire.finish_reasons import finish_info
+
+    ending = finish_info(reason)
+    if ending.withheld:
+        return Ending.FILTERED
+    if ending.is_error:
+        said = last.candidates[0].finish_message
+        raise UnusableAnswerError(f"{ending.words} ({reason}){f': {said}' if said else '.'}")
     return Ending.LENGTH if reason == FinishReason.MAX_TOKENS else Ending.DONE
 
 

@@ -284,7 +284,12 @@ RequestEvent = ApiRequestEvent | ApiResponseEvent | RetryEvent | ModelFallbackEv
 def _request_event(view: View, event: RequestEvent, now: float) -> Step:
     if isinstance(event, RetryEvent | ModelFallbackEvent):
         return _again(view, event, now)
-    if isinstance(event, ApiRequestEvent) and event.role == "subagent" and event.parent_call_id:
+    if (
+        isinstance(event, ApiRequestEvent)
+        and event.role == "subagent"
+        and event.parent_call_id
+        and not event.continues
+    ):
         view = _with_turn(view, event.parent_call_id, now)
     return _counted(view, event), ()
 
@@ -383,10 +388,10 @@ def _counted(view: View, event: ApiRequestEvent | ApiResponseEvent) -> View:
     totals = view.totals
     if isinstance(event, ApiRequestEvent):
         totals = replace(totals, requests=totals.requests + 1)
-        return replace(view, totals=totals, spoken=False)
+        return replace(view, totals=totals, spoken=view.spoken and event.continues)
     if event.role == "main" and event.input_tokens:
-        context = event.input_tokens + event.output_tokens + event.thoughts_tokens
-        view = replace(view, context=context)
+        before = view.context if event.continues else event.input_tokens
+        view = replace(view, context=before + event.output_tokens + event.thoughts_tokens)
     totals = replace(
         totals,
         input_tokens=totals.input_tokens + event.input_tokens + event.tool_tokens,

@@ -237,7 +237,7 @@ class EventWriter:
 
 def stop_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
     """The stop reason of an answer."""
-    match ending_of(last, has_calls=has_calls):
+    match ending_of(last):
         case Ending.FILTERED:
             return "refusal"
         case Ending.LENGTH:

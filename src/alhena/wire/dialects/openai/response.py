@@ -275,7 +275,7 @@ def signed(signature: str) -> dict[str, Any]:
 
 def finish_reason(last: GenerateContentResponse, *, has_calls: bool) -> str:
     """The finish reason of an answer."""
-    match ending_of(last, has_calls=has_calls):
+    match ending_of(last):
         case Ending.FILTERED:
             return "content_filter"
         case Ending.LENGTH:
