@@ -361,7 +361,7 @@ class Chat:
 
     async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> Turn | None:
         """Returns when the next attempt is due: of another model, or with a shorter history, if
-        need be. Returns the turn if the answer goes on where it broke off. Raises the error if
+        need be. Returns the turn if the answer continues where it broke off. Raises the error if
         there is no further attempt."""
         if isinstance(error, ChantingError):
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
@@ -473,7 +473,7 @@ class Chat:
         while True:
             sent = answer.next_request(self._sent[1])
             await self._exchange(sent, None if reviews else turn)
-            if not answer.goes_on:
+            if not answer.continues:
                 break
         if between is not None and reviews:
             for response in await between.review(self._sent[0], answer.chunks):
