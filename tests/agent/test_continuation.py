@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, AgentOptions, Limits, tool
+from alhena import Agent, AgentOptions, Limits, Subagent, tool
 from alhena.agent.limits import TokenLimitError
 from alhena.events import ApiRequestEvent, ContentEvent, RetryEvent, ToolCallRequestEvent
 from alhena.models import Gemini
@@ -185,3 +185,39 @@ async def test_progress_renews_the_patience_with_a_bad_line(project: Path):
 
 async def _at_once(_seconds: float) -> None:
     pass
+
+
+@pytest.mark.requirement("TODAY-03")
+def test_a_hook_that_reviews_answers_sees_one(project: Path, home: Path):
+    seen = project / "seen"
+    hook = project / "hook.sh"
+    hook.write_text(f"cat >>{seen}; echo >>{seen}; echo '{{}}'\n", encoding="utf-8")
+    entry = {"hooks": [{"type": "command", "command": f"sh {hook}"}]}
+    folder = home / ".gemini"
+    folder.mkdir(exist_ok=True)
+    settings = {"hooks": {"BeforeModel": [entry], "AfterModel": [entry]}}
+    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    answer = words("one ", "two ", "three")
+    with ContinuingServer(answer, limit=2, drops={2: Drop(1)}) as server:
+        ran = asked(server)
+    assert (ran.code, ran.out) == (0, "one two three\n"), ran.err
+    assert server.tokens == [None, "at-1"]
+    before, after = [json.loads(line) for line in seen.read_text().splitlines() if line]
+    assert (before["hook_event_name"], after["hook_event_name"]) == ("BeforeModel", "AfterModel")
+    assert "one two three" in json.dumps(after["llm_response"])
+
+
+@pytest.mark.requirement("TODAY-03")
+async def test_a_subagent_has_one_answer_too(project: Path):
+    helper = Subagent(name="helper", description="Helps.", instructions="Help.")
+    task = call("delegate_to_agent", {"agent_name": "helper", "objective": "x"}, id="1")
+    done = [
+        {"text": "Well. "},
+        piece("$.result", "all ", name="complete_task", id="2"),
+        piece("$.result", "done", goes_on=False),
+    ]
+    with ContinuingServer([task], done, words("end")) as server:
+        async with gemini(server) as model, Agent(model, agents=[helper], cwd=project) as agent:
+            assert (await agent.run("go")).text == "end"
+    assert "all done" in json.dumps(server.requests[-1].json["contents"][-1])
+    assert server.tokens == [None, None, "at-1", "at-2", None]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from alhena import Agent, Subagent, tool
+from alhena import Agent, AgentOptions, Subagent, tool
 from alhena.agent.chat import drive_switch
+from alhena.config.settings import CheckpointingSettings, GeneralSettings, Settings
 from alhena.events import ToolCallRequestEvent
 from alhena.models import Gemini
 from alhena.wire.content import Content, Part
@@ -271,3 +272,48 @@ def test_who_signed_is_no_field_of_a_request():
     assert b"signedBy" not in bytes(EncodedContent(content).raw)
     found = check_json({"contents": [{"role": "user", "parts": [{"text": "a"}], "signedBy": []}]})
     assert [item.rule for item in found] == ["C4"]
+
+
+@pytest.mark.requirement("TODAY-05")
+async def test_a_checkpoint_of_another_model_is_restored_without_its_signatures(project: Path):
+    write = ("write_file", {"file_path": str(project / "x"), "content": "y"})
+    options = AgentOptions(record=True, settings=Settings(general=checkpointing()))
+    with SigningServer(CALLS, write, "done", "more", "again") as server:
+        async with (
+            gemini(server) as model,
+            Agent(model, tools=[note], cwd=project, approval_mode="yolo", options=options) as agent,
+        ):
+            await agent.run("go")
+            async for _ in agent.session.aside(drive_switch(OTHER)):
+                pass
+            await agent.run("on")
+            (name, _), *_ = agent.session.checkpoints.list()
+            await agent.session.checkpoints.restore(name)
+            await agent.run("back")
+    assert server.models[-1] == OTHER
+    assert OTHER not in server.signatures()
+    assert FIRST not in server.signatures()
+
+
+def checkpointing() -> GeneralSettings:
+    return GeneralSettings(checkpointing=CheckpointingSettings(enabled=True))
+
+
+@pytest.mark.requirement("TODAY-05")
+def test_a_request_that_a_hook_gives_to_another_model_has_no_signatures(project: Path, home: Path):
+    changed = {
+        "hookSpecificOutput": {"hookEventName": "BeforeModel", "llm_request": {"model": OTHER}}
+    }
+    hook = project / "hook.sh"
+    hook.write_text(f"cat >/dev/null; echo '{json.dumps(changed)}'\n", encoding="utf-8")
+    with SigningServer("one", "two") as server:
+        assert alhena("-m", FIRST, "-p", "go", **keyed(server)).code == 0
+        settings = {
+            "hooks": {"BeforeModel": [{"hooks": [{"type": "command", "command": f"sh {hook}"}]}]}
+        }
+        folder = home / ".gemini"
+        folder.mkdir(exist_ok=True)
+        (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        ran = alhena("-m", FIRST, "--resume", "latest", "-p", "on", **keyed(server))
+    assert (ran.code, server.models) == (0, [FIRST, OTHER]), ran.err
+    assert server.signatures() == []
