@@ -9,7 +9,14 @@ import pytest
 
 from alhena import Agent, AgentOptions, Limits, Subagent, tool
 from alhena.agent.limits import TokenLimitError
-from alhena.events import ApiRequestEvent, ContentEvent, RetryEvent, ToolCallRequestEvent
+from alhena.chat.history import ENDED_EARLY
+from alhena.events import (
+    ApiRequestEvent,
+    ApiResponseEvent,
+    ContentEvent,
+    RetryEvent,
+    ToolCallRequestEvent,
+)
 from alhena.models import Gemini
 from tests.support.command import alhena, keyed
 from tests.support.continuing import PROMPT, ContinuingServer, Drop, piece, words
@@ -139,6 +146,19 @@ async def test_the_context_is_as_large_as_the_first_prompt(project: Path):
             assert session.chat.measured == measured
 
 
+async def test_what_was_said_before_a_limit_stays_in_the_conversation(project: Path):
+    with ContinuingServer(words("one ", "two")) as server:
+        async with (
+            gemini(server) as model,
+            Agent(model, cwd=project, limits=Limits(tokens=PROMPT)) as agent,
+        ):
+            with pytest.raises(TokenLimitError):
+                await agent.run("go")
+            prompt, answer = agent.history[-2:]
+    assert prompt.parts[0].text == "go"
+    assert [part.text for part in answer.parts] == ["one ", ENDED_EARLY]
+
+
 @pytest.mark.requirement("TODAY-03")
 async def test_a_limit_between_requests_runs_no_call(project: Path):
     answer = [call("note", {"text": "a"}, id="1"), *words("more")]
@@ -181,6 +201,9 @@ async def test_progress_renews_the_patience_with_a_bad_line(project: Path):
             assert (await run).text == "0 1 2 3 4 5 6 7 "
     retries = [event for event in events if isinstance(event, RetryEvent)]
     assert [(each.attempt, each.retract) for each in retries] == [(2, False)] * 6
+    counted = [event for event in events if isinstance(event, ApiResponseEvent)]
+    assert [each.input_tokens for each in counted] == [PROMPT + 10 * at for at in range(7)]
+    assert [each.continues for each in counted] == [False] + [True] * 6
 
 
 async def _at_once(_seconds: float) -> None:
