@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from alhena import Agent, AgentOptions, Limits, tool
+from alhena import Agent, AgentOptions, Limits, Subagent, tool
 from alhena.agent.limits import TokenLimitError
-from alhena.events import ApiRequestEvent, ContentEvent, RetryEvent, ToolCallRequestEvent
+from alhena.chat.history import ENDED_EARLY
+from alhena.events import (
+    ApiRequestEvent,
+    ApiResponseEvent,
+    ContentEvent,
+    RetryEvent,
+    ToolCallRequestEvent,
+)
 from alhena.models import Gemini
 from tests.support.command import alhena, keyed
 from tests.support.continuing import PROMPT, ContinuingServer, Drop, piece, words
@@ -139,6 +146,19 @@ async def test_the_context_is_as_large_as_the_first_prompt(project: Path):
             assert session.chat.measured == measured
 
 
+async def test_what_was_said_before_a_limit_stays_in_the_conversation(project: Path):
+    with ContinuingServer(words("one ", "two")) as server:
+        async with (
+            gemini(server) as model,
+            Agent(model, cwd=project, limits=Limits(tokens=PROMPT)) as agent,
+        ):
+            with pytest.raises(TokenLimitError):
+                await agent.run("go")
+            prompt, answer = agent.history[-2:]
+    assert prompt.parts[0].text == "go"
+    assert [part.text for part in answer.parts] == ["one ", ENDED_EARLY]
+
+
 @pytest.mark.requirement("TODAY-03")
 async def test_a_limit_between_requests_runs_no_call(project: Path):
     answer = [call("note", {"text": "a"}, id="1"), *words("more")]
@@ -181,7 +201,46 @@ async def test_progress_renews_the_patience_with_a_bad_line(project: Path):
             assert (await run).text == "0 1 2 3 4 5 6 7 "
     retries = [event for event in events if isinstance(event, RetryEvent)]
     assert [(each.attempt, each.retract) for each in retries] == [(2, False)] * 6
+    counted = [event for event in events if isinstance(event, ApiResponseEvent)]
+    assert [each.input_tokens for each in counted] == [PROMPT + 10 * at for at in range(7)]
+    assert [each.continues for each in counted] == [False] + [True] * 6
 
 
 async def _at_once(_seconds: float) -> None:
     pass
+
+
+@pytest.mark.requirement("TODAY-03")
+def test_a_hook_that_reviews_answers_sees_one(project: Path, home: Path):
+    seen = project / "seen"
+    hook = project / "hook.sh"
+    hook.write_text(f"cat >>{seen}; echo >>{seen}; echo '{{}}'\n", encoding="utf-8")
+    entry = {"hooks": [{"type": "command", "command": f"sh {hook}"}]}
+    folder = home / ".gemini"
+    folder.mkdir(exist_ok=True)
+    settings = {"hooks": {"BeforeModel": [entry], "AfterModel": [entry]}}
+    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    answer = words("one ", "two ", "three")
+    with ContinuingServer(answer, limit=2, drops={2: Drop(1)}) as server:
+        ran = asked(server)
+    assert (ran.code, ran.out) == (0, "one two three\n"), ran.err
+    assert server.tokens == [None, "at-1"]
+    before, after = [json.loads(line) for line in seen.read_text().splitlines() if line]
+    assert (before["hook_event_name"], after["hook_event_name"]) == ("BeforeModel", "AfterModel")
+    assert "one two three" in json.dumps(after["llm_response"])
+
+
+@pytest.mark.requirement("TODAY-03")
+async def test_a_subagent_has_one_answer_too(project: Path):
+    helper = Subagent(name="helper", description="Helps.", instructions="Help.")
+    task = call("delegate_to_agent", {"agent_name": "helper", "objective": "x"}, id="1")
+    done = [
+        {"text": "Well. "},
+        piece("$.result", "all ", name="complete_task", id="2"),
+        piece("$.result", "done", goes_on=False),
+    ]
+    with ContinuingServer([task], done, words("end")) as server:
+        async with gemini(server) as model, Agent(model, agents=[helper], cwd=project) as agent:
+            assert (await agent.run("go")).text == "end"
+    assert "all done" in json.dumps(server.requests[-1].json["contents"][-1])
+    assert server.tokens == [None, None, "at-1", "at-2", None]

@@ -127,6 +127,10 @@ async def test_thoughts_behind_tool_results_are_no_answer_and_nothing_is_merged_
     "answer",
     [
         [chunk({"text": "x"}, finish="MALFORMED_FUNCTION_CALL")],
+        [chunk({"text": "x"}, finish="MALFORMED_RESPONSE")],
+        [chunk(call("note", {}), finish="MALFORMED_RESPONSE")],
+        [chunk({"text": "x"}, finish="CONTINUATION")],
+        [chunk(call("note", {}), finish="CONTINUATION")],
         [chunk(finish="MAX_TOKENS")],
         [chunk({"text": "no end"})],
         [chunk(call("note", {}), finish="UNEXPECTED_TOOL_CALL")],

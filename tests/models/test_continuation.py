@@ -263,7 +263,7 @@ def test_a_token_beside_a_last_reason_is_not_followed():
     answer = Answer()
     made = token(chunk({"text": "a"}, finish="MAX_TOKENS"), "t")
     shown = answer.feed(msgspec.convert(made, GenerateContentResponse))
-    assert (answer.token, answer.goes_on, shown.finish_reason) == (None, False, "MAX_TOKENS")
+    assert (answer.token, answer.continues, shown.finish_reason) == (None, False, "MAX_TOKENS")
     assert tokens([shown]) == []
 
 
@@ -306,7 +306,7 @@ def test_an_answer_split_anywhere_is_the_turn_of_the_unsplit_one(data: st.DataOb
         if number and data.draw(st.booleans()):
             ended = token(chunk(finish="CONTINUATION"), f"t{number}")
             turn.feed(answer.feed(msgspec.convert(ended, GenerateContentResponse)))
-            assert answer.goes_on
+            assert answer.continues
             request = answer.next_request(REQUEST)
             assert request.continuation_token == f"t{number}"
             turn.begin_request()

@@ -28,15 +28,11 @@ class ContinuingServer(ScriptedServer):
         *answers: Sequence[dict[str, Any]],
         limit: int = 1,
         drops: dict[int, Drop] | None = None,
-        finish: str = "STOP",
-        last: int | None = None,
     ) -> None:
         super().__init__()
         self._answers = [list(answer) for answer in answers]
         self._limit = limit
         self._drops = dict(drops or {})
-        self._finish = finish
-        self._last = last
         self._first: dict[str, Any] | None = None
 
     @property
@@ -62,7 +58,7 @@ class ContinuingServer(ScriptedServer):
         if not chunks:
             chunks = [self._chunk([], begin, begin)]
         last = chunks[-1]["candidates"][0]
-        last["finishReason"] = self._finish if ends else "CONTINUATION"
+        last["finishReason"] = "STOP" if ends else "CONTINUATION"
         if not ends:
             last["continuationToken"] = f"at-{stop}"
         if "stream" not in received.path:
@@ -73,11 +69,12 @@ class ContinuingServer(ScriptedServer):
             if begin <= at <= stop:
                 del self._drops[at]
                 sent = chunks[: at - begin]
+                for each in sent:
+                    each["candidates"][0].pop("finishReason", None)
+                    each["candidates"][0].pop("continuationToken", None)
                 if drop.token is not None and drop.token > begin:
                     covered = sent[drop.token - begin - 1]["candidates"][0]
                     covered["continuationToken"] = f"at-{drop.token}"
-                for each in sent:
-                    each["candidates"][0].pop("finishReason", None)
                 return sse(*sent, cut=True)
         return sse(*chunks)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from alhena.chat.history import CUT_OFF, History
+from alhena.chat.history import CUT_OFF, ENDED_EARLY, History
 from alhena.chat.turn import (
     BROKEN_OFF,
     UNSIGNED,
@@ -98,6 +98,11 @@ class Account:
         self._finish_reason = response.finish_reason or self._finish_reason
         if self._pieces is not None:
             self._pieces.append(response)
+
+    @property
+    def is_counted(self) -> bool:
+        """True if the service said how many tokens the request took."""
+        return self._usage.prompt_token_count > 0
 
     def answered(self) -> ApiResponseEvent:
         """The event for a complete response."""
@@ -255,9 +260,9 @@ class Chat:
         Retries repeat no effects, because the calls of a failed attempt were not announced. If the
         answer fails, or is cancelled before any text, a prompt is removed from the history; tool
         results stay, because their effects happened. Text streamed before a cancellation stays with
-        the prompt, because a person has read it; so does the text of an answer broken off for
-        repeating itself, if `hears_chanting`. Raises ModelError, WireError, InvalidResponseError or
-        ChantingError.
+        the prompt, because a person has read it; so does the text of an answer that failed after
+        its first request, or that was broken off for repeating itself, if `hears_chanting`. Raises
+        ModelError, WireError, InvalidResponseError or ChantingError.
         """
         answers_tools = any(part.function_response for part in parts)
         emit = self._outlets.emit
@@ -286,7 +291,7 @@ class Chat:
                         self.history.add_model(text_content(MODEL, turn.text, CUT_OFF))
                     raise
                 except AlhenaError as error:
-                    turn = await self._recover(error, turn, prompt_id)
+                    turn = await self._next_turn(error, turn, prompt_id)
                 else:
                     complete = True
                     break
@@ -359,9 +364,20 @@ class Chat:
             self._outlets.emit(WarningEvent(message=shortfall))
         self._outlets.emit(FinishedEvent(finish_reason=turn.finish_reason or ""))
 
+    async def _next_turn(self, error: AlhenaError, turn: Turn, prompt_id: str) -> Turn | None:
+        """As `_recover`. The text of an answer that took several requests stays with the prompt
+        when it fails, unless the service withdrew it."""
+        try:
+            return await self._recover(error, turn, prompt_id)
+        except AlhenaError as last:
+            several = self._answer.prompt_tokens > 0
+            if several and turn.text and not isinstance(last, InvalidResponseError | ChantingError):
+                self.history.add_model(text_content(MODEL, turn.text, ENDED_EARLY))
+            raise
+
     async def _recover(self, error: AlhenaError, turn: Turn, prompt_id: str) -> Turn | None:
         """Returns when the next attempt is due: of another model, or with a shorter history, if
-        need be. Returns the turn if the answer goes on where it broke off. Raises the error if
+        need be. Returns the turn if the answer continues where it broke off. Raises the error if
         there is no further attempt."""
         if isinstance(error, ChantingError):
             self.history.add_model(text_content(MODEL, turn.text[: error.kept], BROKEN_OFF))
@@ -473,7 +489,7 @@ class Chat:
         while True:
             sent = answer.next_request(self._sent[1])
             await self._exchange(sent, None if reviews else turn)
-            if not answer.goes_on:
+            if not answer.continues:
                 break
         if between is not None and reviews:
             for response in await between.review(self._sent[0], answer.chunks):
@@ -499,7 +515,9 @@ class Chat:
             emit(account.answered())  # as far as it was wanted
             raise
         except AlhenaError as error:
-            emit(account.failed(error))
+            # What a broken connection brought up to a token is kept, and has its price.
+            is_kept = self._answer.has_progressed and account.is_counted
+            emit(account.answered() if is_kept else account.failed(error))
             raise
         finally:
             close = getattr(stream, "aclose", None)

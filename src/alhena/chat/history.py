@@ -25,6 +25,8 @@ Watch = Callable[[int, Sequence[EncodedContent]], None]
 
 CUT_OFF = "\n[The user interrupted the answer here.]"
 """Appended to the text of an interrupted answer."""
+ENDED_EARLY = "\n[The answer ended here before it was complete.]"
+"""Appended to the text of an answer whose rest could not be had."""
 
 
 class History:

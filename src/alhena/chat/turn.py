@@ -197,7 +197,7 @@ class Turn:
         return self._chunk > 0
 
     def begin_request(self) -> None:
-        """What comes from here on is another request's: it repeats nothing."""
+        """The next chunks are those of another request, which repeats nothing."""
         self._before = None
 
     def _take(self, part: Part) -> None:

@@ -50,7 +50,7 @@ def merged(chunks: list[GenerateContentResponse]) -> GenerateContentResponse:
 
 
 def _is_same_text(before: Part, part: Part) -> bool:
-    """True if the text of `part` goes on with that of `before`, which has no signature."""
+    """True if the text of `part` continues that of `before`, which has no signature."""
     if before.text is None or part.text is None or before.thought_signature:
         return False
     alike = Part(text="", thought=part.thought, thought_signature=part.thought_signature)
@@ -120,8 +120,8 @@ class Pieces:
         return found.whole()
 
     def end(self, candidate: Candidate) -> Candidate:
-        """The end of an answer; a call that lacks its last piece, or has a wrong one, is said
-        there."""
+        """The end of an answer, which names a call that lacks its last piece or has a wrong
+        one."""
         if self._broken is None and not self._open:
             return candidate
         name = self._broken or self._open[-1].name or "a tool"
@@ -213,7 +213,7 @@ def _set(holder: Any, step: str | int, value: Any) -> None:
 
 
 class Repetition:
-    """What was delivered of an answer and comes once more, and is left out then."""
+    """Parts that were delivered and come once more: they are left out."""
 
     def __init__(self, parts: list[Part]) -> None:
         self.left = list(parts)
@@ -248,5 +248,5 @@ def _are_texts(part: Part, expected: Part) -> bool:
 
 def _differs() -> StreamCutError:
     return StreamCutError(
-        "the model's answer broke off and did not go on in the same words.", remedy="Run again."
+        "the model's answer broke off and did not continue in the same words.", remedy="Run again."
     )

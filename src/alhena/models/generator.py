@@ -82,7 +82,7 @@ class Answer:
     def __init__(self) -> None:
         self.chunks: list[GenerateContentResponse] = []
         self.token: str | None = None
-        self.goes_on = False  # the request ended in good order, and another brings the rest
+        self.continues = False  # the request ended in good order, and another brings the rest
         self.prompt_tokens = 0
         self._received: list[GenerateContentResponse] = []
         self._kept = 0  # number of chunks up to the last token
@@ -129,12 +129,12 @@ class Answer:
             self.prompt_tokens = self.prompt_tokens or self._usage.prompt_token_count
             self._spent = sum_usage(self._spent, self._usage)
         self._usage = None
-        self._asked, self.goes_on = self.token, False
+        self._asked, self.continues = self.token, False
         return replace(request, continuation_token=self.token)
 
     def require_rest(self) -> None:
         """Raises StreamCutError for a request that ended before its answer did."""
-        if not self.goes_on:
+        if not self.continues:
             raise StreamCutError(
                 "the model's answer ended without a finish reason; it is incomplete.",
                 remedy="Run the prompt again.",
@@ -177,8 +177,8 @@ class Answer:
             self.token = None
         elif candidate.continuation_token:
             self.token, self._kept = candidate.continuation_token, len(self._received)
-        self.goes_on = reason == FinishReason.CONTINUATION and self.has_progressed
-        if self.goes_on:
+        self.continues = reason == FinishReason.CONTINUATION and self.has_progressed
+        if self.continues:
             self._kept = len(self._received)
         if reason == FinishReason.CONTINUATION and self.token is not None:
             candidate = replace(candidate, finish_reason=None, finish_message=None)
@@ -215,6 +215,6 @@ async def whole_answer(
 
     answer = Answer()
     answer.feed(response)
-    while answer.goes_on:
+    while answer.continues:
         answer.feed(await ask(answer.next_request(request)))
     return merged(answer.chunks)

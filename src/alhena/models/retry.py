@@ -239,7 +239,7 @@ instead."""
 class RetryingGenerator:
     """Sends requests to `inner`, with retries according to `policy`.
 
-    A stream is only restarted before its first chunk, or goes on from its last token: delivered
+    A stream is only restarted before its first chunk, or continues from its last token: delivered
     chunks cannot be withdrawn here. A
     `Chat` can do that (it notifies its front ends), so it calls `inner` directly and applies the
     policy. `tell` is called before each wait, and `admits` before that; cancellation ends a wait at

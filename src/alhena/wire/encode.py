@@ -65,7 +65,7 @@ class _EmbedAll(Wire, frozen=True, kw_only=True):
 
 
 class _Rest(Wire, frozen=True, kw_only=True):
-    """What asks for the rest of an answer."""
+    """The field that asks for the rest of an answer."""
 
     continuation_token: str
 

@@ -22,7 +22,7 @@ class Meaning(StrEnum):
 
 class FinishInfo(msgspec.Struct, frozen=True):
     """The end of an answer. `words` are the beginning of a message; `withheld`: for its content,
-    which clients are told as a refusal."""
+    a refusal to clients."""
 
     meaning: Meaning
     words: str = ""
@@ -72,7 +72,9 @@ ENDINGS: dict[str, FinishInfo] = {
         Meaning.REPEATED, "the model produced an answer that cannot be read", _AGAIN
     ),
     FinishReason.CONTINUATION: FinishInfo(
-        Meaning.REPEATED, "the model's service did not say how its answer goes on", _AGAIN
+        Meaning.REPEATED,
+        "the model's service ended an unfinished answer without a continuation token",
+        _AGAIN,
     ),
     FinishReason.MISSING_THOUGHT_SIGNATURE: FinishInfo(
         Meaning.UNSIGNED,
