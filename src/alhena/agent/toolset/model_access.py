@@ -213,7 +213,7 @@ class SessionModelList:
             self._requested[event.role, event.parent_call_id] = event.model
         elif isinstance(event, ApiResponseEvent):
             requested = self._requested.get((event.role, event.parent_call_id), "")
-            if is_gemini(requested):
+            if is_gemini(requested) and is_gemini(event.model):
                 self._compare(requested, event.model)
                 self._learn(requested)
 
