@@ -51,7 +51,7 @@ DONE = [
 def test_what_is_typed_at_once_is_done_when_the_session_stands(
     server: ScriptedServer, keys: str, shown: str
 ):
-    with at(server) as terminal:
+    with at(server, "--skip-trust") as terminal:
         terminal.until(PLACEHOLDER)
         terminal.send(keys)
         terminal.until(shown)
