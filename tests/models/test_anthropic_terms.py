@@ -256,3 +256,55 @@ async def test_what_would_be_lost_is_refused_before_anything_is_sent(server: Scr
             with pytest.raises(DialectError):
                 await generator.generate(asking(**config))
     assert server.requests == []
+
+
+@pytest.mark.requirement("TODAY-02")
+@pytest.mark.parametrize(
+    "model", ["claude-opus-4-6", "claude-opus-4-7", "claude-sonnet-5", "claude-fable-5-5"]
+)
+@pytest.mark.parametrize(
+    ("thinking", "effort"),
+    [
+        ({"thinking_level": "LOW"}, "low"),
+        ({"thinking_level": "MINIMAL"}, "low"),
+        ({"thinking_level": "HIGH"}, "high"),
+        ({"thinking_budget": 4096}, "medium"),
+        ({"thinking_budget": 40_000}, "high"),
+        ({"thinking_budget": -1}, None),
+    ],
+)
+async def test_a_newer_claude_gets_an_effort_and_no_budget_or_sampling(
+    server: ScriptedServer, model: str, thinking: dict[str, Any], effort: str | None
+):
+    config = GenerationConfig(
+        temperature=0.3, top_p=0.9, top_k=4, thinking_config=ThinkingConfig(**thinking)
+    )
+    body = await sent(server, model=model, generation_config=config)
+    assert body["thinking"] == {"type": "adaptive"}
+    assert body.get("output_config") == (None if effort is None else {"effort": effort})
+    assert not {"temperature", "top_p", "top_k"} & body.keys()
+
+
+async def test_a_newer_claude_does_not_think_where_a_tool_is_forced_or_thinking_is_off(
+    server: ScriptedServer,
+):
+    off = GenerationConfig(thinking_config=ThinkingConfig(thinking_budget=0))
+    assert "thinking" not in await sent(server, model="claude-opus-4-7", generation_config=off)
+    body = await sent(
+        server,
+        model="claude-opus-4-7",
+        tools=tools("f"),
+        tool_config=calling(FunctionCallingMode.ANY),
+        generation_config=GenerationConfig(thinking_config=THINKING),
+    )
+    assert "thinking" not in body
+
+
+@pytest.mark.parametrize(
+    ("model", "last"), [("claude-opus-4-7", "user"), ("claude-3-opus", "assistant")]
+)
+async def test_the_beginning_of_an_answer_is_the_end_of_a_request_only_where_that_is_taken(
+    server: ScriptedServer, model: str, last: str
+):
+    contents = (text_content("user", "Go."), text_content("model", "I"))
+    assert (await sent(server, *contents, model=model))["messages"][-1]["role"] == last

@@ -44,11 +44,15 @@ from alhena.wire.response import GenerateContentResponse
 
 EMPTY = "[a message without words]"
 """Replaces a user message that would be empty."""
+CONTINUE = "Continue."
+"""Follows the beginning of an answer, with which a conversation may not end."""
 _LEAST_BUDGET = 1024
 """Minimum thinking budget in tokens."""
 _WINDOW = 200_000
 """Known context window of Claude models in tokens, prompt and answer together."""
 _BYTES_PER_TOKEN = 3
+_EFFORTS = (("LOW", 1024), ("MEDIUM", 8192))
+"""Efforts by the largest number of thinking tokens that means them."""
 _LEAST_TOP_P = 0.95
 """Minimum top_p with thinking."""
 
@@ -117,19 +121,37 @@ def accepted(
     config = without_idle_calling(config)
     made = config.generation_config or GenerationConfig()
     made = replace(made, thinking_config=_thinking(config, contents, info))
-    return replace(config, generation_config=_sampled(_limited(made, info, room)))
+    made = _sampled(_limited(made, info, room))
+    if not info.takes_sampling:
+        made = replace(made, temperature=None, top_p=None, top_k=None)
+    return replace(config, generation_config=made)
 
 
 def _thinking(
     config: GenerateContentConfig, contents: tuple[Content, ...], info: ClaudeInfo
 ) -> ThinkingConfig | None:
     given = config.generation_config.thinking_config if config.generation_config else None
+    if given is not None and info.adaptive:
+        return None if _is_forced(config) else _effort(given)
     budget = thinking_budget(given)
     if given is None or budget is None or not info.thinks:
         return None
     if budget and (_is_forced(config) or _lost_thought(contents)):
         return None
     return replace(given, thinking_budget=budget, thinking_level=None)
+
+
+def _effort(given: ThinkingConfig) -> ThinkingConfig | None:
+    """Thinking as the model chooses, with an effort in place of a level or a number of tokens. None
+    leaves it to the model, which is what "no thinking" comes nearest to."""
+    level = (given.thinking_level or "").upper()
+    budget = given.thinking_budget
+    if budget == 0 and not level:
+        return None
+    if budget is not None and budget > 0 and not level:
+        level = next((name for name, most in _EFFORTS if budget <= most), "HIGH")
+    level = "LOW" if level == "MINIMAL" else level
+    return replace(given, thinking_budget=-1, thinking_level=level or None)
 
 
 def _is_forced(config: GenerateContentConfig) -> bool:
@@ -281,7 +303,10 @@ class AnthropicApi(WithoutEmbeddings):
             names=names,
         )
         body = anthropic.write_request(asked, new_id=self._new_id)
-        return body | {"messages": without_blanks(body["messages"])}
+        messages = without_blanks(body["messages"])
+        if messages and messages[-1]["role"] != USER and not claude_info(model).takes_prefill:
+            messages.append({"role": USER, "content": [{"type": "text", "text": CONTINUE}]})
+        return body | {"messages": messages}
 
 
 def anthropic_from(environ: Mapping[str, str], base_url: str | None = None) -> AnthropicApi:

@@ -205,6 +205,10 @@ def _generation(config: GenerationConfig) -> dict[str, Any]:
     budget = thinking_budget(config.thinking_config)
     if budget is not None:
         body["thinking"] = _thinking(budget)
+    thinking = config.thinking_config
+    if thinking is not None and thinking.thinking_level and (budget or 0) < 0:
+        effort = {"effort": thinking.thinking_level.lower()}
+        body["output_config"] = body.get("output_config", {}) | effort
     return body
 
 
