@@ -79,7 +79,7 @@ def test_input_that_a_hook_process_changes_is_written_and_told_to_model_and_tele
     added = {"hookSpecificOutput": {"additionalContext": "mind the gap"}}
     written = configure(home, project, BeforeTool=says(changed, heard), AfterTool=says(added))
     server.reply(calling("write_file", {"file_path": "a", "content": "m"}), sse(text("ok")))
-    ran = run(server, "--yolo")
+    ran = run(server, "--yolo", "--skip-trust")
     assert ran.code == 0, ran.err
     assert (project / "a").read_text(encoding="utf-8") == "hooked"
     assert (
@@ -106,7 +106,7 @@ def test_what_a_hook_process_makes_of_a_call_is_put_to_the_policy(
         encoding="utf-8",
     )
     server.reply(calling("write_file", {"file_path": "a", "content": "m"}), sse(text("ok")))
-    ran = run(server, "--yolo", "--policy", str(policy))
+    ran = run(server, "--yolo", "--skip-trust", "--policy", str(policy))
     assert ran.code == 0, ran.err
     assert told(server) == {"error": "Tool execution denied by policy. Not there."}
     assert sorted(path.name for path in project.iterdir()) == []
@@ -131,7 +131,7 @@ def test_a_hook_process_blocks_by_its_exit_code(
 ):
     configure(home, project, **{event: command})
     server.reply(calling("write_file", {"file_path": "a", "content": "m"}), sse(text("ok")))
-    assert run(server, "--yolo").code == 0
+    assert run(server, "--yolo", "--skip-trust").code == 0
     assert told(server) == {"error": error}
     assert (project / "a").exists() is exists
 
