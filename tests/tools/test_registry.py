@@ -133,6 +133,20 @@ def test_an_excluded_tool_is_hidden_under_all_its_names(name):
 
 
 @pytest.mark.requirement("TOOLS-06")
+@pytest.mark.parametrize("declared", ["clean", "_clean", "__clean"])
+@pytest.mark.parametrize("said", ["clean", "_clean", "__clean"])
+def test_leading_underscores_make_no_difference_to_an_exclusion(declared, said):
+    registry = ToolRegistry([SmallTool(declared), SmallTool("glob")], exclude=[said])
+    assert registry.names == ("glob",)
+    assert registry.get(declared) is None
+    later = ToolRegistry([SmallTool(declared), SmallTool("glob")])
+    later.hide([said])
+    assert later.names == ("glob",)
+    later.hide(())
+    assert later.names == (declared, "glob")
+
+
+@pytest.mark.requirement("TOOLS-06")
 def test_a_tool_of_a_server_is_excluded_by_its_bare_and_its_qualified_name():
     for name in ("search", "docs__search", "mcp_docs_search"):
         registry = ToolRegistry(exclude=[name])
