@@ -18,7 +18,7 @@ def fed(*chunks: dict) -> tuple[Turn, list[Event]]:
     return turn, events
 
 
-@pytest.mark.requirement("CHAT-01", "WIRE-10")
+@pytest.mark.requirement("CHAT-01", "WIRE-10", "WIRE-08")
 def test_chunks_become_thought_content_and_call_events_in_order():
     turn, events = fed(
         chunk({"text": "**Look** around first", "thought": True}),
