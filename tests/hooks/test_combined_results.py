@@ -57,7 +57,12 @@ def test_of_values_the_last_counts_for_each_key():
                 llm_response={"text": "1"},
                 tail_call=TailCall("one", {}),
             ),
-            HookVerdict(tool_input={"b": 2}, llm_request={"messages": []}, clear_context=True),
+            HookVerdict(
+                tool_input={"b": 2},
+                llm_request={"messages": []},
+                clear_context=True,
+                suppress_output=True,
+            ),
             HookVerdict(llm_response={"text": "2"}, tail_call=TailCall("two", {})),
         ]
     )
@@ -67,6 +72,7 @@ def test_of_values_the_last_counts_for_each_key():
         llm_response={"text": "2"},
         tail_call=TailCall("two", {}),
         clear_context=True,
+        suppress_output=True,
     )
 
 
