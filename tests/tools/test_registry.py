@@ -71,6 +71,19 @@ def test_a_tool_of_a_server_is_found_under_its_qualified_names():
 
 
 @pytest.mark.requirement("TOOLS-06")
+def test_a_name_that_two_tools_accept_means_neither_of_them():
+    registry = ToolRegistry()
+    for server in ("docs", "wiki"):
+        tool = SmallTool(f"{server}__search")
+        registry.register(tool, origin=Origin.MCP, server=server, accepted=("find",))
+    assert registry.get("find") is None
+    assert registry.get("docs__search") is not None
+    said = registry.suggestions("find")
+    assert '"docs__search" or "wiki__search"' in said
+    assert not registry.unregister("find")
+
+
+@pytest.mark.requirement("TOOLS-06")
 def test_registering_a_name_twice_is_said_and_the_later_tool_is_used():
     first, second = SmallTool("a"), SmallTool("a")
     registry = ToolRegistry([first])
