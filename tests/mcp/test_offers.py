@@ -192,6 +192,7 @@ def test_a_description_tells_models_nothing_that_people_do_not_see() -> None:
     assert "\u202e" not in told
 
 
+@pytest.mark.requirement("MCP-05")
 def test_prompts_and_resources_of_any_shape_are_read() -> None:
     prompts = taken_prompts(
         [
