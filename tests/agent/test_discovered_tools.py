@@ -9,7 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.config.settings import Settings, ToolSettings
+from alhena.config.settings import (
+    EnvironmentRedaction,
+    SecuritySettings,
+    Settings,
+    ToolSettings,
+)
 from alhena.events import (
     RunStartedEvent,
     ToolCallResponseEvent,
@@ -38,7 +43,7 @@ import json, os, sys, time
 name, given = sys.argv[1], json.load(sys.stdin)
 how = given.get("how")
 if how == "secret":
-    print(os.environ.get("GEMINI_API_KEY"))
+    print(json.dumps(dict(os.environ)))
 elif how == "long":
     print("x" * 200_000)
 elif how == "hang":
@@ -119,6 +124,18 @@ async def test_a_listed_tool_is_declared_and_run_in_its_own_process(project: Pat
     assert "Says it loudly." in declared["discovered_tool_shout"].description
 
 
+@pytest.mark.requirement("WIRE-02")
+async def test_built_in_and_discovered_tools_are_declared_together_in_one_element(project: Path):
+    _, generator = await results(project, {"what": "a"})
+    for request in generator.requests:
+        (element,) = request.config.tools
+        declared = [each.name for each in element.function_declarations]
+        assert {"read_file", "glob", "run_shell_command"} < set(declared)
+        assert declared[-1] == "discovered_tool_shout"
+    (first, *_, last) = generator.requests
+    assert first.config.tools == last.config.tools
+
+
 @pytest.mark.requirement("TOOLS-07")
 async def test_stderr_is_told_and_only_the_exit_code_makes_a_failure(project: Path):
     (warned, failed, killed), _ = await results(
@@ -137,12 +154,33 @@ async def test_stderr_is_told_and_only_the_exit_code_makes_a_failure(project: Pa
     assert output_of(killed).endswith("Exit Code: (none)\nSignal: 9")
 
 
-async def test_the_command_sees_no_secrets_and_bad_parameters_do_not_reach_it(
+@pytest.mark.requirement("TOOLS-07", "TOOLS-23")
+async def test_the_commands_see_no_secrets_but_those_that_the_settings_allow(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("GEMINI_API_KEY", "s3cret")
-    (secret, wrong), _ = await results(project, {"what": "a", "how": "secret"}, {"what": 3})
-    assert output_of(secret) == "None\n"
+    names = ("GEMINI_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "MY_TOKEN", "PLAIN", "BLOCKED")
+    for name in names:
+        monkeypatch.setenv(name, name.lower())
+    monkeypatch.setenv("HARMLESS_NAME", "ghp_" + "a" * 36)
+    rules = EnvironmentRedaction(allowed=("MY_TOKEN",), blocked=("BLOCKED",))
+    settings = msgspec.structs.replace(
+        settings_of(project),
+        tools=ToolSettings(
+            discovery_command="bash -c 'env > listed.txt; cat list.json'",
+            call_command=f"'{sys.executable}' call.py",
+        ),
+        security=SecuritySettings(environment_variable_redaction=rules),
+    )
+    (response,), _ = await results(project, {"what": "a", "how": "secret"}, settings=settings)
+    listed = (project / "listed.txt").read_text(encoding="utf-8").splitlines()
+    seen = [dict(line.split("=", 1) for line in listed), json.loads(output_of(response))]
+    for variables in seen:
+        assert {*names, "HARMLESS_NAME"}.intersection(variables) == {"MY_TOKEN", "PLAIN"}
+        assert "PATH" in variables
+
+
+async def test_bad_parameters_do_not_reach_the_command(project: Path):
+    (wrong,), _ = await results(project, {"what": 3})
     assert wrong.error_type == "invalid_tool_params"
 
 

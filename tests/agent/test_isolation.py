@@ -37,6 +37,7 @@ def session() -> ToolRegistry:
         (("docs__search",), ("search",)),
         (("mcp_docs_glob",), ("docs__glob",)),
         (("docs__*",), ("search", "docs__glob")),
+        (("docs__se*", "docs__search__*", "mcp_docs_se*", "do*"), ()),
         (("mcp_git_*",), ("push",)),
         (("mcp_*",), ("search", "docs__glob", "push")),
         (("delegate_to_agent", "invoke_agent", "ask_user"), ()),

@@ -33,6 +33,7 @@ def statuses(events: list[Event]) -> dict[str, str]:
     return {event.call_id: event.status for event in of(events, ToolCallResponseEvent)}
 
 
+@pytest.mark.requirement("SCHED-05")
 @pytest.mark.parametrize(
     "no", [Answer.no(), Answer.no("  "), Answer.no("all of it", stop=True), Outcome.CANCEL, False]
 )

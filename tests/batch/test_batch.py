@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from alhena.batch.overview import counts
+from alhena.batch.overview import cancel_rest, counts, retry_failed
 from alhena.batch.progress import Progress
 from alhena.batch.queue import Queue
 from alhena.batch.tasks import Task
@@ -102,6 +102,7 @@ def test_tasks_come_from_standard_input_csv_folders_and_patterns(project: Path):
                 assert two == f"{one}-2"
 
 
+@pytest.mark.requirement("RUN-01")
 def test_a_failed_task_is_a_line_and_exit_1_and_retry_failed_runs_it_again(project: Path):
     broken = True
 
@@ -126,6 +127,23 @@ def test_a_failed_task_is_a_line_and_exit_1_and_retry_failed_runs_it_again(proje
     shown = alhena("batch", "show", "r.jsonl.run", "t1").json
     assert (shown["task"]["prompt"], shown["state"]) == ("task 1", "ended")
     assert alhena("batch", "status", "r.jsonl.run").json["done"] == 3
+
+
+@pytest.mark.requirement("RUN-01")
+def test_all_tokens_count_and_what_failed_or_was_cancelled_is_tried_again(tmp_path: Path):
+    tasks = [Task(id=each, prompt="x") for each in ("done", "failed", "cancelled")]
+    queue = Queue.create(tmp_path, tasks, b"{}")
+    for claim in queue.claim("one", 2, 2, 60.0):
+        queue.finish(claim.token, claim.task.id, None, b"{}")
+    cancel_rest(queue, lambda _id, _attempts: b"{}")
+    with queue.transaction() as db:
+        db.execute("UPDATE tasks SET input_tokens = 1, output_tokens = 10, thought_tokens = 100")
+    found = counts(queue)
+    assert (found.done, found.failed, found.cancelled, found.tokens) == (1, 1, 1, 333)
+    assert retry_failed(queue) == 2
+    found = counts(queue)
+    assert (found.done, found.waiting) == (1, 2)
+    queue.close()
 
 
 def test_a_report_is_a_table_and_a_page_with_links_to_its_sessions(project: Path):

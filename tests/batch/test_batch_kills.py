@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from alhena.batch.errors import LostLeaseError
-from alhena.batch.queue import Claim
+from alhena.batch.queue import Claim, Queue
 from alhena.batch.tasks import Task
 from alhena.batch.worker import Lease
 from tests.batch.answering import AnsweringServer, ended, prompt_of, results, started, write_tasks
@@ -102,3 +102,30 @@ def test_a_lease_that_was_over_is_not_renewed():
     going = Lease(claim, time.monotonic() + 50)
     going.renew(time.monotonic() + 100)
     going.require()
+
+
+@pytest.mark.requirement("RUN-03")
+def test_a_task_is_another_workers_when_the_lease_of_its_claim_or_renewal_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    now = 1000.0
+    monkeypatch.setattr("alhena.batch.queue.time.monotonic", lambda: now)
+    queue = Queue.create(tmp_path, [Task(id="a", prompt="x")], b"{}")
+    (first,) = queue.claim("one", 1, 2, 7.0)
+    now += 7.0
+    assert queue.claim("two", 1, 2, 7.0) == []
+    now += 0.1
+    (second,) = queue.claim("two", 1, 2, 20.0)
+    assert not queue.finish(first.token, "done", None, b"{}")
+    assert queue.renew((first.token, second.token), 5.0) == ({second.token}, now)
+    now += 5.0
+    assert queue.claim("three", 1, 2, 7.0) == []
+    now += 0.1
+    assert queue.renew((second.token,), 5.0) == (set(), now)
+    assert not queue.finish(second.token, "done", None, b"{}")
+    (third,) = queue.claim("three", 1, 2, 7.0)
+    assert (first.attempt, second.attempt, third.attempt) == (1, 2, 3)
+    assert len({first.token, second.token, third.token}) == 3
+    assert queue.finish(third.token, "done", None, b"{}")
+    assert not queue.finish(third.token, "done", None, b"{}")
+    queue.close()

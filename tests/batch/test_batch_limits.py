@@ -96,8 +96,15 @@ async def test_money_is_reserved_before_and_corrected_after_a_request(queue: Que
     taken = await other.admit(MODEL, 20_000)
     usage = UsageMetadata(prompt_token_count=1_000, candidates_token_count=5_000)
     other.charge(taken, 0, MODEL, usage)
+    spent = queue.fact("spent")
+    other.charge(taken, 0, MODEL, usage)  # said again, it costs nothing more
+    assert queue.fact("spent") == spent
     with pytest.raises(SharedLimitError, match=r"limit of \$0.01 for all tasks"):
         await one.admit(MODEL, 10)
+    queue.note("spent", 0.01)
+    assert one.reached() is not None
+    queue.note("spent", 0.0099)
+    assert one.reached() is None
 
 
 @pytest.mark.requirement("RUN-02")
@@ -125,6 +132,7 @@ async def test_nobody_asks_a_model_before_the_service_wants_it_asked(queue: Queu
     assert sum(clock.waits) == pytest.approx(12)
 
 
+@pytest.mark.requirement("RUN-02")
 async def test_a_model_without_a_price_is_refused_where_money_is_limited(queue: Queue):
     with pytest.raises(SharedLimitError, match="the price of mystery is not known"):
         await limiters(queue, Clock(), total_cost=1.0)[0].admit("mystery", 10)

@@ -31,6 +31,7 @@ def test_responses_go_with_the_dropped_calls_they_answer():
     assert curate((USER, hollow, RESPONSE, ANSWER)) == (USER, ANSWER)
 
 
+@pytest.mark.requirement("CHAT-03", "CHAT-02")
 def test_a_signed_empty_text_is_valid():
     signed = Content(role="model", parts=(Part(text="", thought_signature="AAAA"),))
     assert curate((USER, signed)) == (USER, signed)

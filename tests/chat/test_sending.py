@@ -145,7 +145,9 @@ async def test_what_the_service_called_by_itself_enters_the_history_before_its_a
     async def pace() -> None:
         pass
 
-    script = ScriptedGenerator([text("so") | {"automaticFunctionCallingHistory": done}])
+    script = ScriptedGenerator(
+        [chunk({"text": "s"}) | {"automaticFunctionCallingHistory": done}, text("o")]
+    )
     outlets = Outlets(events.append, pace)
     chat = Chat(script, ModelTraits(name="m"), GenerateContentConfig(), History(), outlets)
     await chat.send((Part(text="go"),), "p")

@@ -18,7 +18,7 @@ def fed(*chunks: dict) -> tuple[Turn, list[Event]]:
     return turn, events
 
 
-@pytest.mark.requirement("CHAT-01", "WIRE-10")
+@pytest.mark.requirement("CHAT-01", "WIRE-10", "WIRE-08")
 def test_chunks_become_thought_content_and_call_events_in_order():
     turn, events = fed(
         chunk({"text": "**Look** around first", "thought": True}),
@@ -58,10 +58,12 @@ def test_a_call_without_arguments_or_name_can_be_scheduled():
     assert (turn.calls[0].name, turn.calls[0].args) == ("generic_tool", {})
 
 
+@pytest.mark.requirement("CHAT-01")
 @pytest.mark.parametrize(
     ("chunks", "reason"),
     [
         ([chunk(finish="STOP")], "empty_response"),
+        ([{"promptFeedback": {"blockReason": "OTHER"}}], "prompt_blocked"),
         ([chunk({"text": "x", "thought": True}, finish="STOP")], "empty_response"),
         ([chunk(finish="SAFETY")], "blocked"),
         ([chunk({"text": "half"}, finish="MALFORMED_FUNCTION_CALL")], "malformed_function_call"),

@@ -1,6 +1,7 @@
 import itertools
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def test_one_verdict_stays_what_it_is(alone: HookVerdict):
     assert aggregate([alone, HookVerdict()]) == alone
 
 
+@pytest.mark.requirement("HOOK-04")
 def test_of_values_the_last_counts_for_each_key():
     together = aggregate(
         [
@@ -55,7 +57,12 @@ def test_of_values_the_last_counts_for_each_key():
                 llm_response={"text": "1"},
                 tail_call=TailCall("one", {}),
             ),
-            HookVerdict(tool_input={"b": 2}, llm_request={"messages": []}, clear_context=True),
+            HookVerdict(
+                tool_input={"b": 2},
+                llm_request={"messages": []},
+                clear_context=True,
+                suppress_output=True,
+            ),
             HookVerdict(llm_response={"text": "2"}, tail_call=TailCall("two", {})),
         ]
     )
@@ -65,6 +72,7 @@ def test_of_values_the_last_counts_for_each_key():
         llm_response={"text": "2"},
         tail_call=TailCall("two", {}),
         clear_context=True,
+        suppress_output=True,
     )
 
 
@@ -72,6 +80,7 @@ def config(*configs: dict[str, Any]) -> dict[str, Any] | None:
     return aggregate([HookVerdict(tool_config=each) for each in configs]).tool_config
 
 
+@pytest.mark.requirement("HOOK-04")
 def test_tools_are_chosen_by_none_before_any_before_auto_and_names_together():
     assert config() is None
     assert config({"mode": "AUTO"}, {"mode": "ANY"}) == {"mode": "ANY"}
@@ -83,6 +92,7 @@ def test_tools_are_chosen_by_none_before_any_before_auto_and_names_together():
     ) == {"mode": "ANY", "allowedFunctionNames": ["a", "b", "c"]}
 
 
+@pytest.mark.requirement("HOOK-04")
 def test_the_next_of_a_sequence_is_told_what_was_changed():
     assert chained(
         HookEvent.BEFORE_AGENT, {"prompt": "p"}, HookVerdict(additional_context="c")

@@ -77,6 +77,7 @@ def test_structured_content_stands_in_for_blocks_and_repeats_none() -> None:
     assert text_of({"content": [], **structured}) == '{"sum":3}'
 
 
+@pytest.mark.requirement("MCP-04")
 def test_media_of_one_result_are_bounded() -> None:
     data = base64.b64encode(b"x" * (MAX_MEDIA // 2)).decode()
     big = {"type": "image", "mimeType": "image/png", "data": data}

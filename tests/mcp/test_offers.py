@@ -145,6 +145,25 @@ def test_one_odd_tool_costs_only_itself() -> None:
 
 
 @pytest.mark.requirement("MCP-03")
+@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+def test_a_schema_without_a_type_has_that_of_its_branches_if_all_have_one(keyword: str) -> None:
+    typed, untyped = {"type": "string"}, {"description": "no type"}
+    entries = [
+        tool("typed", a={keyword: [typed, {keyword: [typed]}]}),
+        tool("partly", a={keyword: [typed, untyped]}),
+        tool("below", a={keyword: [typed, {keyword: [untyped]}]}),
+        tool("empty", a={keyword: []}),
+    ]
+    taken = taken_tools(entries, lambda _name: True)
+    assert [each.name for each in taken.tools] == ["typed"]
+    assert taken.left_out == {
+        "partly": f"its schema does not say the type of properties.a.{keyword}[1]",
+        "below": f"its schema does not say the type of properties.a.{keyword}[1].{keyword}[0]",
+        "empty": "its schema does not say the type of properties.a",
+    }
+
+
+@pytest.mark.requirement("MCP-03")
 def test_references_are_followed_and_those_in_a_circle_end() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
     cyclic = {
@@ -173,6 +192,7 @@ def test_a_description_tells_models_nothing_that_people_do_not_see() -> None:
     assert "\u202e" not in told
 
 
+@pytest.mark.requirement("MCP-05")
 def test_prompts_and_resources_of_any_shape_are_read() -> None:
     prompts = taken_prompts(
         [

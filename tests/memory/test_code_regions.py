@@ -33,6 +33,7 @@ CODE = [
     "text <!-- @./x.md --> text",
     "<pre>\n@./x.md\n</pre>",
     "a <code> @./x.md </code>",
+    "a <code> <kbd>b</kbd> @./x.md </code>",
     "[x]: @./x.md",
     '<a title=" @./x.md">',
     "\\@./x.md",

@@ -66,12 +66,14 @@ def test_reading_anew_gives_what_the_files_say_then(project: Path):
     assert load_memory(asked).text() == block(path, "two")
 
 
+@pytest.mark.requirement("MEM-01")
 def test_without_a_marker_only_the_directory_itself_is_looked_into(project: Path):
     put(project, "GEMINI.md", "above")
     own = put(project, "a/GEMINI.md", "here")
     assert load_memory(request(own.parent)).text() == block(own, "here")
 
 
+@pytest.mark.requirement("MEM-01")
 def test_the_root_of_a_project_is_where_a_marker_of_the_settings_is(project: Path):
     top = put(project, "GEMINI.md", "top")
     put(project, "a/GEMINI.md", "in a")
@@ -212,6 +214,7 @@ def test_what_cannot_be_read_is_a_warning_and_the_rest_is_there(home: Path, proj
     assert all(line.startswith("memory: ") for line in memory.warnings)
 
 
+@pytest.mark.requirement("MEM-01")
 def test_empty_files_are_read_and_not_told(project: Path):
     put(project, "GEMINI.md", " \n\t\n")
     memory = load_memory(request(project))

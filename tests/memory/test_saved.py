@@ -26,6 +26,7 @@ def after(text: str, fact: str) -> str:
     return text[: put.offset] + put.text + text[put.offset :]
 
 
+@pytest.mark.requirement("TOOLS-19")
 @for_each(
     ("text", "expected"),
     [
@@ -47,6 +48,7 @@ def test_a_fact_goes_to_the_end_of_the_sections_list(text: str, expected: str) -
     assert after(text, "new") == expected
 
 
+@pytest.mark.requirement("TOOLS-19")
 @for_each(
     ("fact", "line"),
     [

@@ -84,6 +84,22 @@ def test_an_unlisted_model_is_taken_as_the_newest_series(model: str):
     assert "MINIMAL" not in info.levels
 
 
+@pytest.mark.requirement("TODAY-02")
+@for_each(
+    ("model", "levels"),
+    [
+        ("gemini-2.5-pro", ()),
+        ("gemini-3-pro-preview", ("LOW", "HIGH")),
+        ("gemini-3-pro-image-preview", ()),
+        ("gemini-3.1-pro-preview", ("LOW", "MEDIUM", "HIGH")),
+        ("gemini-3.1-flash-lite", ("MINIMAL", "LOW", "MEDIUM", "HIGH")),
+        ("gemini-9-pro", ("LOW", "MEDIUM", "HIGH")),
+    ],
+)
+def test_a_model_has_the_levels_of_its_series(model: str, levels: tuple[str, ...]):
+    assert model_info(model).levels == levels
+
+
 def test_a_session_without_a_chosen_model_thinks():
     assert default_model() == FLASH == "gemini-3.8-flash"
     assert thinking_config(default_model()) == OWN

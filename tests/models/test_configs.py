@@ -33,6 +33,7 @@ def test_with_nothing_configured_a_model_has_the_usual_settings(name: str):
     assert resolved.name == name
 
 
+@pytest.mark.requirement("TODAY-02")
 def test_an_alias_names_a_model_and_adds_to_what_it_extends():
     settings = configs(
         customAliases={
@@ -80,6 +81,7 @@ def override(match: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return {"match": match, **generating(**settings)}
 
 
+@pytest.mark.requirement("TODAY-02")
 def test_overrides_apply_where_they_match_the_more_specific_last():
     settings = configs(
         overrides=[
@@ -159,6 +161,7 @@ def test_a_session_keeps_its_aliases_settings_until_another_model_takes_over():
     assert other == default_generation("flash-lite")
 
 
+@pytest.mark.requirement("TODAY-02")
 def test_an_agent_has_settings_of_its_own_which_overrides_may_change():
     own = {"temperature": 0.4, "topK": None}
 

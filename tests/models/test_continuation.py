@@ -175,6 +175,17 @@ def calls(chunks: list[GenerateContentResponse]) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.requirement("TODAY-03")
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_call_in_pieces_has_the_signature_of_any_of_them(place: int):
+    made = [piece("$.a", "x", name="f"), piece("$.a", "y"), {"functionCall": {}}]
+    made[place]["thoughtSignature"] = "c2ln"
+    (part,) = (part for each in joined(*map(chunk, made)) for part in each.parts)
+    assert part.thought_signature == "c2ln"
+    assert part.function_call is not None
+    assert part.function_call.args == {"a": "xy"}
+
+
+@pytest.mark.requirement("TODAY-03")
 @pytest.mark.parametrize(
     ("pieces", "args"),
     [

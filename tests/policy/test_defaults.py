@@ -99,6 +99,7 @@ def test_a_users_rule_overrides_the_defaults_at_any_priority() -> None:
     assert decided(given, "write_file", ApprovalMode.DEFAULT).outcome is ALLOW
 
 
+@pytest.mark.requirement("POL-07", "POL-08")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("interactive", [True, False])
 def test_what_is_excluded_is_denied_and_what_is_not_can_be_had(
@@ -112,6 +113,7 @@ def test_what_is_excluded_is_denied_and_what_is_not_can_be_had(
         assert given.excluded(all_names(tool), context) == denied
 
 
+@pytest.mark.requirement("POL-07")
 def test_a_tool_with_a_condition_that_may_allow_it_stays() -> None:
     headless = PolicyContext(interactive=False)
     shell = all_names(SHELL)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
+from alhena.policy.engine import PolicyEngine
+from alhena.policy.model import PolicyCall, PolicyContext, PolicyOutcome, PolicyRule, Tier
 from alhena.values import FieldError
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, ask, rule, rules, shell_rule
 
@@ -39,6 +40,18 @@ def test_the_matching_rule_of_highest_priority_decides() -> None:
         decision = ask(order, "read_file")
         assert (decision.outcome, decision.rule) == (ALLOW, given_rules[1])
         assert ask(order, "glob").outcome is DENY
+
+
+@pytest.mark.requirement("POL-01")
+def test_a_rule_added_after_a_decision_decides_the_next_call() -> None:
+    given_engine = PolicyEngine(rules(rule("deny", 10, toolName="x")))
+    call, context = PolicyCall(names=("x",), args={}), PolicyContext()
+    assert given_engine.decide(call, context).outcome is DENY
+    given_engine.add_rule(*rules(rule("allow", 11, toolName="x")))
+    assert given_engine.decide(call, context).outcome is ALLOW
+    given_engine.add_rule(*rules(rule("deny", 9, toolName="x")))
+    given_engine.add_rule(*rules(rule("deny", 11, toolName="x")))
+    assert given_engine.decide(call, context).outcome is ALLOW
 
 
 @pytest.mark.requirement("POL-01")
@@ -151,6 +164,7 @@ def test_with_nobody_to_ask_asking_is_denying() -> None:
     assert ask(asking, SHELL, {"command": "git a"}, interactive=False).outcome is ALLOW
 
 
+@pytest.mark.requirement("POL-06", "POL-07")
 def test_a_rule_can_be_bound_to_interactive_or_unattended_runs() -> None:
     bound = rules(
         rule("allow", toolName="x", interactive=True),

@@ -59,6 +59,7 @@ def tools(**lists: list[str]) -> dict[str, Any]:
     return {"tools": lists}
 
 
+@pytest.mark.requirement("TOOLS-06")
 def test_an_excluded_tool_is_denied_whatever_the_users_rules_say() -> None:
     files = rules(rule("allow", 999, toolName="*", allowRedirection=True))
     excluded = tools(exclude=["WriteFileTool"])

@@ -30,6 +30,8 @@ def test_a_run_that_fails_is_told_whole(server: ScriptedServer, project: Path):
     assert failed["status_code"] == failed["http.status_code"] == 400
     assert "bad request" in failed["error.message"]
     assert found.total("gemini_cli.api.request.count", status_code=400) == 1
+    (taken,) = found.points("gen_ai.client.operation.duration")
+    assert taken["value"]["sum"] == failed["duration_ms"] / 1000
 
 
 @pytest.mark.requirement("TEL-01")

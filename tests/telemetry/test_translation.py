@@ -318,6 +318,7 @@ def test_the_table_of_attributes_notices_what_differs():
     assert set(ATTRIBUTES) >= {"tool_call", "api_request", "api_response", "api_error", "config"}
 
 
+@pytest.mark.requirement("TEL-02")
 @given(values=st.lists(st.integers(0, 20_000), min_size=1))
 def test_a_distribution_counts_every_value_in_its_bucket(values: list[int]):
     metrics = Metrics()

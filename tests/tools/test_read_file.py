@@ -68,6 +68,7 @@ async def test_start_and_end_line_count_from_one_and_include_the_end(
     assert text.endswith("---\nb\nc")
 
 
+@pytest.mark.requirement("TOOLS-08")
 async def test_a_range_up_to_the_end_keeps_the_final_newline(read: ReadFile, project: Path) -> None:
     (project / "a.txt").write_text("a\nb\nc\n", encoding="utf-8")
     text = text_of(await call(read, absolute_path="a.txt", offset=1, limit=5))
@@ -75,6 +76,7 @@ async def test_a_range_up_to_the_end_keeps_the_final_newline(read: ReadFile, pro
     assert "This is the end of the file" in text
 
 
+@pytest.mark.requirement("TOOLS-08")
 async def test_long_lines_are_cut_at_2000_characters(read: ReadFile, project: Path) -> None:
     (project / "a.txt").write_text("é" * 2001 + "\n" + "x" * 2000 + "\n", encoding="utf-8")
     text = text_of(await call(read, absolute_path="a.txt"))
@@ -82,12 +84,14 @@ async def test_long_lines_are_cut_at_2000_characters(read: ReadFile, project: Pa
     assert "Lines longer than 2000 characters were cut: 1" in text
 
 
+@pytest.mark.requirement("TOOLS-08")
 async def test_past_the_end_names_the_number_of_lines(read: ReadFile, project: Path) -> None:
     (project / "a.txt").write_text("a\nb", encoding="utf-8")
     text = text_of(await call(read, absolute_path="a.txt", offset=2))
     assert text == "The file a.txt has 2 lines; offset 2 is past its end. Use an offset below 2."
 
 
+@pytest.mark.requirement("TOOLS-08")
 async def test_an_empty_file_has_no_line_to_begin_at(read: ReadFile, project: Path) -> None:
     (project / "a.txt").touch()
     text = text_of(await call(read, absolute_path="a.txt", offset=5, limit=2))

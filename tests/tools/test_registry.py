@@ -71,6 +71,19 @@ def test_a_tool_of_a_server_is_found_under_its_qualified_names():
 
 
 @pytest.mark.requirement("TOOLS-06")
+def test_a_name_that_two_tools_accept_means_neither_of_them():
+    registry = ToolRegistry()
+    for server in ("docs", "wiki"):
+        tool = SmallTool(f"{server}__search")
+        registry.register(tool, origin=Origin.MCP, server=server, accepted=("find",))
+    assert registry.get("find") is None
+    assert registry.get("docs__search") is not None
+    said = registry.suggestions("find")
+    assert '"docs__search" or "wiki__search"' in said
+    assert not registry.unregister("find")
+
+
+@pytest.mark.requirement("TOOLS-06")
 def test_registering_a_name_twice_is_said_and_the_later_tool_is_used():
     first, second = SmallTool("a"), SmallTool("a")
     registry = ToolRegistry([first])
@@ -130,6 +143,20 @@ def test_an_excluded_tool_is_hidden_under_all_its_names(name):
     assert registry.names == ("glob",)
     assert [d.name for d in registry.function_declarations(["replace"])] == []
     assert registry.suggestions("replace") == 'Tool "replace" not found. Did you mean "glob"?'
+
+
+@pytest.mark.requirement("TOOLS-06")
+@pytest.mark.parametrize("declared", ["clean", "_clean", "__clean"])
+@pytest.mark.parametrize("said", ["clean", "_clean", "__clean"])
+def test_leading_underscores_make_no_difference_to_an_exclusion(declared, said):
+    registry = ToolRegistry([SmallTool(declared), SmallTool("glob")], exclude=[said])
+    assert registry.names == ("glob",)
+    assert registry.get(declared) is None
+    later = ToolRegistry([SmallTool(declared), SmallTool("glob")])
+    later.hide([said])
+    assert later.names == ("glob",)
+    later.hide(())
+    assert later.names == (declared, "glob")
 
 
 @pytest.mark.requirement("TOOLS-06")

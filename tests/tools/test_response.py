@@ -119,6 +119,7 @@ def test_a_single_picture_or_file_stands_beside_its_status_line():
     ]
 
 
+@pytest.mark.requirement("WIRE-14")
 @for_each(
     ("mime", "kept_as"),
     [

@@ -40,6 +40,7 @@ def test_what_belongs_to_somebody_else_stays_as_it_is():
     assert plain["labels"] == {"my_label": "x"}
 
 
+@pytest.mark.requirement("NATIVE-06")
 @pytest.mark.parametrize(
     ("given_text", "kept"),
     [
