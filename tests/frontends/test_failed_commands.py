@@ -32,7 +32,7 @@ def commands(server: ScriptedServer) -> None:
 
 def test_documents_count_commands_that_failed(server: ScriptedServer, project: Path):
     commands(server)
-    ran = alhena("-y", "-p", "x", "-o", "json", **keyed(server))
+    ran = alhena("-y", "--skip-trust", "-p", "x", "-o", "json", **keyed(server))
     assert ran.code == 0
     tools = ran.json["stats"]["tools"]
     assert (tools["totalSuccess"], tools["totalFail"]) == (1, len(FAILING))
@@ -40,7 +40,7 @@ def test_documents_count_commands_that_failed(server: ScriptedServer, project: P
     parts = server.requests[1].json["contents"][-1]["parts"]
     assert all("output" in part["functionResponse"]["response"] for part in parts)
     commands(server)
-    ran = alhena("-y", "-p", "x", "-o", "stream-json", **keyed(server))
+    ran = alhena("-y", "--skip-trust", "-p", "x", "-o", "stream-json", **keyed(server))
     results = {line["tool_id"]: line for line in ran.of_type("tool_result")}
     for number, why in enumerate(FAILING.values()):
         assert results[f"c{number}"]["status"] == "error"

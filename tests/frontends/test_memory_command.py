@@ -132,9 +132,9 @@ def test_a_file_of_variables_is_not_imported_and_a_warning_says_so(project: Path
     put(project, "GEMINI.md", f"Use @./{name} for it.")
     ran = alhena("memory", "show", "--skip-trust")
     assert "SECRET" not in ran.out + ran.err
-    assert f"Import failed: ./{name} - files of variables" in ran.out
+    assert f"Import failed: ./{name} - files that may hold secrets" in ran.out
     assert f"warning: memory: {project / 'GEMINI.md'}: Import failed: ./{name}" in ran.err
-    assert ran.err.count("files of variables") == 1
+    assert ran.err.count("files that may hold secrets") == 1
     assert "warning: " in alhena("memory", "import", "GEMINI.md").err
 
 

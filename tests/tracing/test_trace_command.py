@@ -215,7 +215,7 @@ def test_equal_texts_of_a_conversation_stand_in_their_order(server: ScriptedServ
         )
     for number in range(3):
         options = ("-r", "latest") if number else ()
-        assert alhena("-y", "-p", "again", *options, **keyed(server)).code == 0
+        assert alhena("-y", "--skip-trust", "-p", "again", *options, **keyed(server)).code == 0
     store = open_store(project_temp(os.environ, project))
     data = data_of(exported_page(Path(store.find("latest").path)))
     shown = [data["steps"][at] for at in data["talk"] if isinstance(at, int)]

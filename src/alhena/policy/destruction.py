@@ -12,8 +12,6 @@ from functools import lru_cache
 from glob import escape, iglob
 from itertools import islice
 
-import msgspec
-
 from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
 from alhena.policy.bash.git_commands import git_place
 from alhena.policy.bash.model import Effect, Part, Redirection, Word
@@ -37,6 +35,7 @@ from alhena.policy.programs import (
     removal,
 )
 from alhena.policy.surroundings import Surroundings
+from alhena.values import Value
 
 _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
@@ -50,7 +49,7 @@ _GIT_NAMES = ("rev-parse", "describe", "branch")
 _NOWHERE = "/\ue003"
 
 
-class Removal(msgspec.Struct, frozen=True):
+class Removal(Value, frozen=True):
     """The words of a program that it removes or overwrites, as `names.toml` describes them.
 
     `operands`: all, last, roots, script (not the first, unless an option gives the script), none,

@@ -12,6 +12,7 @@ import msgspec
 
 from alhena.policy.surroundings import Surroundings
 from alhena.system.secret_files import NAMES, is_secret_name
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.system.ignore import DirectoryRules, IgnoreRules
@@ -36,7 +37,7 @@ def may_hold_secrets(name: str) -> bool:
     return is_secret_name(name)
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class Reach(Value, frozen=True, kw_only=True):
     """The part of a directory that a program reads. `content`: of files, else only names. `hidden`:
     names with a dot, too, and what ignore files exclude. `follows`: through symbolic links. A file
     is not read when its name matches none of `only` (if there are any) or one of `without`.

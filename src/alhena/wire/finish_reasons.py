@@ -2,8 +2,7 @@
 
 from enum import StrEnum
 
-import msgspec
-
+from alhena.values import Value
 from alhena.wire.response import FinishReason
 
 
@@ -20,7 +19,7 @@ class Meaning(StrEnum):
     FAILED = "failed"
 
 
-class FinishInfo(msgspec.Struct, frozen=True):
+class FinishInfo(Value, frozen=True):
     """The end of an answer. `words` are the beginning of a message; `withheld`: for its content,
     a refusal to clients."""
 
