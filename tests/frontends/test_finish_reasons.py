@@ -1,4 +1,4 @@
-"""How an answer ended, as scripts and clients are told: words, exit codes, stop reasons."""
+"""The ends of answers for scripts and clients: words, exit codes, stop reasons."""
 
 import json
 from pathlib import Path
