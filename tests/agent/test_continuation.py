@@ -54,6 +54,15 @@ def test_the_command_gives_one_answer_and_the_sum_of_tokens(project: Path):
     assert server.tokens == [None, "at-1", "at-2"]
 
 
+@pytest.mark.requirement("TODAY-03")
+def test_a_recorded_answer_of_several_requests_is_replayed_as_one(project: Path):
+    answers = str(project / "answers.jsonl")
+    with ContinuingServer(words("one ", "two ", "three")) as server:
+        assert asked(server, "--record-responses", answers).out == "one two three\n"
+    ran = alhena("-m", MODEL, "-p", "tell", "--fake-responses", answers)
+    assert (ran.code, ran.out) == (0, "one two three\n")
+
+
 @pytest.mark.parametrize("output", ["text", "stream-json"])
 @pytest.mark.parametrize("drop", [Drop(1), Drop(2)])
 @pytest.mark.requirement("TODAY-03")

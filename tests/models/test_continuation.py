@@ -127,6 +127,16 @@ async def test_an_answer_that_goes_on_in_other_words_after_a_drop_is_cut():
         await streamed(retrying)
 
 
+async def test_a_prompt_that_is_blocked_between_requests_is_not_sent_again():
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}}
+    generator = ScriptedGenerator(
+        [token(chunk({"text": "a"}, finish="CONTINUATION"), "t")], [blocked]
+    )
+    chunks = await streamed(RetryingGenerator(generator, RetryPolicy(), sleep=_at_once))
+    assert chunks[-1].prompt_feedback is not None
+    assert len(generator.requests) == 2
+
+
 async def test_a_failed_request_for_the_rest_is_repeated_alone():
     from alhena.errors import ServerFaultError
 

@@ -167,6 +167,8 @@ class Answer:
 
         if chunk.usage_metadata is not None:
             chunk = replace(chunk, usage_metadata=sum_usage(self._spent, chunk.usage_metadata))
+        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
+            self.token = None
         if not chunk.candidates:
             return chunk
         self._pieces = self._pieces or Pieces()

@@ -178,6 +178,20 @@ def test_what_is_empty_is_absent() -> None:
     }
 
 
+@pytest.mark.requirement("TODAY-03", "WIRE-05")
+def test_the_token_for_the_rest_of_an_answer_is_in_the_request() -> None:
+    request = GenerateContentRequest(
+        model="m",
+        contents=(EncodedContent(text_content("user", "hi")),),
+        session_id="s",
+        continuation_token="t",
+    )
+    sent = json.loads(bytes(enveloped_body(request, "")))
+    assert sent.keys() == {"model", "request"}
+    assert sent["request"].keys() == {"contents", "session_id", "continuationToken"}
+    assert sent["request"]["continuationToken"] == "t"
+
+
 @pytest.mark.requirement("WIRE-08")
 def test_tokens_are_counted_for_the_model_by_its_resource_name() -> None:
     contents = (EncodedContent(text_content("user", "hi")),)
