@@ -243,13 +243,12 @@ def is_unknown(name: str) -> bool:
 
 class ServedModel(Value, frozen=True, kw_only=True):
     """A model of the service's own list. Limits are in tokens; None: not said. `levels`: its levels
-    of thinking, empty if not said; `thinks` is None if not said."""
+    of thinking, empty if not said."""
 
     name: str
     input_limit: int | None = None
     output_limit: int | None = None
     levels: tuple[str, ...] = ()
-    thinks: bool | None = None
 
 
 _SERVED: dict[str, ModelInfo] = {}

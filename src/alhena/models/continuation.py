@@ -10,20 +10,12 @@ from alhena.errors import StreamCutError
 from alhena.wire.content import Content, FunctionCall, Part
 from alhena.wire.json_values import as_object
 from alhena.wire.response import (
+    COUNTS,
     CUT_CALL,
     Candidate,
     FinishReason,
     GenerateContentResponse,
     UsageMetadata,
-)
-
-_COUNTS = (
-    "prompt_token_count",
-    "candidates_token_count",
-    "total_token_count",
-    "cached_content_token_count",
-    "thoughts_token_count",
-    "tool_use_prompt_token_count",
 )
 
 
@@ -63,7 +55,7 @@ def sum_usage(spent: UsageMetadata | None, usage: UsageMetadata) -> UsageMetadat
     """The usage of several requests: each counts its prompt, and what was made before."""
     if spent is None:
         return usage
-    counts = {name: getattr(spent, name) + getattr(usage, name) for name in _COUNTS}
+    counts = {name: getattr(spent, name) + getattr(usage, name) for name in COUNTS}
     return replace(usage, **counts)
 
 

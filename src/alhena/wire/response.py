@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr
 from alhena.values import Value
 from alhena.wire.content import Content, Part, Wire
 
-_COUNTS = (
+COUNTS = (
     "prompt_token_count",
     "candidates_token_count",
     "total_token_count",
@@ -16,6 +16,7 @@ _COUNTS = (
     "thoughts_token_count",
     "tool_use_prompt_token_count",
 )
+"""The fields of UsageMetadata that count tokens."""
 
 
 class FinishReason(StrEnum):
@@ -69,7 +70,7 @@ class UsageMetadata(Wire, frozen=True, kw_only=True):
     traffic_type: str | None = None
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
+        for name in COUNTS:
             if getattr(self, name) < 0:
                 force_setattr(self, name, 0)
 

@@ -179,14 +179,12 @@ def _served(model: "dict[str, Any]") -> "ServedModel":
         value = model.get(key)
         return value if isinstance(value, int) and value > 0 else None
 
-    thinks = model.get("thinking")
     levels = as_array(model.get("thinkingLevels")) or ()
     return ServedModel(
         name=str(model.get("name", "")).removeprefix("models/"),
         input_limit=count("inputTokenLimit"),
         output_limit=count("outputTokenLimit"),
         levels=tuple(each.upper() for each in levels if isinstance(each, str)),
-        thinks=thinks if isinstance(thinks, bool) else None,
     )
 
 
