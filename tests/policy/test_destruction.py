@@ -1,10 +1,7 @@
 """A rule for any command still asks before what destroys beyond the workspace."""
 
-import contextlib
 import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +13,8 @@ from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext
 from alhena.policy.surroundings import Surroundings
 from tests.policy.support import ALLOW, ASK, SHELL, rules, shell_rule
+from tests.support.bash import run_silently
 from tests.support.each import for_each
-from tests.support.patience import PATIENCE_S
 
 BLANKET = rules(shell_rule("allow", allowRedirection=True))
 
@@ -442,20 +439,8 @@ def removed_by(folder: Path, command: str) -> list[str]:
         (programs / "rm").chmod(0o755)
         (folder / "workspace" / "list").write_text("../sibling\n", encoding="utf-8")
     log.write_bytes(b"")
-    with subprocess.Popen(
-        [BASH, "-c", command],
-        env={"PATH": str(programs), "HOME": str(folder / "home")},
-        cwd=folder / "workspace",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as shell:
-        try:
-            shell.wait(PATIENCE_S)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(shell.pid, signal.SIGKILL)
+    environ = {"PATH": str(programs), "HOME": str(folder / "home")}
+    run_silently(command, environ, folder / "workspace")
     found: list[str] = []
     for call in log.read_bytes().decode("utf-8", "surrogateescape").split("\0END\0"):
         place, *operands = call.split("\0")

@@ -1,11 +1,7 @@
 """Restrictions against bash itself: a program that ran was found, or may have been meant."""
 
-import contextlib
-import os
 import shlex
 import shutil
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +10,7 @@ from hypothesis import strategies as st
 
 from alhena.policy.bash.prefix import Match
 from tests.policy.bash.parts import meant
-from tests.support.patience import PATIENCE_S
+from tests.support.bash import run_silently
 
 BASH = shutil.which("bash") or ""
 PROGRAMS = (
@@ -73,18 +69,5 @@ def ran(folder: Path, command: str) -> bool:
     (folder / "f").write_text("a\n", encoding="utf-8")
     for name in PROGRAMS:
         (programs / name).symlink_to(shutil.which(name) or "")
-    with subprocess.Popen(
-        [BASH, "-c", command],
-        env={"PATH": str(programs)},
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as shell:
-        try:
-            shell.wait(PATIENCE_S)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(shell.pid, signal.SIGKILL)
+    run_silently(command, {"PATH": str(programs)}, folder)
     return (folder / "ran").exists()
