@@ -34,7 +34,7 @@ from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, Toolset, at_once
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import imported
-from alhena.config.home import config_home, installation_id_path
+from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import WarningEvent
@@ -43,6 +43,7 @@ from alhena.models.providers.select import (
     ChosenGenerator,
     ModelChoice,
     choose_generator,
+    login_files,
 )
 from alhena.models.retry import retry_policy, within
 from alhena.system.processes import ProcessGroups
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver
-    from alhena.system.private_files import PrivateFiles
     from alhena.telemetry.options import TelemetryOptions
     from alhena.telemetry.telemetry import Telemetry
     from alhena.tools.builtin.ask_user import Ask
@@ -97,7 +97,7 @@ def session_generator(
         record_responses=options.record_responses,
         is_terminal=options.is_terminal,
         retry=retry_policy(settings.general),
-        private_files=partial(private_files, environ),
+        private_files=partial(login_files, environ),
         tell=lambda text: channel.emit(WarningEvent(message=text)),
         installation_id=partial(installation_number, environ),
     )
@@ -106,13 +106,6 @@ def session_generator(
     if options.wrap is None:
         return chosen
     return replace(chosen, generator=within(chosen.generator, options.wrap))
-
-
-def private_files(environ: Mapping[str, str]) -> "PrivateFiles":
-    """The user's files, for logins that are kept among them."""
-    from alhena.system.private_files import PrivateFiles
-
-    return PrivateFiles(config_home(environ))
 
 
 def installation_number(environ: Mapping[str, str]) -> str:

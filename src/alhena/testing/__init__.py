@@ -3,8 +3,8 @@ against real requests."""
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
-    from alhena.library.models import Call, TestModel
     from alhena.library.recordings import no_real_requests, record, replay
+    from alhena.models.objects import Call, TestModel
 
 __all__ = ["Call", "TestModel", "no_real_requests", "record", "replay"]
 
@@ -14,8 +14,8 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module 'alhena.testing' has no attribute {name!r}")
-    home = "models" if name in {"Call", "TestModel"} else "recordings"
-    return getattr(import_module(f"alhena.library.{home}"), name)
+    home = "models.objects" if name in {"Call", "TestModel"} else "library.recordings"
+    return getattr(import_module(f"alhena.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -21,6 +21,7 @@ from alhena.models.providers.select import (
     ModelChoice,
     choose_generator,
     is_demo,
+    login_files,
 )
 from alhena.models.retry import RetryPolicy
 from alhena.wire.json_values import is_token
@@ -172,7 +173,7 @@ def _generator(
     found: argparse.Namespace, settings: Settings, environ: Mapping[str, str]
 ) -> ChosenGenerator:
     from alhena.agent.chat import SessionModels
-    from alhena.agent.session_factory import installation_number, private_files
+    from alhena.agent.session_factory import installation_number
 
     return choose_generator(
         ModelChoice(
@@ -183,7 +184,7 @@ def _generator(
             fake_strict=not found.fake_responses_non_strict,
             record_responses=found.record_responses,
             retry=RETRIES,
-            private_files=partial(private_files, environ),
+            private_files=partial(login_files, environ),
             tell=lambda text: write_stderr(f"alhena: {text}\n"),
             installation_id=partial(installation_number, environ),
         )

@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 
 from alhena.agent.runner import SessionRunner
-from alhena.agent.session_factory import private_files
 from alhena.agent.toolset.options import SessionOptions
 from alhena.commands import sources_of
 from alhena.config.effective_settings import Place
@@ -28,7 +27,7 @@ from alhena.frontends.terminal.drawing.lines import line
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.session_commands import Folder
 from alhena.models.catalogue import ANTHROPIC, OPENAI
-from alhena.models.providers.select import DEMO, auth_type, is_demo
+from alhena.models.providers.select import DEMO, auth_type, is_demo, login_files
 from alhena.system.errors import printable
 from alhena.version import __version__
 
@@ -47,7 +46,7 @@ def _lacks_access(arguments: RunArguments, place: Place) -> bool:
             return False
         from alhena.models.auth.store import load_key
 
-        return not load_key(private_files(place.environ))
+        return not load_key(login_files(place.environ))
     except AlhenaError:  # the session says so
         return False
 

@@ -119,6 +119,14 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
         return f"ModelChoice(model={self.model!r}, is_terminal={self.is_terminal})"
 
 
+def login_files(environ: Mapping[str, str]) -> "PrivateFiles":
+    """The user's files, for logins that are kept among them."""
+    from alhena.config.home import config_home
+    from alhena.system.private_files import PrivateFiles
+
+    return PrivateFiles(config_home(environ))
+
+
 class ChosenGenerator(Value, frozen=True, kw_only=True):
     """The generator, its model name, and notices for a person. `auth_type` is the authentication
     type of `security.auth.selectedType`; None if none is needed. `speaks_gemini`: any Gemini model

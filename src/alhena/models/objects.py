@@ -20,6 +20,7 @@ from alhena.models.providers.select import (
     ModelChoice,
     choose_generator,
     is_demo,
+    login_files,
 )
 from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
 from alhena.wire.content import MODEL, Content, FunctionCall, Part
@@ -142,15 +143,13 @@ class CodeAssist(SharedModel):
     the account needs one. Raises ConfigError, CredentialsError and TypeError."""
 
     def __init__(self, name: str, *, project: str | None = None) -> None:
-        from alhena.agent.session_factory import private_files
-
         environ = _environ({"GOOGLE_CLOUD_PROJECT": _text("project", project)})
         super().__init__(
             ModelChoice(
                 model=_own_name(name),
                 environ=environ,
                 settings=_settings(AuthType.LOGIN),
-                private_files=partial(private_files, environ),
+                private_files=partial(login_files, environ),
             )
         )
 
