@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from alhena.agent.compression import kept
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import CompressionOptions, CompressionServices, ContextRoom
 from alhena.chat.history import History
 from alhena.chat.masking import MaskingLimits, masked, prefix_sums, to_mask
 from alhena.chat.summary import find_cut
+from alhena.chat.turn import ModelTraits
 from alhena.models.providers.demo import DemoGenerator
 from alhena.tools.output_store import OutputStore
 from alhena.wire.content import MODEL, USER, Content, FunctionCall, FunctionResponse, Part

@@ -6,7 +6,8 @@ from statistics import median
 
 from alhena.config.effective_settings import FolderTrust
 from alhena.config.settings import ContextSettings
-from alhena.memory.files import Limits, MemoryRequest, TouchedMemory, below, load_memory
+from alhena.memory import Limits
+from alhena.memory.files import MemoryRequest, TouchedMemory, below, load_memory
 from alhena.memory.imports import ImportLoader, expand, root_source
 from bench.measure import PASS, environment, row, timed_ms, wall
 from bench.tree import make_folders

@@ -11,8 +11,9 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import History
+from alhena.chat.turn import ModelTraits
 from alhena.http.connect import Channel
 from alhena.models.providers.vertex import VertexApi, vertex_service
 from alhena.models.service import FixedAccess

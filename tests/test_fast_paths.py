@@ -129,6 +129,9 @@ def test_a_home_with_agents_skills_commands_and_extensions_loads_their_readers_a
     more = first_request(server) - before
     assert {name for name in more if name.partition(".")[0] == "alhena"} == {
         "alhena.agent.subagents.files",
+        "alhena.config.checking",
+        "alhena.config.extension_manifest",
+        "alhena.config.layers",
         "alhena.agent.subagents.remote",
         "alhena.config.env_files",
         "alhena.config.extensions",

@@ -11,7 +11,8 @@ from alhena.agent.subagents import AgentDefinition
 from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks
-from alhena.chat.chat import ModelTraits, Outlets
+from alhena.chat.chat import Outlets
+from alhena.chat.turn import ModelTraits
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode, PolicyRule

@@ -27,7 +27,7 @@ from alhena.http.client import Timeouts
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
-from alhena.wire.conformance.check import check_json
+from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import MODEL
 from alhena.wire.errors import Level
 from tests.models.asking import api, listening, read_request, response

@@ -265,7 +265,7 @@ class Whole(SigningServer):
 
 
 def test_who_signed_is_no_field_of_a_request():
-    from alhena.wire.conformance.check import check_json
+    from alhena.wire.conformance.json_body import check_json
     from alhena.wire.content import EncodedContent
 
     content = Content(role="model", parts=(Part(text="a"),), signed_by=("m",))

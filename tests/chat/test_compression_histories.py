@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets
 from alhena.chat.compression import (
     CompressionOptions,
     CompressionServices,
@@ -19,7 +19,7 @@ from alhena.chat.estimates import content_tokens
 from alhena.chat.history import History
 from alhena.chat.masking import Gauge, MaskingLimits, prefix_sums
 from alhena.chat.summary import checked, snapshot, summary_request
-from alhena.chat.turn import ContextOverflowError
+from alhena.chat.turn import ContextOverflowError, ModelTraits
 from alhena.errors import AlhenaError, ServerFaultError
 from alhena.events import CompressedEvent, Event
 from alhena.models.errors import UnusableAnswerError

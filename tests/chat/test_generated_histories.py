@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.chat.chat import Chat, ChatServices, ModelTraits, Outlets
+from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.recovery import Substitute
-from alhena.chat.turn import InvalidResponseError, Turn
+from alhena.chat.turn import InvalidResponseError, ModelTraits, Turn
 from alhena.errors import ModelError, StreamCutError
 from alhena.models.errors import DailyQuotaError, QuotaError
 from alhena.models.retry import RetryingGenerator
 from alhena.tools.response import cancelled_parts, error_parts, join_responses, response_parts
-from alhena.wire.conformance.check import check_json, check_request
+from alhena.wire.conformance.check import check_request
 from alhena.wire.conformance.history import slice_history
+from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import Blob, Content, Part, text_content
 from alhena.wire.encode import encode_request
 from alhena.wire.errors import Level

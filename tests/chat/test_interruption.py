@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import CUT_OFF, History
+from alhena.chat.turn import ModelTraits
 from alhena.wire.content import Part
 from alhena.wire.request import GenerateContentConfig, GenerateContentRequest
 from alhena.wire.response import GenerateContentResponse

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets
 from alhena.chat.estimates import config_tokens
 from alhena.chat.history import History
 from alhena.chat.masking import (
@@ -22,6 +22,7 @@ from alhena.chat.masking import (
     preview,
     to_mask,
 )
+from alhena.chat.turn import ModelTraits
 from alhena.wire.content import (
     MODEL,
     USER,

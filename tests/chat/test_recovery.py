@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, ModelTraits, Outlets
+from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.recovery import NUDGE_CUT, NUDGE_EMPTY, NUDGE_THOUGHTS, TOOLS_DONE
-from alhena.chat.turn import InvalidResponseError
+from alhena.chat.turn import InvalidResponseError, ModelTraits
 from alhena.errors import AlhenaError, ServerFaultError, StreamCutError
 from alhena.events import ContentEvent, Event, RetryEvent, ToolCallRequestEvent, WarningEvent
 from alhena.models.errors import RecordingError

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, ModelTraits, Outlets
+from alhena.chat.chat import ALONE, Admission, Chat, ChatServices, Outlets
 from alhena.chat.history import History
+from alhena.chat.turn import ModelTraits
 from alhena.events import Event
 from alhena.wire.content import Content, FunctionCall, FunctionResponse, Part, text_content
 from alhena.wire.encode import EncodedContent

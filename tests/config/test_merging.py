@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.checking import renewed
-from alhena.config.layers import UNION, expanded, merged, names_in
+from alhena.config.documents import names_in
+from alhena.config.layers import UNION, expanded, merged
 
 NAMES = st.sampled_from(
     [

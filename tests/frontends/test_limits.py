@@ -13,7 +13,7 @@ from alhena.events import LoopDetectedEvent
 from alhena.frontends.arguments import RunArguments, parse_run
 from alhena.frontends.headless.output import is_news, loop_words
 from alhena.frontends.terminal.drawing.view import View
-from alhena.wire.conformance.check import check_json
+from alhena.wire.conformance.json_body import check_json
 from alhena.wire.errors import Level
 from tests.frontends.terminal.kit import played
 from tests.support.command import alhena, keyed

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from alhena.config.extensions import Extension, Manifest
+from alhena.config.extension_manifest import Manifest
+from alhena.config.extensions import Extension
 from alhena.config.settings import Settings, settings_of
 from alhena.errors import ConfigError
 from alhena.hooks.gather import GatheredHooks, HooksRequest, HookState, gather_hooks, open_hooks

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from alhena.errors import NetworkError
+from alhena.http import MOST_INTERIM
 from alhena.http.client import KEEP_ALIVE, Timeouts, Transport
 from alhena.http.connect import Channel, open_channel, parse_endpoint
-from alhena.http.exchange import MOST_INTERIM
 from alhena.models.retry import Manner, manner_of
 from alhena.wire.encode import RequestBody, request_body
 from tests.models.asking import (

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from alhena.memory.files import Limits, find_project_root
+from alhena.memory import Limits
+from alhena.memory.files import find_project_root
 from alhena.memory.imports import ImportLoader, ProcessImportsResult, expand, root_source
 
 

@@ -9,14 +9,8 @@ import pytest
 
 from alhena.config.effective_settings import FolderTrust
 from alhena.config.settings import settings_of
-from alhena.memory.files import (
-    FILE_LIMIT,
-    MemoryKind,
-    MemoryRequest,
-    TouchedMemory,
-    below,
-    load_memory,
-)
+from alhena.memory import FILE_LIMIT
+from alhena.memory.files import MemoryKind, MemoryRequest, TouchedMemory, below, load_memory
 from tests.memory.kit import put
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.memory.files import FILE_LIMIT, Limits, read_memory
+from alhena.memory import FILE_LIMIT, Limits, read_memory
 from alhena.memory.imports import PARSE_LIMIT, ImportLoader, Refused, Source, expand
 from alhena.system.errors import FilePermissionError, FileTooLargeError
 from tests.memory.kit import imported, put

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.memory.files import MemoryFile, MemoryKind, find_project_root, printed
+from alhena.memory import MemoryFile
+from alhena.memory.files import MemoryKind, find_project_root, printed
 from alhena.memory.imports import MAX_DEPTH, validate_import_path
 from tests.memory.kit import imported, put
 

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from alhena.errors import ConfigError, ModelError, NetworkError, ServerFaultError
 from alhena.http.client import Timeouts
-from alhena.models.auth.adc import (
-    SCOPE,
-    account_tokens,
-    default_credentials,
-    gcloud_file,
-    metadata_tokens,
-)
+from alhena.models.auth import SCOPE
+from alhena.models.auth.adc import account_tokens, default_credentials, gcloud_file, metadata_tokens
 from alhena.models.auth.tokens import Credentials
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.select import ModelChoice, choose_generator

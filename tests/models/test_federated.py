@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from alhena.errors import ModelError, NetworkError, ServerFaultError
-from alhena.models.auth.adc import SCOPE, default_credentials
+from alhena.models.auth import SCOPE
+from alhena.models.auth.adc import default_credentials
 from alhena.models.errors import CredentialsError
 from tests.models.google import ACCESS, GRANT, REFRESH, form_of, user_info, written
 from tests.support.server import Reply, ScriptedServer, json_reply

@@ -20,7 +20,7 @@ from alhena.tools.contract import (
     ToolErrorType,
     ToolFailure,
 )
-from alhena.tools.edit.modify import edit_externally
+from alhena.tools.edit.external_editor import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
 from tests.scheduler.kit import Stage, deciding, request, told
 

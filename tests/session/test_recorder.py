@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.agent.recording import Recording
-from alhena.chat.chat import Chat, ModelTraits, Outlets
+from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import History
+from alhena.chat.turn import ModelTraits
 from alhena.events import (
     ApiRequestEvent,
     Event,

@@ -103,7 +103,7 @@ PLACES = {
     "frontends/terminal/looks/clipboard.py": "(found, *program[1:])",
     "system/search.py": "argv",  # FileSearch.program, by find_program
     "system/child.py": "argv",  # what a person, their settings or a model names
-    "tools/edit/modify.py": "*argv",  # the editor, by find_program
+    "tools/edit/external_editor.py": "*argv",  # the editor, by find_program
     "system/sandbox/opening.py": "plan.argv",  # bwrap outside the workspace, or python -I
     "system/watchdog.py": "('/bin/sh', '-c', _SCRIPT, 'sh', mark)",
 }

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.wire.conformance import RULES
-from alhena.wire.conformance.check import check_json, check_request, require_conformance
+from alhena.wire.conformance.check import check_request, require_conformance
+from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import (
     DATA_FIELDS,
     Content,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.wire.conformance.check import check_json
+from alhena.wire.conformance.json_body import check_json
 from tests.support.each import for_each
 from tests.wire.histories import histories, request_of
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from alhena.wire.conformance.check import MAX_NESTING, check_json, check_request
+from alhena.wire.conformance.check import MAX_NESTING, check_request
+from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import Part
 from alhena.wire.encode import encode_request
 from alhena.wire.errors import Level, Violation

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from alhena.wire.conformance.check import RequestGate, check_json, check_request
-from alhena.wire.conformance.repair import repair_json
+from alhena.wire.conformance.check import RequestGate, check_request
+from alhena.wire.conformance.json_body import check_json, repair_json
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import encode_request
 from alhena.wire.errors import ConformanceError, Level, Violation

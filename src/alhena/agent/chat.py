@@ -8,8 +8,9 @@ from alhena.agent.context import SessionPrompt
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session
 from alhena.agent.toolset.toolset import Toolset
-from alhena.chat.chat import Chat, ChatServices, Outlets, traits_of
+from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
+from alhena.chat.turn import traits_of
 from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.events import Event

@@ -23,11 +23,11 @@ from alhena.agent.loops import LoopWatch, chanting
 from alhena.agent.subagents import AgentDefinition, prompt_text
 from alhena.agent.toolset.model_access import SessionFallback
 from alhena.agent.toolset.toolset import Caller, SessionLinks, Toolset
-from alhena.chat.chat import Chat, ChatServices, ModelTraits, Outlets, traits_of
+from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
 from alhena.chat.loops import Loop
 from alhena.chat.prompt import system_instruction
-from alhena.chat.turn import ChantingError
+from alhena.chat.turn import ChantingError, ModelTraits, traits_of
 from alhena.config.settings import AgentsSettings
 from alhena.errors import AlhenaError
 from alhena.events import (

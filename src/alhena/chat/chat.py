@@ -15,8 +15,10 @@ from alhena.chat.turn import (
     UNSIGNED,
     ChantingError,
     InvalidResponseError,
+    ModelTraits,
     Turn,
     model_content,
+    traits_of,
 )
 from alhena.errors import AlhenaError, ModelError
 from alhena.events import (
@@ -28,7 +30,7 @@ from alhena.events import (
     RetryEvent,
     WarningEvent,
 )
-from alhena.models.catalogue import bare_name, model_info
+from alhena.models.catalogue import bare_name
 from alhena.models.errors import SignatureError
 from alhena.models.generator import Answer, ContentGenerator
 from alhena.models.retry import RetryingGenerator
@@ -133,25 +135,6 @@ def _contents(request: GenerateContentRequest) -> str:
 
 def _json(pieces: list[GenerateContentResponse]) -> str:
     return msgspec.json.encode(pieces).decode("utf-8")
-
-
-class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """Properties of the model that a chat depends on. `sign_calls`: the first call of a step needs
-    a signature. Not `takes_signatures`: the model rejects thoughts and signatures, others' too."""
-
-    name: str
-    sign_calls: bool = False
-    takes_signatures: bool = True
-
-
-def traits_of(model: str) -> ModelTraits:
-    """The properties of a model that a chat depends on."""
-    known = model_info(model)
-    return ModelTraits(
-        name=model,
-        sign_calls=known.needs_signatures,
-        takes_signatures=known.takes_signatures,
-    )
 
 
 class Outlets(msgspec.Struct, frozen=True):

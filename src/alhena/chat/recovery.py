@@ -16,8 +16,7 @@ from alhena.wire.request import GenerateContentConfig
 from alhena.wire.response import FinishReason
 
 if TYPE_CHECKING:
-    from alhena.chat.chat import ModelTraits
-    from alhena.chat.turn import Turn
+    from alhena.chat.turn import ModelTraits, Turn
     from alhena.models.retry import Patience
 
 NUDGE_EMPTY = (

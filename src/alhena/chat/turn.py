@@ -8,6 +8,7 @@ import msgspec
 
 from alhena.errors import AlhenaError, StreamCutError
 from alhena.events import ContentEvent, Event, ThoughtEvent, ToolCallRequestEvent
+from alhena.models.catalogue import model_info
 from alhena.wire.content import (
     DATA_FIELDS,
     MODEL,
@@ -379,3 +380,22 @@ def thought_event(text: str) -> ThoughtEvent:
         return ThoughtEvent(subject="", description=text.strip())
     rest = f"{text[:start]}{text[end + 2 :]}".strip()
     return ThoughtEvent(subject=text[start + 2 : end].strip(), description=rest)
+
+
+class ModelTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """Properties of the model that a chat depends on. `sign_calls`: the first call of a step needs
+    a signature. Not `takes_signatures`: the model rejects thoughts and signatures, others' too."""
+
+    name: str
+    sign_calls: bool = False
+    takes_signatures: bool = True
+
+
+def traits_of(model: str) -> ModelTraits:
+    """The properties of a model that a chat depends on."""
+    known = model_info(model)
+    return ModelTraits(
+        name=model,
+        sign_calls=known.needs_signatures,
+        takes_signatures=known.takes_signatures,
+    )

@@ -1,6 +1,7 @@
 """Settings files as plain values: reads them within limits, resolves dotted keys."""
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, cast
@@ -154,3 +155,26 @@ def union(entries: list[Any]) -> list[Any]:
         if entry not in found:
             found.append(entry)
     return found
+
+
+def names_in(value: Any) -> frozenset[str]:
+    """The variables named in the texts of a value, in upper case."""
+    found: set[str] = set()
+    pattern = re.compile(VARIABLE)
+    waiting: list[Any] = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            names = (match["plain"] or match["braced"] for match in pattern.finditer(each))
+            found.update(name.upper() for name in names if name)
+        elif isinstance(each, list):
+            waiting += cast("list[Any]", each)
+        elif isinstance(each, dict):
+            waiting += cast("dict[str, Any]", each).values()
+    return frozenset(found)
+
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+VARIABLE = rf"\\\$|\$(?:(?P<plain>{_NAME})|\{{(?P<braced>{_NAME})(?::-(?P<default>[^{{}}]*))?\}})"

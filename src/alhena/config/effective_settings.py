@@ -20,6 +20,7 @@ from alhena.config.settings import Settings
 
 if TYPE_CHECKING:
     from alhena.config.env_files import FoundEnvFile
+    from alhena.config.environment import SecretVariables
     from alhena.config.extensions import Extension
     from alhena.config.layers import Layer, Layered, LayerFile
     from alhena.config.pinned_entries import Acceptance, Bound
@@ -206,9 +207,18 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def named(self, path: tuple[str, ...], value: Any) -> Any:
         """A value at a path of the settings for display: values of secret variables are replaced by
         their names."""
+        return self.secret_variables().named(path, value)
+
+    def secret_variables(self) -> "SecretVariables":
+        """The secret variables of the settings and .env files here."""
         from alhena.config.environment import SecretVariables
 
-        return SecretVariables(self).named(path, value)
+        return SecretVariables(
+            self.settings.security.environment_variable_redaction,
+            self.environ,
+            (file.variables for file in self.env_files),
+            (layer.written for layer in self.layers),
+        )
 
     @property
     def idle(self) -> tuple[str, ...]:

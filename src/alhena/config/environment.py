@@ -6,15 +6,13 @@ not), or by its value. Names are compared without case.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, cast
 
 import msgspec
 
-from alhena.config.documents import value_on
-from alhena.config.effective_settings import Place
-from alhena.config.layers import names_in
+from alhena.config.documents import names_in, value_on
 from alhena.config.settings import EnvironmentRedaction
 
 CREDENTIALS = frozenset(
@@ -317,12 +315,17 @@ class SecretVariables:
     """The secret variables of a directory's settings, and their references in the settings files.
     If a project overrides some, both its values and the user's count."""
 
-    def __init__(self, place: Place) -> None:
-        blocked = place.settings.security.environment_variable_redaction.blocked
-        names = CREDENTIALS | NEVER_KEPT | {name.upper() for name in blocked}
-        own = own_environment(place.environ)
-        of_files = (pair for file in place.env_files for pair in file.variables.items())
-        every = {*place.environ.items(), *own.items(), *of_files}
+    def __init__(
+        self,
+        redaction: EnvironmentRedaction,
+        environ: Mapping[str, str],
+        of_files: Iterable[Mapping[str, str]],
+        written: Iterable[Mapping[str, Any]],
+    ) -> None:
+        """`of_files` are the variables of each .env file, `written` the settings as written."""
+        names = CREDENTIALS | NEVER_KEPT | {name.upper() for name in redaction.blocked}
+        own = own_environment(environ)
+        every = {*environ.items(), *own.items()}.union(*(each.items() for each in of_files))
         found = [
             (name, value)
             for name, value in every
@@ -330,7 +333,7 @@ class SecretVariables:
         ]
         # Longer values first: a value may be part of another.
         self._variables = sorted(found, key=lambda pair: (-len(pair[1]), pair))
-        self._written = [layer.written for layer in place.layers]
+        self._written = tuple(written)
 
     def named(self, path: tuple[str, ...], value: Any) -> Any:
         """Replaces values of secret variables at a path of the settings by `${NAME}`, if a settings

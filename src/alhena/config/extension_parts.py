@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena.config.documents import parse_settings, read_limited
-from alhena.config.extensions import (
+from alhena.config.extension_manifest import (
     HOOKS,
     MANIFEST,
     METADATA,

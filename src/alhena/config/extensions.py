@@ -9,13 +9,24 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
-from alhena.config.checking import plain_message
 from alhena.config.documents import parse_settings, read_limited
 from alhena.config.env_files import parse_env
+from alhena.config.extension_manifest import (
+    HOOKS,
+    Installation,
+    Manifest,
+    Pin,
+    hooks_in,
+    manifest_document,
+    manifest_of,
+    read_installation,
+    read_json,
+    substituted,
+)
 from alhena.config.home import config_home
 from alhena.config.layers import expanded
 from alhena.config.settings import Settings
@@ -23,63 +34,10 @@ from alhena.display_text import one_line
 from alhena.errors import ConfigError
 from alhena.values import Value
 
-T = TypeVar("T")
-MANIFEST = "gemini-extension.json"
-METADATA = ".gemini-extension-install.json"
-HOOKS = "hooks/hooks.json"
 ENABLEMENT = "extension-enablement.json"
 SECRETS = "extension-secrets.json"
 REPLACED = ".replaced-"
 """Prefix of the old folder while an update is put in its place."""
-_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
-_VARIABLE = re.compile(r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}")
-_RESERVED = frozenset({"user", "workspace", "none"})
-
-
-class ExtensionSetting(Value, frozen=True, kw_only=True, rename="camel"):
-    """A value that an extension asks the user for; it is the variable `env_var` of its servers and
-    hooks."""
-
-    name: str
-    env_var: str
-    description: str = ""
-    sensitive: bool = False
-
-
-class Manifest(Value, frozen=True, kw_only=True, rename="camel"):
-    """The content of gemini-extension.json; other members are ignored."""
-
-    name: str
-    version: str
-    description: str = ""
-    mcp_servers: dict[str, dict[str, Any]] = msgspec.field(
-        default_factory=dict[str, dict[str, Any]]
-    )
-    context_file_name: str | tuple[str, ...] | None = None
-    exclude_tools: tuple[str, ...] = ()
-    settings: tuple[ExtensionSetting, ...] = ()
-    themes: tuple[dict[str, Any], ...] = ()
-    migrated_to: str | None = None
-
-
-class Installation(Value, frozen=True, kw_only=True, rename="camel"):
-    """The content of the metadata file that the reference reads and writes, too."""
-
-    source: str
-    type: str = "local"
-    ref: str | None = None
-    auto_update: bool = False
-    allow_pre_release: bool = False
-
-
-class Pin(Value, frozen=True, kw_only=True):
-    """The accepted state of an installed extension: the digests of its `parts` by their names;
-    `files` is a digest of their sizes and times. `next` are the parts that are about to take their
-    place."""
-
-    parts: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    files: str = ""
-    next: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Extension(Value, frozen=True, kw_only=True):
@@ -213,72 +171,6 @@ def with_extensions(settings: Settings, extensions: Iterable[Extension]) -> Sett
     return msgspec.structs.replace(settings, mcp_servers=servers, tools=tools)
 
 
-def manifest_document(folder: Path) -> Any:
-    """The manifest in `folder` as it is written. Raises ConfigError, which names file and line."""
-    path = folder / MANIFEST
-    try:
-        return parse_settings(path, read_limited(path))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def manifest_of(folder: Path, document: Any) -> Manifest:
-    """The manifest that a document from `folder` is, whose variables may be replaced. Raises
-    ConfigError, which names the file and the remedy."""
-    path = folder / MANIFEST
-    try:
-        manifest = msgspec.convert(document, Manifest)
-    except msgspec.ValidationError as error:
-        said, _, member = str(error).partition(" - at `$")
-        told = plain_message(said)
-        key = member.strip("`.") or "the document"
-        raise ConfigError(f"{path}: {key}: {told}.", remedy="Correct that value.") from error
-    if not _NAME.fullmatch(manifest.name) or manifest.name.lower() in _RESERVED:
-        raise ConfigError(
-            f"{path}: {one_line(repr(manifest.name))} cannot be the name of an extension.",
-            remedy="Use letters, digits and dashes, and not user, workspace or none.",
-        )
-    return manifest
-
-
-def hooks_in(document: Any) -> Iterator[dict[str, Any]]:
-    """The hooks of a document, as far as it has the right form."""
-    for groups in object_in(object_in(document).get("hooks")).values():
-        for group in array_in(groups):
-            for hook in array_in(object_in(group).get("hooks")):
-                if isinstance(hook, dict) and isinstance(object_in(hook).get("env", {}), dict):
-                    yield object_in(hook)
-
-
-def substituted(value: Any, folder: Path, workspace: Path) -> Any:
-    """A JSON value with `${extensionPath}`, `${workspacePath}`, `${/}` and `${pathSeparator}`
-    replaced."""
-    texts = {
-        "extensionPath": str(folder),
-        "workspacePath": str(workspace),
-        "/": os.sep,
-        "pathSeparator": os.sep,
-    }
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: texts[found[1]], value)
-    if isinstance(value, list):
-        return [substituted(each, folder, workspace) for each in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return {key: substituted(each, folder, workspace) for key, each in members.items()}
-    return value
-
-
-def object_in(value: Any) -> dict[str, Any]:
-    """A value if it is an object, else an empty one."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def array_in(value: Any) -> list[Any]:
-    """A value if it is an array, else an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def is_enabled(overrides: Iterable[str], workspace: Path, environ: Mapping[str, str]) -> bool:
     """True when an extension with these overrides is used in a workspace: the last rule that
     matches counts. `!` disables, `*` at the end matches all below; a rule for everything below the
@@ -298,18 +190,18 @@ def is_enabled(overrides: Iterable[str], workspace: Path, environ: Mapping[str, 
 def read_enablement(environ: Mapping[str, str]) -> dict[str, list[str]]:
     """The overrides of each extension. Raises ConfigError."""
     path = extensions_path(environ) / ENABLEMENT
-    found = _json(path, dict[str, dict[str, list[str]]])
+    found = read_json(path, dict[str, dict[str, list[str]]])
     return {name: entry.get("overrides", []) for name, entry in found.items()}
 
 
 def read_pins(environ: Mapping[str, str]) -> dict[str, Pin]:
     """The accepted states by name. Raises ConfigError."""
-    return _json(pins_path(environ), dict[str, Pin])
+    return read_json(pins_path(environ), dict[str, Pin])
 
 
 def read_secrets(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """The values of sensitive settings by extension and variable. Raises ConfigError."""
-    return _json(config_home(environ) / SECRETS, dict[str, dict[str, str]])
+    return read_json(config_home(environ) / SECRETS, dict[str, dict[str, str]])
 
 
 class _Loader:
@@ -470,14 +362,6 @@ def is_allowed(source: str, allowed: tuple[str, ...]) -> bool:
     return not allowed
 
 
-def read_installation(home: Path) -> Installation | None:
-    """The metadata of an installed extension, None without any. Raises ConfigError."""
-    path = home / METADATA
-    if not os.path.lexists(path):
-        return None
-    return _json(path, Installation)
-
-
 def _folders(base: Path) -> Iterator[Path]:
     """The folders of installed extensions. An old one that an interrupted update has put aside is
     put back."""
@@ -494,16 +378,3 @@ def _folders(base: Path) -> Iterator[Path]:
     for name in sorted(names):
         if not name.startswith(".") and os.path.isdir(base / name):
             yield base / name
-
-
-def _json(path: Path, kind: type[T]) -> T:
-    """A JSON file of ours or of the reference; a missing one is empty. Raises ConfigError."""
-    try:
-        return msgspec.json.decode(read_limited(path) or b"{}", type=kind)
-    except (FileNotFoundError, NotADirectoryError):
-        return msgspec.convert({}, kind)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        told = plain_message(str(error).replace("`", ""))
-        raise ConfigError(f"{path}: {told}.", remedy="Correct it or remove it.") from error

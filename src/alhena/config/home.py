@@ -7,16 +7,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from alhena.config.documents import read_limited
 from alhena.display_text import one_line
 from alhena.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from alhena.config.extensions import Extension
 
 _ROOT_MARK = ".project_root"
 _FORMER_ROOTS = ".project_former_roots"
@@ -124,12 +121,26 @@ def path_within(root: Path, name: str | Path) -> Path:
     return place
 
 
+class NamedFolder(Protocol):
+    """An extension, as far as its folder counts."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """Its folder."""
+        ...
+
+
 def skill_folders(
     environ: Mapping[str, str],
     project: Path,
     *,
     trusted: bool,
-    extensions: "Iterable[Extension]" = (),
+    extensions: Iterable[NamedFolder] = (),
 ) -> tuple[tuple[str, Path], ...]:
     """The existing folders of skills, each with its source, the weaker first: those of extensions,
     the user's, and those of a trusted project."""
@@ -147,7 +158,7 @@ def agent_folders(
     project: Path,
     *,
     trusted: bool,
-    extensions: "Iterable[Extension]" = (),
+    extensions: Iterable[NamedFolder] = (),
 ) -> tuple[tuple[str, Path], ...]:
     """The existing folders of agent definitions, each with its source, the stronger first: that of
     a trusted project, the user's, and those of extensions."""

@@ -17,6 +17,7 @@ from alhena.config.checking import (
     wrong_values,
 )
 from alhena.config.documents import (
+    VARIABLE,
     parse_settings,
     settings_text,
     too_deep,
@@ -307,8 +308,6 @@ MAX_ADDED = 4 * 1024 * 1024
 """Maximum characters added by variables in one document; further ones stay unexpanded."""
 _COMMANDS = frozenset({"command"})
 """Keys of hooks whose texts a shell reads; the shell expands variables safely."""
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_VARIABLE = rf"\\\$|\$(?:(?P<plain>{_NAME})|\{{(?P<braced>{_NAME})(?::-(?P<default>[^{{}}]*))?\}})"
 
 
 def expanded(value: Any, environ: Mapping[str, str], *, withheld: Collection[str] = ()) -> Any:
@@ -325,7 +324,7 @@ class _Expansion:
         self._environ = environ
         self._withheld = withheld
         self._left = MAX_ADDED
-        self._pattern = re.compile(_VARIABLE)
+        self._pattern = re.compile(VARIABLE)
 
     def of(self, value: Any, key: str = "") -> Any:
         """Expands variables in `value`; `key` is its dotted key."""
@@ -357,20 +356,3 @@ class _Expansion:
             return found[0]
         self._left -= len(text)
         return text if self._left >= 0 else found[0]
-
-
-def names_in(value: Any) -> frozenset[str]:
-    """The variables named in the texts of a value, in upper case."""
-    found: set[str] = set()
-    pattern = re.compile(_VARIABLE)
-    waiting: list[Any] = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            names = (match["plain"] or match["braced"] for match in pattern.finditer(each))
-            found.update(name.upper() for name in names if name)
-        elif isinstance(each, list):
-            waiting += cast("list[Any]", each)
-        elif isinstance(each, dict):
-            waiting += cast("dict[str, Any]", each).values()
-    return frozenset(found)

@@ -6,7 +6,6 @@ An invalid entry affects only its own server.
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -24,7 +23,6 @@ from alhena.config.environment import (
     without_secrets,
 )
 from alhena.config.home import config_home
-from alhena.config.layers import Layer
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
 from alhena.values import Value
@@ -306,64 +304,6 @@ def _word(value: str | float | bool) -> str:
 
 
 SERVERS = "mcpServers"
-_OTHERS = frozenset({"extension", "name"})
-"""Members written by the reference itself."""
-
-
-def server_problems(layers: Iterable[Layer]) -> dict[str, str]:
-    """The problems of invalid servers, from the highest (last) layer: file, line, value and
-    remedy."""
-    found: dict[str, str] = {}
-    for layer, name, entry in _entries(layers):
-        found.pop(name, None)
-        made = server_of(name, entry)
-        if isinstance(made, str):
-            place = _line(layer, (SERVERS, name))
-            found[name] = f"{place}: {made.removeprefix('settings: ')}"
-    return found
-
-
-def odd_members(layers: Iterable[Layer]) -> Iterator[str]:
-    """A line for each unknown member of an entry, with a suggestion."""
-    members = _members(McpServer) | _OTHERS
-    for layer, name, entry in _entries(layers):
-        if not isinstance(entry, dict):
-            continue
-        fields = cast("dict[str, Any]", entry)
-        yield from _odd(layer, (SERVERS, name), fields, members)
-        oauth = fields.get("oauth")
-        if isinstance(oauth, dict):
-            inner = cast("dict[str, Any]", oauth)
-            yield from _odd(layer, (SERVERS, name, "oauth"), inner, _members(McpOAuth))
-
-
-def _entries(layers: Iterable[Layer]) -> Iterator[tuple[Layer, str, object]]:
-    for layer in layers:
-        servers = layer.document.get(SERVERS)
-        if isinstance(servers, dict):
-            for name, entry in cast("dict[str, object]", servers).items():
-                yield layer, name, entry
-
-
-def _odd(
-    layer: Layer, path: tuple[str, ...], fields: Mapping[str, Any], known: frozenset[str]
-) -> Iterator[str]:
-    for each in fields:
-        if each in known:
-            continue
-        near = get_close_matches(each, sorted(known), n=1)
-        hint = f" Did you mean {near[0]}?" if near else " Remove it."
-        place = _line(layer, (*path, each))
-        yield f"{place}: {'.'.join((*path, each))} means nothing, and has no effect.{hint}"
-
-
-def _members(kind: type[msgspec.Struct]) -> frozenset[str]:
-    return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
-
-
-def _line(layer: Layer, path: tuple[str, ...]) -> str:
-    line = layer.line(path)
-    return f"{layer.path}" if line is None else f"{layer.path}:{line}"
 
 
 Named = Callable[[tuple[str, ...], Any], Any]

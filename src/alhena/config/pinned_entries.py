@@ -21,6 +21,7 @@ from alhena.config.documents import (
     MAX_BYTES,
     NotReadableError,
     TooLargeError,
+    names_in,
     read_limited,
     value_at,
 )
@@ -31,7 +32,7 @@ from alhena.config.environment import (
     own_environment,
 )
 from alhena.config.home import trusted_commands_path
-from alhena.config.layers import Layer, expanded, names_in
+from alhena.config.layers import Layer, expanded
 from alhena.display_text import first_of
 from alhena.errors import ConfigError, DamagedError
 

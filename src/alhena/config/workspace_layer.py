@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from alhena.config.documents import union, value_at
+from alhena.config.documents import names_in, union, value_at
 from alhena.config.environment import CREDENTIALS
-from alhena.config.layers import names_in
 from alhena.config.mcp_servers import COMMAND_SERVER, EVERY, OF_GOOGLE, OF_WORKSPACE
 from alhena.config.settings import DEFAULT_NAMES, known_keys
 

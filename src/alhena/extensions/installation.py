@@ -18,15 +18,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from alhena.config.extension_manifest import METADATA, Installation, Pin
 from alhena.config.extension_parts import pinned
 from alhena.config.extensions import (
     ENABLEMENT,
-    METADATA,
     REPLACED,
     SECRETS,
     Extension,
-    Installation,
-    Pin,
     extensions_path,
     is_enabled,
     pins_path,

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from alhena.config.extensions import (
+from alhena.config.extension_manifest import (
     HOOKS,
     MANIFEST,
-    Extension,
     Manifest,
     manifest_document,
     manifest_of,
 )
+from alhena.config.extensions import Extension
 from alhena.errors import ConfigError
 from alhena.hooks.load import HookDocument, load_hooks
 from alhena.hooks.model import HookEvent, HookGroup, HookSource

@@ -17,17 +17,11 @@ from alhena.agent.subagents import AgentDefinition
 from alhena.agent.subagents.files import AgentFiles, AgentSource, FoundAgent
 from alhena.agent.subagents.remote import ApiKeyAuth, Auth, GoogleAuth, HttpAuth, OAuth, RemoteAgent
 from alhena.commands import CustomCommands, Source
-from alhena.config.documents import read_limited
+from alhena.config.documents import names_in, read_limited
 from alhena.config.env_files import parse_env
 from alhena.config.environment import has_secret_name, is_choosing
-from alhena.config.extensions import (
-    Extension,
-    Manifest,
-    manifest_document,
-    manifest_of,
-    substituted,
-)
-from alhena.config.layers import names_in
+from alhena.config.extension_manifest import Manifest, manifest_document, manifest_of, substituted
+from alhena.config.extensions import Extension
 from alhena.config.mcp_servers import server_of
 from alhena.config.pinned_entries import (
     MAX_TEXT,

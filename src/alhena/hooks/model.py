@@ -166,3 +166,11 @@ class HookStopError(AlhenaError):
 
     exit_code = 0
     kind = "hook_stop"
+
+
+class HookPlan(Value, frozen=True):
+    """The hooks to run, in order, each with the tool names that its matchers select; concurrently
+    or sequentially."""
+
+    heard: tuple[tuple[HookDefinition, tuple[str, ...]], ...]
+    sequential: bool

@@ -12,12 +12,12 @@ from alhena.hooks.model import (
     HookDefinition,
     HookEvent,
     HookGroup,
+    HookPlan,
     HookSource,
     HookVerdict,
     InputForms,
     OnFailure,
 )
-from alhena.values import Value
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -118,14 +118,6 @@ MAX_MATCHER_LENGTH = 2048
 _TOOL_EVENTS = (HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL)
 _TRIGGER_EVENTS = (HookEvent.SESSION_START, HookEvent.SESSION_END, HookEvent.PRE_COMPRESS)
 _ORDER = tuple(HookSource)
-
-
-class HookPlan(Value, frozen=True):
-    """The hooks to run, in order, each with the tool names that its matchers select; concurrently
-    or sequentially."""
-
-    heard: tuple[tuple[HookDefinition, tuple[str, ...]], ...]
-    sequential: bool
 
 
 def plan(

@@ -22,6 +22,7 @@ from alhena.hooks.model import (
     HookDefinition,
     HookEvent,
     HookGroup,
+    HookPlan,
     HookRun,
     HookSource,
     HookVerdict,
@@ -29,7 +30,6 @@ from alhena.hooks.model import (
     OnFailure,
 )
 from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, chained, clipped, interpret
-from alhena.hooks.planning import HookPlan
 from alhena.hooks.trust import fingerprint
 from alhena.system.environment import child_environment
 from alhena.system.errors import ProcessStartError

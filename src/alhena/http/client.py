@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from alhena.errors import NetworkError, ServerFaultError, StreamCutError
+from alhena.http import Head
 from alhena.http.connect import Endpoint, open_channel
-from alhena.http.exchange import Body, Connection, Head, Headers, Named, unreachable
+from alhena.http.exchange import Body, Connection, Headers, Named, unreachable
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -6,9 +6,10 @@ h11 takes long to import, so it is imported only after a request is on its way.
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from alhena.errors import NetworkError, StreamCutError
+from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, Head, MalformedResponseError
 from alhena.http.connect import Channel, Endpoint
 
 if TYPE_CHECKING:
@@ -26,23 +27,8 @@ class Pieces(Protocol):
 
 Body = bytes | Pieces
 
-MAX_HEAD_BYTES = 128 * 1024
-MOST_INTERIM = 32
-"""Maximum interim answers (1xx) to one request."""
 SMALL = 16 * 1024
 """Bytes of a body sent together with the head."""
-
-
-class MalformedResponseError(Exception):
-    """The bytes of the peer are no HTTP response."""
-
-
-class Head(NamedTuple):
-    """The head of a response; names of headers are in lower case."""
-
-    status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    reason: bytes
 
 
 class Named(Protocol):

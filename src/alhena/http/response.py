@@ -5,7 +5,7 @@ Imported when a request is on its way: h11 takes long to import.
 
 import h11
 
-from alhena.http.exchange import MAX_HEAD_BYTES, MOST_INTERIM, Head, MalformedResponseError
+from alhena.http import MAX_HEAD_BYTES, MOST_INTERIM, Head, MalformedResponseError
 
 _START = 32
 

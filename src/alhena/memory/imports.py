@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import msgspec
 
-from alhena.memory.files import MAX_IMPORTS, Limits, MemoryFile, read_memory
+from alhena.memory import MAX_IMPORTS, Limits, MemoryFile, read_memory
 from alhena.system.errors import (
     DirectoryTargetError,
     FileError,

@@ -5,7 +5,7 @@ Programs take model objects from here, and what models of their own need; they l
 
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
-    from alhena.models.objects import (
+    from alhena.models.providers.objects import (
         Anthropic,
         CodeAssist,
         Gemini,
@@ -37,7 +37,7 @@ _HOMES = {
     "GenerateContentRequest": "wire.request",
     "GenerateContentResponse": "wire.response",
 }
-"""Modules of the names that are not in `models.objects`."""
+"""Modules of the names that are not in `models.providers.objects`."""
 
 
 def __getattr__(name: str) -> object:
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module 'alhena.models' has no attribute {name!r}")
-    return getattr(import_module(f"alhena.{_HOMES.get(name, 'models.objects')}"), name)
+    return getattr(import_module(f"alhena.{_HOMES.get(name, 'models.providers.objects')}"), name)
 
 
 def __dir__() -> list[str]:

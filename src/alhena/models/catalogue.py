@@ -37,6 +37,8 @@ ALIASES = {
 
 OPENAI, ANTHROPIC = "openai:", "anthropic:"
 """Prefixes of model names of other services, which use their own dialects."""
+DEMO = "demo"
+"""The model that answers from fixed rules, without a key and a network."""
 
 
 class Thinking(StrEnum):

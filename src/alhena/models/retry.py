@@ -100,7 +100,7 @@ def hint_of(error: AlhenaError) -> float | None:
 def _network(error: NetworkError, *, fetch_errors: bool) -> Manner:
     import ssl
 
-    from alhena.http.exchange import MalformedResponseError
+    from alhena.http import MalformedResponseError
 
     if _is_final(error.status):
         return Manner.NEVER

@@ -4,7 +4,7 @@ against real requests."""
 TYPE_CHECKING = False  # type checkers read it as true
 if TYPE_CHECKING:
     from alhena.library.recordings import no_real_requests, record, replay
-    from alhena.models.objects import Call, TestModel
+    from alhena.models.providers.objects import Call, TestModel
 
 __all__ = ["Call", "TestModel", "no_real_requests", "record", "replay"]
 
@@ -14,7 +14,7 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module 'alhena.testing' has no attribute {name!r}")
-    home = "models.objects" if name in {"Call", "TestModel"} else "library.recordings"
+    home = "models.providers.objects" if name in {"Call", "TestModel"} else "library.recordings"
     return getattr(import_module(f"alhena.{home}"), name)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from alhena.config.settings import GeneralSettings
 from alhena.errors import AlhenaError, NetworkError, ServerFaultError, StreamCutError
-from alhena.http.exchange import MalformedResponseError
+from alhena.http import MalformedResponseError
 from alhena.models.errors import CapacityError, QuotaError, RecordingError
 from alhena.models.retry import Manner, Patience, RetryPolicy, manner_of, retry_policy
 from alhena.wire.errors import DecodeError, EncodeError, SseError

@@ -265,7 +265,7 @@ def with_resolved_servers(
         forced, withheld = OF_WORKSPACE, CREDENTIALS
     for each in extensions:
         if each.name == agent.source:
-            from alhena.config.extensions import substituted
+            from alhena.config.extension_manifest import substituted
 
             entries = substituted(entries, each.folder, cwd)
             entries = {

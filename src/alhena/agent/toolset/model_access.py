@@ -363,8 +363,8 @@ class SessionFallback:
         """The model to continue with, after a person agreed if one is to be asked. The successor of
         a default or an alias that the service no longer has needs no agreement. Raises ModelError
         that names served models for a name that a person wrote."""
-        from alhena.chat.chat import traits_of
         from alhena.chat.recovery import Substitute
+        from alhena.chat.turn import traits_of
         from alhena.models.catalogue import fallback_model
 
         newer = None if self._renewal is None else await self._renewal.instead_of(model, error)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from alhena.config.environment import own_environment
+from alhena.config.extension_manifest import MANIFEST, Installation
 from alhena.config.extension_parts import is_as_pinned, is_up_to_date, pinned
 from alhena.config.extensions import (
-    MANIFEST,
     Extension,
     Extensions,
-    Installation,
     extensions_path,
     is_allowed,
     load_extensions,
@@ -384,7 +383,7 @@ def _validate(folder: Path) -> int:
 
 def _new(folder: Path) -> int:
     """Writes a new extension into a folder that is not there yet."""
-    from alhena.config.extensions import manifest_of
+    from alhena.config.extension_manifest import manifest_of
 
     if os.path.lexists(folder):
         raise InputError(f"{one_line(str(folder))} exists already.", remedy="Name a new folder.")

@@ -135,7 +135,8 @@ def _import(options: "Namespace", settings: Settings) -> int:
 
 def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImportsResult, str]":
     """A memory file with its imports, and its directory."""
-    from alhena.memory.files import Limits, find_project_root, for_people
+    from alhena.memory import Limits
+    from alhena.memory.files import find_project_root, for_people
     from alhena.memory.imports import ImportLoader, expand, root_source
 
     context = settings.context
@@ -161,7 +162,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
 def _given(cwd: Path) -> "Source":
     """Standard input as a file of the working directory."""
     from alhena.frontends.streams import read_input
-    from alhena.memory.files import FILE_LIMIT
+    from alhena.memory import FILE_LIMIT
     from alhena.memory.imports import Source
     from alhena.system.encoding import decode_text
 

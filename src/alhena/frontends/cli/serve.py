@@ -13,9 +13,9 @@ from alhena.frontends.arguments import Parser
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.http.connect import is_loopback
+from alhena.models.catalogue import DEMO
 from alhena.models.providers.select import (
     ANTHROPIC,
-    DEMO,
     OPENAI,
     ChosenGenerator,
     ModelChoice,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from alhena.config.effective_settings import Place
-from alhena.config.environment import REDACTED, SecretVariables, has_secret_name, without_secrets
+from alhena.config.environment import REDACTED, has_secret_name, without_secrets
 from alhena.config.home import (
     config_home,
     system_defaults_path,
@@ -114,7 +114,7 @@ def settings_shown(place: Place) -> list[Shown]:
     for layer in place.layers:
         for path, value in _leaves(layer.document, (), known):
             values.setdefault(path, value)
-    variables = SecretVariables(place)
+    variables = place.secret_variables()
     return [
         Shown(
             key=".".join(path),
@@ -259,6 +259,6 @@ def _of_servers(place: Place) -> tuple[str, ...]:
     """Problems with MCP servers. A session reports each when it starts the server."""
     if not place.settings.mcp_servers:
         return ()
-    from alhena.config.mcp_servers import odd_members, server_problems
+    from alhena.config.mcp_server_checks import odd_members, server_problems
 
     return (*server_problems(place.layers).values(), *odd_members(place.layers))

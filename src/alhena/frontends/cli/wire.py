@@ -8,7 +8,7 @@ from alhena.errors import InputError, UsageError
 from alhena.frontends.arguments import parsed_command
 from alhena.frontends.streams import read_input, write_json
 from alhena.models.catalogue import model_info
-from alhena.wire.conformance.check import check_json
+from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import CallIds
 from alhena.wire.dialects import anthropic, gemini, openai
 from alhena.wire.dialects.conversation import DialectRequest
@@ -77,7 +77,7 @@ def _check(asked: "Namespace") -> int:
         )
         write_json({"violations": violations})
         return _code(violations)
-    from alhena.wire.conformance.repair import repair_json
+    from alhena.wire.conformance.json_body import repair_json
 
     repaired = repair_json(
         body, needs_signatures=model.needs_signatures, takes_signatures=model.takes_signatures

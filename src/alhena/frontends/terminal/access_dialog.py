@@ -17,9 +17,9 @@ from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.session_commands import SignInPerson
 from alhena.models.auth.store import LoginStore, save_key
-from alhena.models.catalogue import OPENAI
+from alhena.models.catalogue import DEMO, OPENAI
 from alhena.models.errors import PERSONAL_ENDED, CredentialsError
-from alhena.models.providers.select import DEMO, KEY_PAGE, AuthType
+from alhena.models.providers.select import KEY_PAGE, AuthType
 from alhena.system.private_files import PrivateFiles
 from alhena.wire.json_values import is_token
 

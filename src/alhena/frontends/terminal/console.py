@@ -13,7 +13,7 @@ from typing import Literal
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.system.pseudo_terminal import PseudoTerminal
 from alhena.system.workspace import Console
-from alhena.tools.edit.modify import EditorCommand
+from alhena.tools.edit.external_editor import EditorCommand
 
 Use = Literal["keys", "output", "none"]
 """A command gets the keys and writes to the terminal itself, or has one for its output only."""

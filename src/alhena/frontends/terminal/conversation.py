@@ -51,7 +51,7 @@ from alhena.scheduler.states import CompletedToolCall
 from alhena.session.store import project_store
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import Question, TerminalOutput, ToolFailure
-from alhena.tools.edit.modify import edit_externally
+from alhena.tools.edit.external_editor import edit_externally
 from alhena.tools.edit.proposal import ProposedContents
 from alhena.wire.content import Part
 

@@ -26,8 +26,8 @@ from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import line
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.session_commands import Folder
-from alhena.models.catalogue import ANTHROPIC, OPENAI
-from alhena.models.providers.select import DEMO, auth_type, is_demo, login_files
+from alhena.models.catalogue import ANTHROPIC, DEMO, OPENAI
+from alhena.models.providers.select import auth_type, is_demo, login_files
 from alhena.system.errors import printable
 from alhena.version import __version__
 

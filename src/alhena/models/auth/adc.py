@@ -19,6 +19,7 @@ from alhena.config.documents import NotReadableError, read_limited
 from alhena.errors import NetworkError, ServerFaultError
 from alhena.http.client import Timeouts
 from alhena.http.connect import parse_endpoint
+from alhena.models.auth import LOGIN, SCOPE
 from alhena.models.auth.tokens import (
     IDENTITY_S,
     AccessToken,
@@ -36,8 +37,6 @@ from alhena.models.errors import CredentialsError
 from alhena.version import __version__
 from alhena.wire.json_values import as_object
 
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-LOGIN = "gcloud auth application-default login"
 _VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _GCLOUD_FILE = "application_default_credentials.json"
 _PRODUCT_NAME = Path("/sys/class/dmi/id/product_name")

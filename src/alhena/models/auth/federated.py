@@ -19,7 +19,7 @@ import msgspec
 from alhena.errors import ServerFaultError
 from alhena.http.client import open_transport
 from alhena.http.connect import Endpoint, parse_endpoint
-from alhena.models.auth.adc import LOGIN, SCOPE
+from alhena.models.auth import LOGIN, SCOPE
 from alhena.models.auth.tokens import (
     TIMEOUTS,
     AccessToken,

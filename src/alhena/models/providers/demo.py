@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
+from alhena.models.catalogue import DEMO
 from alhena.models.errors import RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
-from alhena.models.providers.select import DEMO
 from alhena.wire.content import MODEL, Content, FunctionCall, FunctionResponse, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, GenerateContentRequest

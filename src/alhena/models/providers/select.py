@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 import msgspec
 
 from alhena.config.settings import Settings
-from alhena.models.catalogue import ANTHROPIC, OPENAI
+from alhena.models.catalogue import ANTHROPIC, DEMO, OPENAI
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
@@ -85,7 +85,6 @@ def _parsed(word: str | None, key: str) -> AuthType | None:
         ) from None
 
 
-DEMO = "demo"
 _DEMO_NAMES = (DEMO, "rehearsal")  # the latter is an older name
 KEY_PAGE = "https://aistudio.google.com/apikey"
 

@@ -2,8 +2,8 @@
 
 `check.check_request` checks typed requests cheaply: one pass, without encoding or decoding.
 `RequestChecker` does the same for the requests of one conversation and checks only new parts.
-`RequestGate` checks every request and repairs it if possible. `check_json` parses a plain JSON body
-first and adds the rules that only plain JSON can break.
+`RequestGate` checks every request and repairs it if possible. `json_body.check_json` parses a plain
+JSON body first and adds the rules that only plain JSON can break.
 """
 
 import msgspec

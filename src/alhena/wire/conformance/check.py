@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from alhena.wire.conformance import Findings
@@ -382,36 +381,6 @@ def refuse_errors(violations: Sequence[Violation]) -> None:
     errors = tuple(item for item in violations if item.level == Level.ERROR)
     if errors:
         raise ConformanceError(errors)
-
-
-def check_json(
-    value: object, *, needs_signatures: bool = False, takes_signatures: bool = True
-) -> tuple[Violation, ...]:
-    """Every broken rule of a request body given as plain JSON values.
-
-    Accepts the body of generateContent, the same inside Code Assist's `{"request": …}`, and
-    `{model, contents, config}` of the client libraries. Keys may be in snake_case, which the API
-    accepts. Values of the wrong shape are reported and excluded from the other checks.
-    """
-    from alhena.wire.conformance.body import read_body
-
-    findings = Findings()
-    body = read_body(value, findings)
-    if body is None:
-        return tuple(findings.violations)
-    rest = Findings()
-    walk = HistoryWalk()
-    for index, content in enumerate(body.contents):
-        walk.feed(read_content(index, content, rest), rest)
-    walk.finish(rest, needs_signatures=needs_signatures, takes_signatures=takes_signatures)
-    declared = frozenset(body.config.function_names())
-    if declared:
-        walk.check_names(declared, rest)
-    check_config(body.config, rest)
-    if body.calls:
-        check_calling(body.mode, body.allowed, declared, rest)
-    placed = (msgspec.structs.replace(item, path=body.place(item.path)) for item in rest.violations)
-    return (*findings.violations, *placed)
 
 
 def check_config(config: GenerateContentConfig, findings: Findings) -> None:

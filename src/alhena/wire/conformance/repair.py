@@ -3,15 +3,11 @@
 An unchanged content stays the same object, so that its bytes are reused.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from alhena.wire.conformance import Findings
-from alhena.wire.conformance.body import Body, camel, read_body
-from alhena.wire.conformance.check import check_json
 from alhena.wire.conformance.content_repair import Draft, answer_calls, mend_content
 from alhena.wire.conformance.history import has_calls, has_responses
 from alhena.wire.content import (
@@ -23,8 +19,6 @@ from alhena.wire.content import (
     sign_first_call,
     text_content,
 )
-from alhena.wire.errors import Violation
-from alhena.wire.json_values import as_object
 from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, ToolConfig
 
 LEFT_OUT = "[The beginning of this conversation was left out.]"
@@ -188,61 +182,3 @@ def without_idle_calling(config: GenerateContentConfig) -> GenerateContentConfig
         return config
     rest = replace(tools, function_calling_config=None)
     return replace(config, tool_config=None if rest == ToolConfig() else rest)
-
-
-_CALLING = "functionCallingConfig"
-
-
-class RepairedBody(msgspec.Struct, frozen=True):
-    """A body with repaired contents: remaining violations, repairs, and the body."""
-
-    violations: tuple[Violation, ...]
-    repairs: tuple[Repair, ...]
-    body: Any
-
-
-def repair_json(
-    value: object, *, needs_signatures: bool = False, takes_signatures: bool = True
-) -> RepairedBody:
-    """Repairs the contents of the body in `value`, in any form accepted by `check_json`.
-
-    The rest is unchanged, except for a calling mode without functions. Unknown fields and values of
-    the wrong type are dropped from the contents.
-    """
-    findings = Findings()
-    body = read_body(value, findings)
-    fields = as_object(value)
-    options = {"needs_signatures": needs_signatures, "takes_signatures": takes_signatures}
-    if body is None or fields is None:
-        return RepairedBody(tuple(findings.violations), (), value)
-    done = repair(body.contents, **options)
-    start = f"{body.contents_at}contents["
-    repairs = (
-        *(
-            Repair(item.rule, item.path, "what the API does not take here was left out.")
-            for item in findings.violations
-            if item.path.startswith(start)
-        ),
-        *(Repair(item.rule, body.place(item.path), item.message) for item in done.repairs),
-    )
-    if repairs:
-        value = fields = _with_contents(fields, body, msgspec.to_builtins(done.contents))
-    if body.calls and body.mode != FunctionCallingMode.ANY and not body.config.function_names():
-        value = _without_calling(fields, ("request", "config", "toolConfig"))
-        repairs = (*repairs, Repair("T13", body.place(PLACE), NO_FUNCTIONS))
-    return RepairedBody(check_json(value, **options), repairs, value)
-
-
-def _with_contents(fields: dict[str, Any], body: Body, contents: Any) -> dict[str, Any]:
-    if body.contents_at:
-        return fields | {"request": fields["request"] | {"contents": contents}}
-    return fields | {"contents": contents}
-
-
-def _without_calling(fields: dict[str, Any], inner: Collection[str]) -> dict[str, Any]:
-    """The object without its calling mode, which may be in one of the fields `inner`."""
-    kept = {key: value for key, value in fields.items() if camel(key) != _CALLING}
-    for key, value in kept.items():
-        if camel(key) in inner and (below := as_object(value)) is not None:
-            kept[key] = _without_calling(below, inner)
-    return kept

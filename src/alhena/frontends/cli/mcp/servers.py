@@ -10,7 +10,6 @@ import msgspec
 
 from alhena.agent.toolset.mcp import surroundings, token_file
 from alhena.config.effective_settings import Place
-from alhena.config.environment import SecretVariables
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
     ConfiguredServers,
@@ -45,7 +44,7 @@ def list_all(argv: list[str]) -> int:
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
     configured = _placed(configured, place)
     warnings: list[str] = []
-    variables = SecretVariables(place)
+    variables = place.secret_variables()
     reports = asyncio.run(_looked_at(place, configured, warnings, variables.named))
     tell(dict.fromkeys(warnings))
     shown_as = {
@@ -73,7 +72,7 @@ def _placed(configured: ConfiguredServers, place: Place) -> ConfiguredServers:
     """The same with file and line of each entry that cannot be used."""
     if not configured.problems:
         return configured
-    from alhena.config.mcp_servers import server_problems
+    from alhena.config.mcp_server_checks import server_problems
 
     found = server_problems(place.layers)
     problems = {name: found.get(name, why) for name, why in configured.problems.items()}

@@ -3,106 +3,20 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from alhena.system.encoding import SAMPLE_SIZE, Codec, decode_text, encode_text, is_binary
+from alhena.system.encoding import SAMPLE_SIZE, decode_text, is_binary
 from alhena.system.errors import FileError, ProcessStartError, from_os_error, printable
 from alhena.system.files import read_whole
-from alhena.system.workspace import Workspace
 from alhena.tools.base import failure_of
-from alhena.tools.contract import ExecutionContext, ToolErrorType, ToolFailure, ToolInvocation
-from alhena.tools.edit.matching import with_line_feeds
+from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.edit.proposal import (
     EDIT_LIMIT,
-    EditInvocation,
-    Proposal,
     ProposedContents,
-    require_encodable,
 )
-from alhena.tools.edit.splicing import rewritten
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-
-_QUOTED = 10_000
-"""Characters up to which a changed parameter is reported whole to the model, else as a diff."""
-
-_BOM = "\ufeff"
-
-
-class ModifiedEdit(EditInvocation):
-    """An edit whose result a person changed; the model is notified."""
-
-    def __init__(
-        self, workspace: Workspace, params: dict[str, Any], origin: EditInvocation, content: str
-    ) -> None:
-        super().__init__(workspace, params)
-        self.verb = origin.verb
-        self._origin = origin
-        self._content = content
-        self._proposal: Proposal | None = None
-        self.approve()
-
-    async def work_out(self, context: ExecutionContext) -> Proposal | ToolFailure:
-        """Returns the person's content for the file of the proposal."""
-        outcome = await self._origin.worked_out(context)
-        if isinstance(outcome, ToolFailure):
-            return outcome
-        self._proposal = outcome
-        return await super().work_out(context)
-
-    def propose(self, real: Path) -> Proposal | ToolFailure:
-        """Proposes the person's content; unchanged lines keep their bytes."""
-        proposal = self._proposal
-        if proposal is None or proposal.real != real:
-            return ToolFailure(
-                f"The path leads elsewhere since the change was proposed: {printable(self.path)}; "
-                "nothing was written.",
-                ToolErrorType.FILE_WRITE_FAILURE,
-            )
-        file = proposal.file
-        codec = file.codec if file else Codec()
-        text = self._content.removeprefix(_BOM) if codec.bom else self._content
-        content = with_line_feeds(text)
-        require_encodable(content, codec, self.path)
-        raw = rewritten(file, content) if file else text
-        proposed = proposal.content if proposal.proposed is None else proposal.proposed
-        return Proposal(
-            real=real,
-            before=proposal.before,
-            data=encode_text(raw, codec),
-            original=proposal.original,
-            content=content,
-            message=proposal.message + self._note(proposal, proposed, content),
-            file=file,
-            proposed=proposed,
-            place=proposal.place,
-            details=proposal.details,
-        )
-
-    def with_content(self, new_content: str) -> ToolInvocation:
-        """Returns the original proposal with different content."""
-        return self._origin.with_content(new_content)
-
-    def modified_params(self, content: str, original: str | None) -> dict[str, Any]:
-        """Delegates to the original proposal."""
-        return self._origin.modified_params(content, original)
-
-    def modified_parameter(self, proposal: Proposal, content: str) -> tuple[str, str] | None:
-        """Delegates to the original proposal."""
-        return self._origin.modified_parameter(proposal, content)
-
-    def _note(self, proposal: Proposal, proposed: str, content: str) -> str:
-        """Describes the person's change to the model."""
-        if content == proposed:
-            return ""
-        changed = self.modified_parameter(proposal, content)
-        if changed is not None and len(changed[1]) <= _QUOTED:
-            return f" User modified the `{changed[0]}` to be: {changed[1]}"
-        from alhena.tools.edit.splicing import unified_diff
-
-        diff, _ = unified_diff(proposed, content, printable(self.path.name))
-        return f" User modified what you proposed:\n{diff[:_QUOTED]}"
 
 
 EditorCommand = Callable[[Path, Path], Sequence[str]]
