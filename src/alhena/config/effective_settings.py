@@ -2,7 +2,7 @@
 trusted. Nothing in an untrusted workspace is interpreted."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -281,18 +281,8 @@ def open_place(
     if not trust.trusted:
         unread += _others(cwd, environ, settings)
     layers = () if base is None else base.layers
-    warnings = [warning for layer in layers for warning in layer.warnings]
-    warnings += _held_back(pending)
-    notes = [note for layer in layers for note in layer.notes]
-    notes += [
-        f"{layer.path}: settings without effect in this version: {', '.join(layer.idle)}."
-        for layer in layers
-        if layer.idle
-    ]
     found = tuple(each for each in (project, users) if each is not None)
-    for each in found:
-        warnings += each.warnings
-        notes += each.notes
+    warnings = [warning for each in (*layers, *found) for warning in each.warnings]
     place = Place(
         cwd=cwd,
         settings=settings,
@@ -303,11 +293,21 @@ def open_place(
         unread=tuple(dict.fromkeys(unread)),
         pending=pending,
         acceptance=acceptance,
-        warnings=tuple(warnings),
-        notes=tuple(notes),
+        warnings=(*warnings, *_held_back(pending)),
+        notes=(*_notes_on(layers), *(note for each in found for note in each.notes)),
     )
     place = _with_extensions(place, of_user, extensions)
     return place if not place.unread else _told(place, restricts)
+
+
+def _notes_on(layers: "Iterable[Layer]") -> Iterator[str]:
+    """The lines on settings files that are for diagnosis."""
+    for layer in layers:
+        yield from layer.notes
+    for layer in layers:
+        if layer.idle:
+            keys = ", ".join(layer.idle)
+            yield f"{layer.path}: settings without effect in this version: {keys}."
 
 
 def _with_restrictions(

@@ -217,6 +217,26 @@ def run_parser() -> Parser:
         allow_abbrev=False,
         add_help=False,
     )
+    _add_prompt_options(parser)
+    _add_session_options(parser)
+    add = parser.add_argument
+    add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
+    add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
+    add("--record-responses", metavar="FILE", help="append every response to FILE")
+    add(
+        "--screen-reader",
+        action="store_true",
+        help="print plain lines with headings; redraw nothing",
+    )
+    add("-d", "--debug", action="store_true", help="show tracebacks")
+    add("-v", "--version", action="store_true", help="print the version")
+    # Only now: for each argument argparse creates a formatter, which would import shutil.
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser
+
+
+def _add_prompt_options(parser: Parser) -> None:
+    """The prompt, the model, and what it may do."""
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this text")
     add(
@@ -269,6 +289,11 @@ def run_parser() -> Parser:
         action="store_true",
         help="serve an editor over the Agent Client Protocol",
     )
+
+
+def _add_session_options(parser: Parser) -> None:
+    """Where and how a session works, and which one it resumes."""
+    add = parser.add_argument
     add(
         *("-e", "--extensions"),
         action="append",
@@ -312,19 +337,6 @@ def run_parser() -> Parser:
     )
     add("--list-sessions", action="store_true", help="the same as `alhena sessions list`")
     add("--delete-session", metavar="SESSION", help="the same as `alhena sessions delete SESSION`")
-    add("--fake-responses", metavar="FILE", help="answer from recorded responses, in order")
-    add("--fake-responses-non-strict", metavar="FILE", help="the same, matched by method")
-    add("--record-responses", metavar="FILE", help="append every response to FILE")
-    add(
-        "--screen-reader",
-        action="store_true",
-        help="print plain lines with headings; redraw nothing",
-    )
-    add("-d", "--debug", action="store_true", help="show tracebacks")
-    add("-v", "--version", action="store_true", help="print the version")
-    # Only now: for each argument argparse creates a formatter, which would import shutil.
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    return parser
 
 
 def parse_run(argv: list[str]) -> RunArguments:

@@ -111,7 +111,33 @@ def placed(
     line's and that of an answer in words; `keys` those of the menu and of that answer."""
     (live, menu_text, foot), (entered, written), (menu_keys, answer_keys) = texts, buffers, keys
     search = SearchToolbar()
-    entry = Window(
+    entry = _input_window(entered, search)
+    menu = Window(
+        FormattedTextControl(menu_text, focusable=True, key_bindings=menu_keys, show_cursor=False),
+        scroll_offsets=ScrollOffsets(bottom=OPTION_ROWS),
+        dont_extend_height=True,
+        wrap_lines=True,
+    )
+    answer = _answer_window(written, panel, answer_keys)
+    body = HSplit(
+        [
+            Window(FormattedTextControl(live), dont_extend_height=True),
+            ConditionalContainer(menu, Condition(lambda: panel.menu is not None)),
+            ConditionalContainer(answer, Condition(lambda: panel.label is not None)),
+            ConditionalContainer(
+                HSplit([VSplit([entry]), search, CompletionsMenu(max_height=MENU_ROWS)]),
+                Condition(lambda: not panel.open),
+            ),
+            Window(FormattedTextControl(foot), height=1, dont_extend_height=True),
+        ],
+        align=VerticalAlign.TOP,
+    )
+    return Layout(body, focused_element=entry), entry, menu, answer
+
+
+def _input_window(entered: Buffer, search: SearchToolbar) -> Window:
+    """The window of the input line."""
+    return Window(
         BufferControl(
             entered,
             lexer=EchoLexer(),
@@ -132,13 +158,11 @@ def placed(
             ("class:accent", "> " if number == wrap == 0 else "  ")
         ],
     )
-    menu = Window(
-        FormattedTextControl(menu_text, focusable=True, key_bindings=menu_keys, show_cursor=False),
-        scroll_offsets=ScrollOffsets(bottom=OPTION_ROWS),
-        dont_extend_height=True,
-        wrap_lines=True,
-    )
-    answer = Window(
+
+
+def _answer_window(written: Buffer, panel: Panel, answer_keys: KeyBindings) -> Window:
+    """The window of an answer in words."""
+    return Window(
         BufferControl(
             written,
             lexer=EchoLexer(),
@@ -155,20 +179,6 @@ def placed(
         dont_extend_height=True,
         wrap_lines=True,
     )
-    body = HSplit(
-        [
-            Window(FormattedTextControl(live), dont_extend_height=True),
-            ConditionalContainer(menu, Condition(lambda: panel.menu is not None)),
-            ConditionalContainer(answer, Condition(lambda: panel.label is not None)),
-            ConditionalContainer(
-                HSplit([VSplit([entry]), search, CompletionsMenu(max_height=MENU_ROWS)]),
-                Condition(lambda: not panel.open),
-            ),
-            Window(FormattedTextControl(foot), height=1, dont_extend_height=True),
-        ],
-        align=VerticalAlign.TOP,
-    )
-    return Layout(body, focused_element=entry), entry, menu, answer
 
 
 MAX_DEFECTS = 3
@@ -250,7 +260,12 @@ class TerminalScreen:
                 session_keys(self.hands, self._panel, self.pager.open, pasting.begin),
             ]
         )
-        self._app = ReflowingApplication(
+        self._app = self._application(input, layout)
+        self._app.key_processor.after_key_press += self.hands.twice.pressed
+        self._looks = Looks(input, self._printer, self.warn, lambda: self._draw_in(0))
+
+    def _application(self, input: Input, layout: Layout) -> ReflowingApplication:
+        app = ReflowingApplication(
             layout=layout,
             style=DynamicStyle(lambda: self._printer.style),
             include_default_pygments_style=False,
@@ -261,14 +276,13 @@ class TerminalScreen:
             max_render_postpone_time=None,
             terminal_size_polling_interval=None,
             input=input,
-            output=output,
+            output=self._output,
             before_render=self._before_render,
             after_render=self._after_render,
         )
-        self._app.key_processor.after_key_press += self.hands.twice.pressed
-        self._looks = Looks(input, self._printer, self.warn, lambda: self._draw_in(0))
-        self._app.ttimeoutlen = 0.05
-        self._app.timeoutlen = 0.15
+        app.ttimeoutlen = 0.05
+        app.timeoutlen = 0.15
+        return app
 
     async def run(self) -> None:
         """Draws and reads keys until `close`, and leaves the terminal as it was."""

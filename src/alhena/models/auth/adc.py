@@ -17,8 +17,8 @@ import msgspec
 
 from alhena.config.documents import NotReadableError, read_limited
 from alhena.errors import NetworkError, ServerFaultError
-from alhena.http.client import Timeouts
-from alhena.http.connect import parse_endpoint
+from alhena.http.client import Response, Timeouts
+from alhena.http.connect import Endpoint, parse_endpoint
 from alhena.models.auth import LOGIN, SCOPE
 from alhena.models.auth.tokens import (
     IDENTITY_S,
@@ -314,20 +314,7 @@ def metadata_tokens(
                 f"the metadata server gives no token: {error.message}",
                 remedy=f"Run this on a machine of Google's. {_REMEDY}",
             ) from error
-        if response.header("metadata-flavor").lower() != "google":
-            raise CredentialsError(
-                f"{endpoint.place} is no metadata server.", remedy="Check GCE_METADATA_HOST."
-            )
-        if response.status >= 500:
-            raise ServerFaultError(
-                f"the metadata server failed (HTTP {response.status}).", status=response.status
-            )
-        if response.status != 200:
-            raise CredentialsError(
-                f"the metadata server gives no token (HTTP {response.status}).",
-                remedy=_REMEDY,
-                status=response.status,
-            )
+        _require_token(response, endpoint)
         if audience:
             identity = checked_token(body.decode("ascii", "replace"), endpoint.place)
             token = AccessToken(identity, at + IDENTITY_S)
@@ -337,3 +324,21 @@ def metadata_tokens(
         return token
 
     return RenewedTokens(renew, now=now)
+
+
+def _require_token(response: Response, endpoint: Endpoint) -> None:
+    """Raises CredentialsError or ServerFaultError when the metadata server gave no token."""
+    if response.header("metadata-flavor").lower() != "google":
+        raise CredentialsError(
+            f"{endpoint.place} is no metadata server.", remedy="Check GCE_METADATA_HOST."
+        )
+    if response.status >= 500:
+        raise ServerFaultError(
+            f"the metadata server failed (HTTP {response.status}).", status=response.status
+        )
+    if response.status != 200:
+        raise CredentialsError(
+            f"the metadata server gives no token (HTTP {response.status}).",
+            remedy=_REMEDY,
+            status=response.status,
+        )
