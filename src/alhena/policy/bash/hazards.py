@@ -15,6 +15,7 @@ from alhena.policy.bash.options import (
     INPUT_IN_ARGUMENTS,
     base_name,
     command_keys,
+    first_operands,
     inner_command,
     inner_module,
     is_option,
@@ -26,10 +27,12 @@ from alhena.policy.bash.options import (
 from alhena.policy.bash.scripts import could_be_awk, strange_awk, strange_sed
 from alhena.policy.programs import (
     ONE_DASH,
+    Arity,
     Console,
     Effect,
     Program,
     Style,
+    global_options,
     main_name,
     matches,
     option_name,
@@ -452,3 +455,52 @@ def _input(reading: Reading, part: Part) -> str | None:
     if texts is None:
         return f"{reading.name} takes its input for commands, and these are not known"
     return next(filter(None, (script_effect(reading.name, text) for text in texts)), None)
+
+
+def _tables_at(words: tuple[Word, ...], at: int) -> list[Program]:
+    """The tables that may speak of an option at this place, the most special first; none behind
+    the end of options."""
+    if any(word.literal and word.text == "--" for word in words[:at]):
+        return []
+    name = known_as(words[0].text)
+    keys = command_keys(name, words)
+    if name == "git":
+        first = next(iter(first_operands(words, global_options(name), 1)), len(words))
+        keys = keys[:1] if at > first and len(keys) > 1 else [name]
+    return [table for key in keys if (table := program(key)) is not None]
+
+
+_RUNNING = (Effect.RUNS, Effect.CODE)
+
+
+def runs_value(words: tuple[Word, ...], at: int) -> bool:
+    """Is this word, or what is attached to it, the value of an option that runs or loads it?"""
+    before, word = words[at - 1], words[at]
+    for table in _tables_at(words, at):
+        behind = list(options_in(table, before)) if is_option(before) else []
+        options = [n for f in behind if f.value is None for n in f.names if table.takes_next(n)]
+        within = list(options_in(table, word)) if is_option(word) else []
+        options += [name for found in within if found.value is not None for name in found.names]
+        if options:
+            return any(table.effect_of(option) in _RUNNING for option in options)
+    return False
+
+
+_ATTACHING = frozenset({"git", "scp", "sftp", "ssh"})
+
+
+def may_run_more(words: tuple[Word, ...], at: int) -> bool:
+    """May this word, if it begins with a dash, be an option with code attached to it?"""
+    before = words[at - 1]
+    for table in _tables_at(words, at):
+        last = list(options_in(table, before)) if is_option(before) else []
+        if any(f.value is None and any(map(table.takes_next, f.names)) for f in last[-1:]):
+            return False
+        runs = known_as(words[0].text) in _ATTACHING and any(
+            option.effect is Effect.RUNS and option.arity is not Arity.FLAG
+            for name, option in table.options.items()
+            if name not in table.harmless
+        )
+        if runs or (table.commands is not None and table.style is Style.LETTERS):
+            return True
+    return False

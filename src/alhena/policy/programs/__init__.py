@@ -146,9 +146,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     subcommand. `always`: a clause on what a subcommand does without any option. `beside`:
     options that ask where the rule names an operand. `unknown`: the harmless values of options that
     the table does not have. `files`: options by the part they play in which files are read
-    (`FileRole`), `*` when no option is needed. `letters` and `long`: one-letter options with a value
-    in any subcommand, and long names of letters. `operand` and `check` name the functions that
-    judge operands.
+    (`FileRole`), `*` when no option is needed. `letters` and `long`: one-letter options with a
+    value in any subcommand, and long names of letters. `operand` and `check` name the functions
+    that judge operands.
     """
 
     options: dict[str, Option] = {}
