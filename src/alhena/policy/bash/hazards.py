@@ -383,8 +383,9 @@ def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
         if inner is None or not inner.starts:
             return _hazard(words, count, part)
         # Options of the wrapper may stand up to the last place where its command may begin.
-        start = inner.starts[-1][0]
-        found = _hazard(words[:start], count)
+        start = max(at for at, _ in inner.starts)
+        sure = any(likely for _, likely in inner.starts)
+        found = _hazard(words[:start] if sure else words, count)
         if found is not None or inner.wrapper.remote:
             return found
         extra = (ANYTHING,) if inner.via in INPUT_IN_ARGUMENTS else ()

@@ -431,8 +431,8 @@ class _Search:
                 other = self.at + 2
                 while other < len(self.words) and is_option(self.words[other]):
                     other += 1
-                if other < len(self.words):
-                    self.starts.append((other, False))
+                places = range(other, min(other + self.operands + 1, len(self.words)))
+                self.starts += [(place, False) for place in places]
             case Takes.NOTHING:
                 pass
 

@@ -217,6 +217,8 @@ class _Unfolding:
     def _all_runs(self, name: str, command: Command, part: Part) -> Iterator[Runs]:
         words = command.words
         yield from wrapped(words)
+        if name.startswith(("pwsh", "powershell")) and any(map(_is_encoded, words)):
+            yield Runs(via=name)
         if name in listed("shells"):
             yield from shell_runs(words, part)
         elif name in listed("evaluators"):
@@ -515,6 +517,12 @@ def _socat(words: tuple[Word, ...]) -> Iterator[Runs]:
                     yield Runs(via=f"socat {kind}", code=(code,))
             elif not word.literal and not is_option(word):
                 yield Runs(via="socat")
+
+
+def _is_encoded(word: Word) -> bool:
+    """`-EncodedCommand` of PowerShell, or any beginning of it."""
+    text = word.text.casefold()
+    return len(text) > 1 and ("-encodedcommand".startswith(text) or text == "-ec")
 
 
 def _code_operands(words: tuple[Word, ...]) -> Iterator[Runs]:
