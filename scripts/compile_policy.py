@@ -15,7 +15,7 @@ FOLDER = POLICY / "programs"
 DEFAULTS = POLICY / "defaults"
 
 EFFECTS = ("writes", "deletes", "runs", "settings", "changes", "elsewhere", "connects", "plain")
-_JUDGED = (*EFFECTS, "code", "calls", "known", "operand", "console")
+_JUDGED = (*EFFECTS, "code", "calls", "known", "operand", "console", "always", "unknown")
 _FLAG, _VALUE, _ATTACHED, _DASHED, _UNLESS_LAST, _APART, _JOINED, _PAIR = range(8)
 _LONG_ENDINGS = {
     "[=]": _ATTACHED,
@@ -27,10 +27,10 @@ _LONG_ENDINGS = {
 }
 _SHORT_ENDINGS = {"?": _ATTACHED, ";": _APART, "::": _DASHED, ":": _VALUE, "*": _JOINED}
 _ONE_DASH = ("words", "folded", "long-only")
-_SINGLE = ("also", "use", "style", "operand", "check")
+_SINGLE = ("also", "use", "style", "operand", "check", "always")
 _OTHER_KEYS = (
     "form operands operand_pattern harmless reads refuses needs commands wraps before language "
-    "language_code letters long spellings groups hands at_files script files"
+    "language_code letters long spellings groups hands at_files script files beside"
 )
 _FILE_ROLES = frozenset(
     {
@@ -41,12 +41,12 @@ _FILE_ROLES = frozenset(
 _KEYS = {*_JUDGED, *_SINGLE, *_OTHER_KEYS.split()}
 _DEFAULTS: dict[str, Any] = {
     **{key: {} for key in ("options", "refuses", "harmless", "hands", "long", "files")},
-    **{key: [] for key in ("form", "needs", "joined", "letter_groups")},
+    **{key: [] for key in ("beside", "form", "needs", "joined", "letter_groups")},
     **dict.fromkeys(("reads", "judged"), False),
 }
 _COPIED = (
     *("style", "operands", "operand_pattern", "operand", "check", "at_files", "spellings"),
-    *("groups", "console", "script"),
+    *("groups", "console", "script", "always", "unknown"),
 )
 
 
@@ -90,13 +90,7 @@ def _with_used(entry: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
         if name:
             other = _with_used(tables[name.strip()], tables)
             for key, value in other.items():
-                if isinstance(value, str) and key not in {
-                    "also",
-                    "use",
-                    "style",
-                    "operand",
-                    "check",
-                }:
+                if isinstance(value, str) and key not in _SINGLE:
                     found[key] = f"{found.get(key, '')} {value}".strip()
                 elif isinstance(value, dict):
                     found[key] = {**value, **found.get(key, {})}
@@ -117,6 +111,8 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{name}: unknown keys {sorted(unknown)}")
     style = entry.get("style", "letters")
     options = _options(name, entry, style)
+    for option, arity in _read(entry.get("beside", ""), style):
+        options.setdefault(option, (arity, "", False))
     refuses = {
         option: clause
         for clause, text in entry.get("refuses", {}).items()
@@ -129,6 +125,7 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     }
     hands = {_named(text, style): other for text, other in entry.get("hands", {}).items()}
     options.update({name: (_VALUE, "", False) for name in hands if name[-1] != ","})
+    beside = [option for option, _ in _read(entry.get("beside", ""), style)]
     files = {
         role: text.split() if text == "*" else [option for option, _ in _read(text, style)]
         for role, text in entry.get("files", {}).items()
@@ -151,13 +148,14 @@ def _program(name: str, entry: dict[str, Any]) -> dict[str, Any]:
         "harmless": harmless,
         "hands": hands,
         "files": files,
+        "beside": beside,
         "joined": sorted(joined, key=len, reverse=True),
         "letter_groups": sorted((o for o in groups if o != "-NUM"), key=len, reverse=True),
         "letters": entry.get("letters"),
         "long": dict(pair.split("=") for pair in entry.get("long", "").split()),
         "commands": _valued(commands) if commands else None,
         "before": _valued(entry["before"]) if "before" in entry else None,
-        "wraps": _wraps(entry["wraps"]) if "wraps" in entry else None,
+        "wraps": _wraps(entry["wraps"], options) if "wraps" in entry else None,
     }
     if "language" in entry:
         found["language"] = [*_valued(entry["language"]), entry.get("language_code", "")]
@@ -235,9 +233,20 @@ def _valued(text: str) -> list[Any]:
     return [letters, sorted(set(names))]
 
 
-def _wraps(text: str) -> dict[str, Any]:
-    options = _valued(" ".join(token for token in text.split() if token[0] == "-"))
-    found: dict[str, Any] = {"options": options}
+def _wraps(text: str, table: dict[str, tuple[int, str, bool]]) -> dict[str, Any]:
+    """A wrapper's own options, and those of its table: what takes a value stands in one place."""
+    letters, names = _valued(" ".join(token for token in text.split() if token[0] == "-"))
+    known = set(names)
+    flags: list[str] = []
+    for option, (arity, _, _) in table.items():
+        takes_next = arity not in (_FLAG, _ATTACHED)
+        if option[:2] == "--":
+            known |= {option[2:]} if takes_next else set()
+            flags += [] if takes_next else [option[2:]]
+        elif takes_next and len(option) == 2 and option[1] not in letters:
+            letters += option[1]
+    options = [letters, sorted(known)]
+    found: dict[str, Any] = {"options": [*options, "", sorted(flags)] if flags else options}
     for token in text.split():
         name, _, count = token.partition("=")
         if token[0] != "-":

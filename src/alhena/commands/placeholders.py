@@ -1,7 +1,8 @@
 """`{{args}}` in the shell commands of a template.
 
 The arguments reach bash as one text, whatever they are. A command that has them where no escaping
-makes sure of that, or where another language reads them, is refused.
+makes sure of that, where another language reads them, or where an option with a program in it may
+stand, is refused.
 """
 
 import re
@@ -149,9 +150,57 @@ def _read_as_code(marked: str, mark: str) -> str | None:
         return found.doubts[0].reason
     if not found.complete:
         return "in a command that cannot be read"
-    place = _unsafe_variable(found.parts, mark)
+    place = _unsafe_variable(found.parts, mark) or _unsafe_file(found.parts, mark)
     places = (_unsafe_part(part, mark) for part in found.parts)
     return place or next(filter(None, places), None)
+
+
+def _unsafe_file(parts: "tuple[Part, ...]", mark: str) -> str | None:
+    """A file with the arguments may be a script that the same command runs."""
+    from alhena.policy.bash.model import Effect
+    from alhena.policy.bash.options import base_name
+    from alhena.policy.programs import removal
+
+    names = _holding_variables(parts, mark)
+
+    def writes(part: "Part") -> bool:
+        words = (*part.words, *part.piped_words, *part.shown_input)
+        texts = [_text(word) for word in words]
+        held = any(mark in text or ("$" in text and names) for text in texts)
+        into = any(r.effect is Effect.WRITE for r in part.redirections)
+        over = bool(part.words) and removal(base_name(part.words[0].text)) is not None
+        return (held or part.stdin_piped) and (into or over)
+
+    writing = [at for at, part in enumerate(parts) if writes(part)]
+    running = [at for at, part in enumerate(parts) if writing and _runs_file(part)]
+    if any(one != other for one in writing for other in running):
+        return "in a file, where the command also runs a script"
+    return None
+
+
+def _holding_variables(parts: "tuple[Part, ...]", mark: str) -> set[str]:
+    """The variables that have the arguments in them."""
+    names = {each.name for part in parts for each in part.assignments if mark in each.source}
+    return names | {
+        name for part in parts for name, words in part.loops if any(mark in _text(w) for w in words)
+    }
+
+
+def _runs_file(part: "Part") -> bool:
+    """May the part run a file that another part wrote?"""
+    from alhena.policy.bash.options import base_name, takes_code
+    from alhena.policy.bash.reach import reach
+    from alhena.policy.programs import listed, main_name
+
+    for command in reach(part).commands if part.words else ():
+        text = command.words[0].text
+        name = base_name(text)
+        local = "/" in text and not text.startswith(("/bin/", "/usr/"))
+        if local or takes_code(name) or name in listed("opaque"):
+            return True
+        if main_name(name) in {"just", "make", "task"}:
+            return True
+    return False
 
 
 def _unsafe_variable(parts: "tuple[Part, ...]", mark: str) -> str | None:
@@ -159,10 +208,7 @@ def _unsafe_variable(parts: "tuple[Part, ...]", mark: str) -> str | None:
     from alhena.config.environment import is_choosing
     from alhena.policy.bash.reach import reach
 
-    names = {each.name for part in parts for each in part.assignments if mark in each.source}
-    names |= {
-        name for part in parts for name, words in part.loops if any(mark in _text(w) for w in words)
-    }
+    names = _holding_variables(parts, mark)
     deciding = next(filter(is_choosing, sorted(names)), None)
     if deciding is not None:
         return f"in {deciding}, which may decide what runs"
@@ -199,9 +245,28 @@ def _unsafe_part(part: "Part", mark: str) -> str | None:
         for at, word in enumerate(command.words):
             if mark in _text(word) and (at == 0 or id(word) not in own):
                 return f"where {command.via or name} reads it as code"
-        place = _in_script(command.words, mark)
+        place = _in_script(command.words, mark) or _in_option(command.words, mark)
         if place is not None:
             return place
+    return None
+
+
+def _in_option(words: "tuple[Word, ...]", mark: str) -> str | None:
+    """The value of an option that runs or loads what it names; or a word that may become an option
+    whose value is code."""
+    from alhena.policy.bash.hazards import may_run_more, runs_value
+    from alhena.policy.bash.options import base_name
+
+    name = base_name(words[0].text)
+    for at, word in enumerate(words[1:], start=1):
+        if mark not in _text(word):
+            continue
+        if runs_value(words, at):
+            return f"in an option by which {name} runs another program"
+        if word.text.startswith(mark) and may_run_more(words, at):
+            return f"without -- before it, where it may be an option by which {name} runs another"
+        if name == "socat":
+            return "in an address of socat, which may be a command"
     return None
 
 

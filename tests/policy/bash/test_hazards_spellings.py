@@ -39,6 +39,8 @@ _HARMFUL = (
     "/x",
     "x.json",
     "x",
+    "path=../x",
+    "go-template-file=x",
 )
 """Of these, an option with harmless values takes at least one that is not."""
 _VALUES = {Effect.ELSEWHERE: "../x", Effect.CONNECTS: "evil.example:x"}

@@ -90,7 +90,7 @@ def test_every_table_can_be_decoded_and_other_names_lead_to_it() -> None:
 
 
 def test_what_a_table_names_exists() -> None:
-    from alhena.policy.bash.hazards import OPERANDS
+    from alhena.policy.bash.operands import OPERANDS
     from alhena.policy.bash.readonly import CHECKS
 
     for name in all_programs():

@@ -1,7 +1,8 @@
 """Arguments by which git does more than a rule names."""
 
-from alhena.policy.bash.hazards import OPERANDS, Reading, named, unknown
+from alhena.policy.bash.hazards import Reading, named, unknown
 from alhena.policy.bash.model import Word
+from alhena.policy.bash.operands import OPERANDS
 from alhena.policy.bash.options import first_operands, is_option
 from alhena.policy.programs import Effect, global_options, matches, program
 
@@ -62,11 +63,17 @@ def git_hazard(words: tuple[Word, ...], count: int) -> str | None:
     for at, word in enumerate(rest, start=start + 1):
         if (sub, word.text) in _GIT_RUNNERS and at + 1 >= count:
             return named(f"git {sub} {word.text}", Effect.RUNS)
-    key = f"git {sub}"
-    inner = program(key)
     if sub == "config":
         return _config_hazard(rest, count - start - 1)
+    return _subcommand_hazard(f"git {sub}", words[start:], count - start)
+
+
+def _subcommand_hazard(key: str, words: tuple[Word, ...], count: int) -> str | None:
+    """The effect of a subcommand or an argument of it; `count` of the words are the rule's."""
+    inner = program(key)
     if inner is None or not inner.judged:
         return None
+    if inner.always and count <= 0:
+        return named(key, inner.always)
     operand = OPERANDS.get(inner.operand)
-    return Reading(key, words[start:], max(count - start, 0), inner, operand).hazard()
+    return Reading(key, words, max(count, 0), inner, operand).hazard()

@@ -14,6 +14,7 @@ from alhena.policy.bash.options import (
     ANYTHING,
     INPUT_IN_ARGUMENTS,
     base_name,
+    command_keys,
     first_operands,
     inner_command,
     inner_module,
@@ -23,10 +24,10 @@ from alhena.policy.bash.options import (
     split_settings,
     unknown_subcommand,
 )
-from alhena.policy.bash.reach import names_command
-from alhena.policy.bash.scripts import could_be_awk, strange_awk, strange_sed, writes_as_sed
+from alhena.policy.bash.scripts import could_be_awk, strange_awk, strange_sed
 from alhena.policy.programs import (
     ONE_DASH,
+    Arity,
     Console,
     Effect,
     Program,
@@ -79,6 +80,7 @@ def _nothing(target: Word | None) -> bool:
 
 SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-"})
 
+_HOME = ("~", "$HOME", "${HOME", '"$HOME', '"${HOME')
 _LOCAL = frozenset({"127.0.0.1", "::1"})
 _WHOLE = (*ONE_DASH, Style.NOPT)
 
@@ -110,6 +112,13 @@ def leads_out(word: Word) -> bool:
 
 _SEPARATED = str.maketrans(dict.fromkeys("\\:;,=", "/"))
 """Marks that end the name of a directory, in paths and in lists of them."""
+
+
+def is_secret(word: Word) -> bool:
+    """Does a path, or one behind a `name=`, name a file that may hold secrets?"""
+    from alhena.system.secret_files import may_hold_secrets
+
+    return any(may_hold_secrets(text) for text in (word.text, word.text.rpartition("=")[2]))
 
 
 def script_effect(name: str, word: Word) -> str | None:
@@ -169,7 +178,7 @@ class Reading:
             elif self._is_option(word):
                 found = self._option(word)
             else:
-                found = self._beside_pattern(word)
+                found = self._always(word) or self._beside_pattern(word)
                 if found is None and self.operand:
                     found = self.operand(self, word)
                 self.operands += 1
@@ -190,9 +199,18 @@ class Reading:
     def _beside_pattern(self, word: Word) -> str | None:
         """The effect of an operand that is not like the program's harmless ones."""
         for clause, pattern in self.table.operand_pattern.items() if self.beyond else ():
-            if not matches(pattern, word.text, known=word.literal):
+            home = word.source.startswith(_HOME) and not word.literal
+            if not matches(pattern, word.source if home else word.text, known=word.literal):
                 return named(word.source or word.text, clause)
+            if clause == Effect.ELSEWHERE and (home or is_secret(word)):
+                return named(word.source or word.text, "may hold secrets")
         return None
+
+    def _always(self, word: Word) -> str | None:
+        """The effect of a subcommand, if the rule does not name this last word of it."""
+        last = self.operands == self.name.count(" ") - 1
+        alone = self.table.always if last and self.beyond else ""
+        return named(word.text, alone) if alone else None
 
     def _ends(self) -> bool:
         return self.table.style not in ONE_DASH
@@ -231,11 +249,20 @@ class Reading:
             effects = (self.effect(found.shown, name, value) for name in found.names)
             effect = next(filter(None, effects), None)
             if effect is None and not found.names and found.value is not None:
-                effect = self._beside_pattern(found.value)
+                effect = self._beside_pattern(found.value) or self._unknown(
+                    found.shown, found.value
+                )
             if effect is not None:
                 return effect
             self.vague = self.vague or (whole and not found.names)
         return None if attached else self._may_become(word)
+
+    def _unknown(self, shown: str, value: Word) -> str | None:
+        """The effect of an option that the table does not have."""
+        harmless = self.table.unknown
+        if harmless is None or not self.beyond or (value.literal and matches(harmless, value.text)):
+            return None
+        return named(shown, Effect.PLAIN)
 
     def _next(self, option: str) -> Word | None:
         """The next word, when it is the value of this option. It is passed over then, but one that
@@ -262,18 +289,22 @@ class Reading:
         if self.start != self.doubtful:
             self.seen.add(option)
         effect = self.table.effect_of(option)
+        if option in self.table.beside and TARGET in self.seen and self.start >= self.count:
+            return named(shown, "may change the target")
         if option in self.table.hands or effect is Effect.CODE:
             return self._code(option, value) if value and self.end >= self.count else None
         if not effect or (value is not None and self._spared(option, effect, value)):
             return None
-        if value is None and effect is Effect.ELSEWHERE and self.table.takes_next(option):
+        elsewhere = effect is Effect.ELSEWHERE
+        if value is None and elsewhere and self.table.takes_next(option):
             return None  # no path is given
         # To name an option that runs a program is not yet to name the program.
         naming = effect in _NAMING
         if (self.end if naming else self.start) < self.count:
             return None
-        if effect is Effect.ELSEWHERE and value is not None:
+        if elsewhere and value is not None:
             shown = f"{shown} {value.source or value.text}"
+            effect = "may hold secrets" if is_secret(value) else effect
         return named(shown, effect)
 
     def _code(self, option: str, value: Word) -> str | None:
@@ -293,10 +324,12 @@ class Reading:
             return True
         harmless = self.table.harmless.get(option)
         if harmless is not None:
-            return value.literal and matches(harmless, text)
+            secret = effect is Effect.ELSEWHERE and is_secret(value)
+            return value.literal and matches(harmless, text) and not secret
         if effect is Effect.ELSEWHERE:
             # `-f=../x` is a spelling of `-f ../x` for some.
-            return not (leads_out(value) or leads_out(Word(text.removeprefix("="), value.kind)))
+            out = leads_out(value) or is_secret(value)
+            return not (out or leads_out(Word(text.removeprefix("="), value.kind)))
         if not value.literal:
             return False
         if effect in (Effect.PLAIN, Effect.CONNECTS):
@@ -308,29 +341,8 @@ class Reading:
 _NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)
 
 
-_GIVES_SCRIPT = frozenset({"-e", "--expression", "-f", "--file"})
-_IN_PLACE = frozenset({"-i", "-I", "--in-place"})
-
-
-def _sed_operand(reading: Reading, word: Word) -> str | None:
-    """The first operand of sed is a script, unless an option gives one. BSD takes the word behind
-    `-i` for a suffix, and the next for the script."""
-    empty = word.literal and not word.text
-    if reading.operands == 0 and not reading.seen & _GIVES_SCRIPT:
-        reading.operands -= empty
-        return script_effect("sed", word) if reading.beyond else None
-    if reading.operands > 1 or not reading.beyond or reading.seen.isdisjoint(_IN_PLACE):
-        return None
-    return f"sed may take {word.text} for its script" if writes_as_sed(word.text) else None
-
-
-def _awk_operand(reading: Reading, word: Word) -> str | None:
-    """The first operand of awk is a program. Versions differ in their options and what these take,
-    so that any other word may be it."""
-    if reading.operands or not reading.seen.isdisjoint({"-f", "--file"}) or not reading.beyond:
-        return None
-    given = word.literal and not reading.seen.isdisjoint({"-e", "--source"})
-    return None if given else script_effect("awk", word)
+TARGET = " target"
+"""Seen where the rule names a target or an address."""
 
 
 def _hidden_program(words: tuple[Word, ...]) -> str | None:
@@ -338,156 +350,6 @@ def _hidden_program(words: tuple[Word, ...]) -> str | None:
     programs = (word for word in words if word.literal and could_be_awk(word.text))
     return next(filter(None, (script_effect("awk", word) for word in programs)), None)
 
-
-def _second_written(reading: Reading, word: Word) -> str | None:
-    unsure = word.split and not word.literal
-    if (reading.operands == 0 and not unsure) or not reading.beyond:
-        return None
-    if word.literal and word.text in SINKS:
-        return None
-    return f"{word.source or word.text} is the file that {reading.name} writes"
-
-
-_NOT_PLAIN = frozenset({"SHELL", "MAKE", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKEFILES"})
-_TOOLS = frozenset(
-    {"AR", "AS", "CARGO", "CC", "CPP", "CXX", "FC", "GO", "INSTALL", "JAVA", "LD", "LEX", "NM"}
-    | {"NODE", "NPM", "OBJCOPY", "OBJDUMP", "PYTHON", "RANLIB", "RM", "RUSTC", "STRIP", "YACC"}
-)
-
-
-def _names_program(variable: str) -> bool:
-    """Do recipes of make run what this variable holds, such as `CC`, `HOSTCC` or `BUILD_CC`?"""
-    tool = variable.rpartition("_")[2].removeprefix("HOST")
-    return variable in _NOT_PLAIN or tool in _TOOLS or names_command(variable)
-
-
-def _make_operand(reading: Reading, word: Word) -> str | None:
-    name, sign, value = word.text.partition("=")
-    if not sign:
-        return _task_operand(reading, word)
-    if not reading.beyond:
-        return None
-    plain = word.literal and value.replace("-", "").replace(".", "").replace("_", "").isalnum()
-    if (plain or not value) and not _names_program(name.rstrip(":?+!")):
-        return None
-    return named(f"{name}=", "replaces a variable, and may run another program")
-
-
-def _task_operand(reading: Reading, word: Word) -> str | None:
-    """To name one target, or several, is not to name others."""
-    if not reading.beyond:
-        reading.seen.add(_TASK)
-        return None
-    if _TASK not in reading.seen or word.text.replace(".", "").isdigit():
-        return None
-    return named(word.source or word.text, "is another target")
-
-
-_TASK = " task"
-
-
-def _inside(reading: Reading, word: Word) -> str | None:
-    """Refuses a path to run or build from that leads elsewhere; `file::test` names a test."""
-    if not reading.beyond:
-        return None
-    shown = word.source or word.text
-    if word.text.startswith("@"):
-        return named(shown, "is a file of further arguments")
-    path, source = Word(word.text.partition("::")[0]), word.source.partition("::")[0]
-    unsure = word.kind is WordKind.EXPANSION or ".." in source or source[:1] == "~"
-    out = leads_out(path) or (unsure and not word.literal)
-    return named(shown, Effect.ELSEWHERE) if out else None
-
-
-def _tar_operand(reading: Reading, word: Word) -> str | None:
-    """`tar xIf program archive`: the first operand may hold options without a dash, and their
-    values follow it."""
-    if reading.beyond and ":" in word.text.partition("/")[0]:
-        return named(word.text, Effect.CONNECTS)
-    bundled = word.text.isalnum() and word.text[:1] in "AcdrtuxIFfjJzZvphklmnoBCbLMNPsSTUVwWX"
-    if reading.operands or reading.at != 1 or not bundled:
-        return None
-    values = iter(range(2, len(reading.words)))
-    for letter in word.text:
-        valued = reading.table.takes_next(f"-{letter}")
-        reading.end = next(values, reading.at) if valued else reading.at
-        value = reading.words[reading.end] if valued else None
-        found = reading.effect(f"{word.text} (-{letter})", f"-{letter}", value)
-        if found is not None:
-            return found
-    return None
-
-
-def _database_operand(reading: Reading, word: Word) -> str | None:
-    """sqlite3's first operand is a file, those after it are commands."""
-    if not reading.beyond:
-        return None
-    if reading.operands:
-        return script_effect(reading.name, word)
-    out = leads_out(word) or word.text.startswith("file:")
-    return named(word.source or word.text, Effect.ELSEWHERE) if out else None
-
-
-def _editor_operand(reading: Reading, word: Word) -> str | None:
-    """`+COMMAND` of vim, or `!COMMAND` of ed."""
-    if not reading.beyond:
-        return None
-    if reading.name == "ed":
-        harmless = word.text[:1] not in {"!", ""}
-        return None if harmless else named(word.source or word.text, Effect.RUNS)
-    if "://" in word.text:
-        return named(word.text, Effect.CONNECTS)
-    return script_effect("vim", _behind(word)) if word.text.startswith("+") else None
-
-
-def _behind(word: Word) -> Word:
-    return Word(word.text[1:], word.kind, word.source)
-
-
-def _target(reading: Reading, word: Word) -> str | None:
-    """Files that are written stay within the working directory."""
-    only_read = reading.name in {"git clone", "split"} and not reading.operands
-    if not reading.beyond or only_read:
-        return None
-    return named(word.source or word.text, Effect.ELSEWHERE) if leads_out(word) else None
-
-
-def _first_target(reading: Reading, word: Word) -> str | None:
-    return None if reading.operands else _target(reading, word)
-
-
-def _sources(reading: Reading, word: Word) -> str | None:
-    """Sources for cmake, of which `..` is where a directory to build in usually has them; with
-    `--help-full` and the like, the file that it writes."""
-    if reading.beyond and any(name.startswith("--help-") for name in reading.seen):
-        return f"{word.source or word.text} is the file that {reading.name} writes"
-    return None if word.text in {"..", "../"} else _inside(reading, word)
-
-
-def _remote(reading: Reading, word: Word) -> str | None:
-    """The first operand is a repository: a name, or the address of a host."""
-    if reading.operands or not reading.beyond:
-        return None
-    elsewhere = ":" in word.text or leads_out(Word(word.text))
-    return named(word.source or word.text, Effect.CONNECTS) if elsewhere else None
-
-
-OPERANDS: dict[str, Callable[[Reading, Word], str | None]] = {
-    "awk": _awk_operand,
-    "database": _database_operand,
-    "editor": _editor_operand,
-    "first_target": _first_target,
-    "inside": _inside,
-    "make": _make_operand,
-    "remote": _remote,
-    "second_written": _second_written,
-    "sed": _sed_operand,
-    "sources": _sources,
-    "tar": _tar_operand,
-    "target": _target,
-    "task": _task_operand,
-}
-"""Values of `operand` in a table -> the function that judges each operand."""
 
 _TOO_DEEP = 16
 
@@ -520,10 +382,12 @@ def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
         inner = None if module else inner_command(words)
         if inner is None or not inner.starts:
             return _hazard(words, count, part)
-        found = _hazard(words[: inner.starts[0][0]], count)
+        # Options of the wrapper may stand up to the last place where its command may begin.
+        start = max(at for at, _ in inner.starts)
+        sure = any(likely for _, likely in inner.starts)
+        found = _hazard(words[:start] if sure else words, count)
         if found is not None or inner.wrapper.remote:
             return found
-        start = inner.starts[-1][0]
         extra = (ANYTHING,) if inner.via in INPUT_IN_ARGUMENTS else ()
         words, count = (*words[start:], *extra), max(count - start, 0)
     return "it is wrapped too deeply to be looked through"
@@ -553,7 +417,7 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
         from alhena.policy.bash.git_arguments import git_hazard
 
         return git_hazard(words, count)
-    for key in (*_subcommands(name, words), name):
+    for key in command_keys(name, words):
         table = program(key)
         if table is not None and table.judged:
             return _read(key, words, count, table, part)
@@ -563,7 +427,12 @@ def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> st
 def _read(
     key: str, words: tuple[Word, ...], count: int, table: Program, part: Part | None
 ) -> str | None:
-    reading = Reading(key, words, count, table, OPERANDS.get(table.operand))
+    operand = None
+    if table.operand:
+        from alhena.policy.bash.operands import OPERANDS
+
+        operand = OPERANDS[table.operand]
+    reading = Reading(key, words, count, table, operand)
     found = reading.hazard() or (_input(reading, part) if part else None)
     if table.operand == "awk":
         found = found or _hidden_program(words[max(count, 1) :])
@@ -589,11 +458,50 @@ def _input(reading: Reading, part: Part) -> str | None:
     return next(filter(None, (script_effect(reading.name, text) for text in texts)), None)
 
 
-def _subcommands(name: str, words: tuple[Word, ...]) -> list[str]:
-    """The program with its subcommands, the longest first, where tables speak of them."""
-    table = program(name)
-    if table is None or not table.subcommands:
+def _tables_at(words: tuple[Word, ...], at: int) -> list[Program]:
+    """The tables that may speak of an option at this place, the most special first; none behind
+    the end of options."""
+    if any(word.literal and word.text == "--" for word in words[:at]):
         return []
-    found = first_operands(words, global_options(name), 2)
-    texts = [words[at].text for at in found]
-    return [" ".join((name, *texts[:length])) for length in range(len(texts), 0, -1)]
+    name = known_as(words[0].text)
+    keys = command_keys(name, words)
+    if name == "git":
+        first = next(iter(first_operands(words, global_options(name), 1)), len(words))
+        keys = keys[:1] if at > first and len(keys) > 1 else [name]
+    return [table for key in keys if (table := program(key)) is not None]
+
+
+_RUNNING = (Effect.RUNS, Effect.CODE)
+
+
+def runs_value(words: tuple[Word, ...], at: int) -> bool:
+    """Is this word, or what is attached to it, the value of an option that runs or loads it?"""
+    before, word = words[at - 1], words[at]
+    for table in _tables_at(words, at):
+        behind = list(options_in(table, before)) if is_option(before) else []
+        options = [n for f in behind if f.value is None for n in f.names if table.takes_next(n)]
+        within = list(options_in(table, word)) if is_option(word) else []
+        options += [name for found in within if found.value is not None for name in found.names]
+        if options:
+            return any(table.effect_of(option) in _RUNNING for option in options)
+    return False
+
+
+_ATTACHING = frozenset({"git", "scp", "sftp", "ssh"})
+
+
+def may_run_more(words: tuple[Word, ...], at: int) -> bool:
+    """May this word, if it begins with a dash, be an option with code attached to it?"""
+    before = words[at - 1]
+    for table in _tables_at(words, at):
+        last = list(options_in(table, before)) if is_option(before) else []
+        if any(f.value is None and any(map(table.takes_next, f.names)) for f in last[-1:]):
+            return False
+        runs = known_as(words[0].text) in _ATTACHING and any(
+            option.effect is Effect.RUNS and option.arity is not Arity.FLAG
+            for name, option in table.options.items()
+            if name not in table.harmless
+        )
+        if runs or (table.commands is not None and table.style is Style.LETTERS):
+            return True
+    return False

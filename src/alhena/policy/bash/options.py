@@ -44,6 +44,8 @@ def takes(text: str, known: Valued) -> Takes:
         name = text[2:]
         if "=" in name:
             return Takes.NOTHING
+        if name in known.flags:
+            return Takes.NOTHING
         return Takes.NEXT if name in known.names else Takes.PERHAPS
     if text in known.names:
         return Takes.NEXT
@@ -112,6 +114,38 @@ def unknown_subcommand(words: Sequence[Word]) -> int | None:
             return at
         path = f"{path} {words[at].text}"
     return None
+
+
+def main_spelling(table: Program, first: str, second: str | None) -> tuple[str, bool]:
+    """The main spelling of a subcommand (`npm i` is `npm install`), and whether the second word
+    belongs to it (`docker container rm` is `docker rm`)."""
+    for names, main in table.groups.get(first, {}).items() if second else ():
+        if second in names.split():
+            return main or second, True
+    main = next(
+        (main for main, others in table.spellings.items() if first in others.split()), first
+    )
+    return main, False
+
+
+def command_keys(name: str, words: Sequence[Word]) -> list[str]:
+    """The names under which tables may speak of a command of the program `name`: with its
+    subcommands, the longest first, then the program's own."""
+    table = program(name)
+    keys, start, known = [name], 0, global_options(name)
+    while table is not None and any(key.startswith(f"{keys[0]} ") for key in table.subcommands):
+        found = first_operands(words[start:], known, 2)
+        if not found:
+            break
+        texts = [words[start + at].text for at in found]
+        both = False
+        if len(keys) == 1:
+            texts[0], both = main_spelling(table, texts[0], texts[1] if len(found) == 2 else None)
+        start += found[both]
+        keys.insert(0, f"{keys[0]} {texts[0]}")
+        deeper = program(keys[0])
+        known = deeper.before if deeper is not None and deeper.before is not None else known
+    return keys
 
 
 def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
@@ -397,8 +431,8 @@ class _Search:
                 other = self.at + 2
                 while other < len(self.words) and is_option(self.words[other]):
                     other += 1
-                if other < len(self.words):
-                    self.starts.append((other, False))
+                places = range(other, min(other + self.operands + 1, len(self.words)))
+                self.starts += [(place, False) for place in places]
             case Takes.NOTHING:
                 pass
 

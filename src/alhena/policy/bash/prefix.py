@@ -19,6 +19,7 @@ from alhena.policy.bash.options import (
     inner_command,
     is_option,
     is_setting,
+    main_spelling,
     option_values,
     split_settings,
     takes,
@@ -232,7 +233,7 @@ class _Compared(msgspec.Struct, frozen=True):
         first = found[0]
         adjacent = len(found) == 2 and found[1] == first + 1 and words[found[1]].literal
         second = words[found[1]].text if adjacent else None
-        text, both = _main_spelling(self.table, words[first].text, second)
+        text, both = main_spelling(self.table, words[first].text, second)
         if text == words[first].text and not both:
             return words
         return (*words[:first], Word(text), *words[first + 1 + both :])
@@ -437,18 +438,6 @@ class _Compared(msgspec.Struct, frozen=True):
 
 
 _MAKES = frozenset({"make", "gmake", "bmake"})
-
-
-def _main_spelling(table: Program, first: str, second: str | None) -> tuple[str, bool]:
-    """The main spelling of a subcommand (`npm i` is `npm install`), and whether the second word
-    belongs to it (`docker container rm` is `docker rm`)."""
-    for names, main in table.groups.get(first, {}).items() if second else ():
-        if second in names.split():
-            return main or second, True
-    main = next(
-        (main for main, others in table.spellings.items() if first in others.split()), first
-    )
-    return main, False
 
 
 def _value(wanted: str, values: Iterator[Word], words: Sequence[Word]) -> Match:

@@ -24,6 +24,7 @@ from alhena.policy.bash.options import (
     ANYTHING,
     Runs,
     base_name,
+    command_keys,
     first_operands,
     inner_command,
     is_console,
@@ -216,6 +217,8 @@ class _Unfolding:
     def _all_runs(self, name: str, command: Command, part: Part) -> Iterator[Runs]:
         words = command.words
         yield from wrapped(words)
+        if name.startswith(("pwsh", "powershell")) and any(map(_is_encoded, words)):
+            yield Runs(via=name)
         if name in listed("shells"):
             yield from shell_runs(words, part)
         elif name in listed("evaluators"):
@@ -314,7 +317,9 @@ def runs_others(name: str) -> bool:
     """May the program of this (base) name run others, as far as `program_runs` knows?"""
     main = main_name(name)
     known = main in _HANDLERS or main in _FED or is_console(name) or _commands(name)
-    return bool(known) or name.startswith("git-") or interpreter(name) is not None
+    table = program(name)
+    deeper = table is not None and any(map(_commands, table.subcommands))
+    return bool(known) or deeper or name.startswith("git-") or interpreter(name) is not None
 
 
 def _commands(name: str) -> Valued | None:
@@ -334,10 +339,11 @@ def program_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     fed = _FED.get(main_name(name))
     if fed is not None:
         yield from fed(words, part)
-    commands = _commands(name)
-    for value in values_of(words, commands) if commands is not None else ():
-        code = _without(value, "exec=") if main_name(name) == "tar" else value
-        yield Runs(via=name, code=(code,), sure=name != "rsync")
+    for key in command_keys(main_name(name), words):
+        commands = _commands(key)
+        for value in values_of(words, commands) if commands is not None else ():
+            code = _without(value, "exec=") if main_name(name) == "tar" else value
+            yield Runs(via=name, code=(code,), sure=name != "rsync")
     if is_console(name):
         yield Runs(via=name, mentions=words[1:])
         yield from input_mentions(name, part)
@@ -383,16 +389,14 @@ def _ssh(words: tuple[Word, ...]) -> Iterator[Runs]:
         key, _, code = value.text.partition(" " if " " in value.text.split("=")[0] else "=")
         if key.lower() in _SSH_COMMANDS:
             yield Runs(via=f"ssh -o {key}", code=(Word(code, value.kind, value.source),))
-    operands = first_operands(words, _SSH, 1)
-    name = base_name(words[0].text)
-    if name == "ssh" and operands and operands[0] + 1 < len(words):
-        yield Runs(via="ssh", code=words[operands[0] + 1 :], sure=False)
+    operands = first_operands(words, _SSH, 2)  # options may stand behind the host, too
+    if base_name(words[0].text) == "ssh" and len(operands) == 2:
+        yield Runs(via="ssh", code=words[operands[1] :], sure=False)
 
 
 def _ssh_input(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     """Without a command, the shell there reads its commands."""
-    operands = first_operands(words, _SSH, 1)
-    if operands and operands[0] + 1 == len(words):
+    if len(first_operands(words, _SSH, 2)) == 1:
         for text in part.shown_input:
             yield Runs(via="ssh", code=(text,), sure=False)
         if part.stdin_piped:
@@ -502,6 +506,25 @@ def _cargo(words: tuple[Word, ...]) -> Iterator[Runs]:
         yield Runs(via="cargo --config", mentions=(value,), sure=False)
 
 
+def _socat(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`EXEC:COMMAND,option` and the like; two addresses may stand in one word."""
+    for word in words[1:]:
+        for address in word.text.split("!!"):
+            kind, sign, command = address.partition(":")
+            if sign and kind.casefold() in {"exec", "system", "shell"}:
+                for text in {command, command.partition(",")[0]}:
+                    code = Word(text, word.kind, word.source, word.split)
+                    yield Runs(via=f"socat {kind}", code=(code,))
+            elif not word.literal and not is_option(word):
+                yield Runs(via="socat")
+
+
+def _is_encoded(word: Word) -> bool:
+    """`-EncodedCommand` of PowerShell, or any beginning of it."""
+    text = word.text.casefold()
+    return len(text) > 1 and ("-encodedcommand".startswith(text) or text == "-ec")
+
+
 def _code_operands(words: tuple[Word, ...]) -> Iterator[Runs]:
     for word in words[1:]:
         if not is_option(word) and word.text:
@@ -536,6 +559,7 @@ _HANDLERS: dict[str, Callable[[tuple[Word, ...]], Iterator[Runs]]] = {
     "script": _script,
     "sftp": _ssh,
     "sg": _su,
+    "socat": _socat,
     "ssh": _ssh,
     "start-stop-daemon": _start_stop,
     "su": _su,

@@ -92,11 +92,13 @@ class Option(msgspec.Struct, frozen=True):
 
 class Valued(msgspec.Struct, frozen=True, array_like=True):
     """Options that take a value: one-letter ones, and long ones without their two dashes (those
-    that have one dash keep it). `code`: the letters that are followed by code."""
+    that have one dash keep it). `code`: the letters that are followed by code. `flags`: long ones
+    that are known to take none from the next word."""
 
     letters: str = ""
     names: frozenset[str] = frozenset()
     code: str = ""
+    flags: frozenset[str] = frozenset()
 
 
 class Wrapper(msgspec.Struct, frozen=True):
@@ -141,10 +143,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     what follows the first operand is for the program that it names, but for operands like this
     pattern.
     `commands`: options whose value is shell code or a program. `before`: options before the
-    subcommand. `files`: options by the part they play in which files are read (`FileRole`), `*`
-    when no option is needed. `letters` and `long`: one-letter options with a value in any
-    subcommand, and long names of letters. `operand` and `check` name the functions that judge
-    operands.
+    subcommand. `always`: a clause on what a subcommand does without any option. `beside`:
+    options that ask where the rule names an operand. `unknown`: the harmless values of options that
+    the table does not have. `files`: options by the part they play in which files are read
+    (`FileRole`), `*` when no option is needed. `letters` and `long`: one-letter options with a
+    value in any subcommand, and long names of letters. `operand` and `check` name the functions
+    that judge operands.
     """
 
     options: dict[str, Option] = {}
@@ -173,6 +177,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     groups: dict[str, dict[str, str]] = {}
     console: Console | None = None
     operand: str = ""
+    always: str = ""
+    beside: frozenset[str] = frozenset()
+    unknown: str | None = None
     check: str = ""
     subcommands: tuple[str, ...] = ()
     runners: tuple[str, ...] = ()
