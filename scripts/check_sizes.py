@@ -1,12 +1,14 @@
-"""Sizes that ruff does not check: of each file and class, and of the whole.
+"""The structure that ruff does not check: sizes, circles of modules, assignments, words.
 
-Files, classes, folders and wording have fixed limits without waivers. The other figures of the
-whole are printed: they are an outcome."""
+Files, functions, classes, folders and wording have fixed limits without waivers; each circle of
+modules is listed in `circles.toml` with its reason. The other figures of the whole are printed:
+they are an outcome."""
 
 import ast
 import json
 import re
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -14,9 +16,18 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "alhena"
 PINNED = ROOT / "tests" / "fast_paths.json"  # kept exact by tests/test_fast_paths.py
 MAX_LINES = 600
+MAX_BODY = 60
+"""Lines of a function behind its docstring."""
 MAX_METHODS = 12
-LIMITS = {"modules_in_one_folder": 20, "mutual_imports": 0, "unclear_docstrings": 0, "odd_words": 0}
+LIMITS = {
+    "modules_in_one_folder": 20,
+    "mutual_imports": 0,
+    "assigned_from_outside": 76,
+    "unclear_docstrings": 0,
+    "odd_words": 0,
+}
 """The figures of the whole that have a limit."""
+CIRCLES = Path(__file__).parent / "circles.toml"
 UNCLEAR = {"What", "Which", "Whether", "Where", "Who", "How"}
 # Words for which there is a plainer one: continues, no one, again, permanently, without effect …
 ODD_WORDS = re.compile(
@@ -44,6 +55,73 @@ def problems(path: Path, text: str, tree: ast.Module) -> list[str]:
                     f"at most {MAX_METHODS}"
                 )
     return found
+
+
+def long_functions(path: Path, tree: ast.Module) -> list[str]:
+    """Functions with more lines than they may have."""
+    return [
+        f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {MAX_BODY}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - body_start(node) + 1) > MAX_BODY
+    ]
+
+
+def body_start(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The line of the first statement behind the docstring."""
+    first = node.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return node.body[1].lineno if is_docstring and len(node.body) > 1 else first.lineno
+
+
+def assigned_from_outside(tree: ast.Module) -> int:
+    """Number of assignments to attributes of other objects than `self`."""
+    return sum(
+        1
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
+    )
+
+
+def circles(trees: dict[Path, ast.Module]) -> list[list[str]]:
+    """The groups of modules that import each other, also in functions and for type checkers."""
+    names = {module_name(path) for path in trees}
+    edges: dict[str, set[str]] = {}
+    for path, tree in trees.items():
+        found = (name if name in names else name.rpartition(".")[0] for name in imported(tree))
+        edges[module_name(path)] = {name for name in found if name in names}
+    reached = {name: reachable(name, edges) for name in names}
+    groups = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in names
+        if name in reached[name]
+    }
+    return sorted(map(list, groups))
+
+
+def reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
+    """The modules imported by `start`, directly or not."""
+    found: set[str] = set()
+    waiting = [*edges[start]]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += edges[name]
+    return found
+
+
+def unlisted_circles(trees: dict[Path, ast.Module]) -> list[str]:
+    """Circles without a reason, and reasons without a circle."""
+    listed = tomllib.loads(CIRCLES.read_text(encoding="utf-8"))["circle"]
+    reasons = [sorted(entry["modules"]) for entry in listed if entry["reason"]]
+    found = circles(trees)
+    return [
+        *(f"circle of modules: {', '.join(each)}" for each in found if each not in reasons),
+        *(f"{CIRCLES.name}: no circle: {', '.join(each)}" for each in reasons if each not in found),
+    ]
 
 
 def docstrings(tree: ast.Module) -> list[ast.Constant]:
@@ -136,6 +214,12 @@ def figures(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> dict[str, 
         "modules_first_request": len(pinned["first request"]),
         "modules_read_file_turn": len(pinned["read_file turn"]),
         "mutual_imports": len(mutual(source)),
+        "circles_of_modules": len(circles(source)),
+        "assigned_from_outside": sum(
+            assigned_from_outside(tree)
+            for path, tree in source.items()
+            if path.relative_to(SOURCE).parts[0] in {"agent", "scheduler"}
+        ),
         "words_in_docs": sum(len(text.split()) for text in docs),
         "unclear_docstrings": sum(unclear(tree) for tree in trees.values()),
         "odd_words": sum(map(odd_words, source.values()))
@@ -150,7 +234,10 @@ def main() -> int:
         for path in sorted((ROOT / folder).rglob("*.py"))
     }
     trees = {path: ast.parse(text) for path, text in texts.items()}
+    source = {path: tree for path, tree in trees.items() if path.is_relative_to(SOURCE)}
     found = [line for path, tree in trees.items() for line in problems(path, texts[path], tree)]
+    found += [line for path, tree in source.items() for line in long_functions(path, tree)]
+    found += unlisted_circles(source)
     for name, figure in figures(texts, trees).items():
         limit = LIMITS.get(name)
         print(f"{name:24}{figure:8,}" + ("" if limit is None else f"  at most {limit}"))

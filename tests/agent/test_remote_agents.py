@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from alhena import Agent, Answer, RemoteAgent, Rule, ToolResult
 from alhena.agent.subagents import remote as remote_module
 from alhena.agent.subagents.a2a import MAX_ANSWER
-from alhena.agent.subagents.remote import RemoteAgents
+from alhena.agent.subagents.remote_agents import RemoteAgents
 from alhena.errors import ConfigError
 from alhena.events import ToolOutputEvent
 from alhena.scheduler.confirmation import ConfirmationRequest

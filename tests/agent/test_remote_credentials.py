@@ -11,7 +11,7 @@ from starlette.responses import Response
 from alhena import RemoteAgent
 from alhena.agent.subagents.credentials import AgentCredentials
 from alhena.agent.subagents.files import AgentFiles, FoundAgent, accept_agents, sources_of
-from alhena.agent.subagents.remote import RemoteAgents
+from alhena.agent.subagents.remote_agents import RemoteAgents
 from alhena.config.home import agent_folders
 from alhena.errors import AlhenaError
 from alhena.http.connect import Endpoint, parse_endpoint

@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from alhena import RemoteAgent
-from alhena.agent.subagents.credentials import FILE, sign_in, stored_token, token_file
-from alhena.agent.subagents.remote import RemoteAgents
+from alhena.agent.subagents.credentials import FILE, stored_token, token_file
+from alhena.agent.subagents.remote_agents import RemoteAgents
+from alhena.agent.subagents.sign_in import sign_in
 from alhena.errors import AlhenaError, InputError
 from alhena.models.errors import CredentialsError
 from alhena.tools.contract import ExecutionContext

@@ -57,7 +57,7 @@ from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
 
 if TYPE_CHECKING:
-    from alhena.agent.subagents.remote import RemoteAgents
+    from alhena.agent.subagents.remote_agents import RemoteAgents
 
 
 class EventRelay:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.restoring import SavedConversations
-    from alhena.agent.subagents.remote import RemoteAgents
+    from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.scheduler.bus import MessageBus

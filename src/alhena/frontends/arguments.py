@@ -292,7 +292,7 @@ def _add_prompt_options(parser: Parser) -> None:
 
 
 def _add_session_options(parser: Parser) -> None:
-    """Where and how a session works, and which one it resumes."""
+    """Options of a session: its place, its limits, and the one that it resumes."""
     add = parser.add_argument
     add(
         *("-e", "--extensions"),

@@ -5,7 +5,6 @@ import asyncio
 import base64
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import assert_never
 
@@ -18,16 +17,11 @@ from alhena.agent.subagents.remote import (
     HttpAuth,
     OAuth,
     RemoteAgent,
-    missing_package,
 )
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
-from alhena.errors import InputError
 from alhena.http.connect import Endpoint, is_header_value
 from alhena.mcp.oauth.tokens import StoredToken, TokenFile
-from alhena.models.auth.authorization import authorization_url, listening
-from alhena.models.auth.exchange import OAuthClient
-from alhena.models.auth.login import Person, answer_from_browser, ways_from
 from alhena.models.auth.tokens import EARLY, Credentials, Timed, ask_grant, token_endpoint
 from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles
@@ -172,7 +166,7 @@ async def stored_token(agent: RemoteAgent, environ: Mapping[str, str], *, fresh:
     tokens = token_file(environ)
     remedy = f"Sign in: alhena agents auth {agent.name}."
     async with tokens.alone(agent.name):
-        found = tokens.find(agent.name, _place(agent))
+        found = tokens.find(agent.name, token_place(agent))
         if found is None:
             raise CredentialsError(f"not signed in to remote agent '{agent.name}'.", remedy=remedy)
         if not fresh and found.holds_for(EARLY, time.time()):
@@ -182,78 +176,16 @@ async def stored_token(agent: RemoteAgent, environ: Mapping[str, str], *, fresh:
                 f"the sign-in to remote agent '{agent.name}' has ended.", remedy=remedy
             )
         form = {"grant_type": "refresh_token", "refresh_token": found.refresh_token}
-        timed = await _granted(agent, found.token_url, form, environ, remedy)
-        new = _with(found, timed)
+        timed = await ask_token(agent, found.token_url, form, environ, remedy)
+        new = with_grant(found, timed)
         await tokens.save(new, time.time())
         return new.access_token
 
 
-async def sign_in(agent: RemoteAgent, person: Person, environ: Mapping[str, str]) -> None:
-    """Signs a person in and stores the token. Raises InputError for an agent without OAuth,
-    CredentialsError when the person refuses or does not answer, and other AlhenaErrors."""
-    auth = agent.auth
-    if not isinstance(auth, OAuth):
-        raise InputError(
-            f"remote agent '{agent.name}' has no sign-in.", remedy="Only auth of type oauth has."
-        )
-    page, token_url, scopes = await _addresses(agent, auth, environ)
-    token_endpoint(page, f"authorization_url of remote agent '{agent.name}'")
-    ways = ways_from(environ)
-    remedy = f"Start again: alhena agents auth {agent.name}."
-    try:
-        async with asyncio.timeout(ways.limit), listening(ways.host, ways.port) as callback:
-            attempt = callback.attempt
-            client = OAuthClient(id=auth.client_id, secret=auth.client_secret)
-            url = authorization_url(page, client, attempt, scopes)
-            form = {
-                "grant_type": "authorization_code",
-                "code": await answer_from_browser(person, url, callback),
-                "redirect_uri": attempt.redirect_uri,
-                "code_verifier": attempt.verifier,
-            }
-            timed = await _granted(agent, token_url, form, environ, remedy)
-            token = StoredToken(
-                server_name=agent.name,
-                server_url=_place(agent),
-                access_token="",
-                client_id=auth.client_id,
-                token_url=token_url,
-            )
-            tokens = token_file(environ)
-            async with tokens.alone(agent.name):  # a renewal must not overwrite the new token
-                await tokens.save(_with(token, timed), time.time())
-            callback.conclude(done=True)
-    except TimeoutError as error:
-        raise CredentialsError(
-            f"not signed in to remote agent '{agent.name}' within {ways.limit / 60:g} minutes.",
-            remedy=remedy,
-        ) from error
-
-
-async def _addresses(
-    agent: RemoteAgent, auth: OAuth, environ: Mapping[str, str]
-) -> tuple[str, str, tuple[str, ...]]:
-    """The consent page, the token endpoint and the scopes: of the definition, else of the card."""
-    page, token_url, scopes = auth.authorization_url, auth.token_url, auth.scopes
-    if page and token_url:
-        return page, token_url, scopes
-    if find_spec("a2a") is None:
-        raise InputError(f"remote agent '{agent.name}': {missing_package()}")
-    from alhena.agent.subagents.a2a import RemoteConversation
-
-    flow = await RemoteConversation(agent, None, environ).sign_in_flow()
-    if flow is None:
-        raise InputError(
-            f"the agent card of '{agent.name}' names no sign-in by authorization code.",
-            remedy="Set authorization_url and token_url in its auth.",
-        )
-    page, scopes = page or flow.authorization_url, scopes or tuple(flow.scopes)
-    return page, token_url or flow.token_url, scopes
-
-
-async def _granted(
+async def ask_token(
     agent: RemoteAgent, url: str, form: dict[str, str], environ: Mapping[str, str], remedy: str
 ) -> Timed:
+    """Asks the token endpoint at `url` for a grant. Raises CredentialsError and other AlhenaErrors."""
     auth: OAuth = agent.auth
     endpoint = token_endpoint(url, f"token_url of remote agent '{agent.name}'")
     form = form | {"client_id": auth.client_id}
@@ -262,7 +194,7 @@ async def _granted(
     return await ask_grant(endpoint, form, environ=environ, remedy=remedy)
 
 
-def _with(token: StoredToken, timed: Timed) -> StoredToken:
+def with_grant(token: StoredToken, timed: Timed) -> StoredToken:
     """The stored token with what a token endpoint has given."""
     grant = timed.grant
     return replace(
@@ -274,6 +206,6 @@ def _with(token: StoredToken, timed: Timed) -> StoredToken:
     )
 
 
-def _place(agent: RemoteAgent) -> str:
+def token_place(agent: RemoteAgent) -> str:
     """The place that a token is for: a token is not sent elsewhere."""
     return agent.card_url or f"inline:{agent.name}"

@@ -40,7 +40,8 @@ from alhena.tools.contract import ExecutionContext, Tool, ToolResult
 from alhena.tools.registry import ALIASES, BUILT_IN, DELEGATE, ToolRegistry, declared_name
 
 if TYPE_CHECKING:
-    from alhena.agent.subagents.remote import RemoteAgent, RemoteAgents
+    from alhena.agent.subagents.remote import RemoteAgent
+    from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.toolset.mcp import AgentServers
     from alhena.hooks.planning import Hooks
     from alhena.policy.safety_checks import SafetyChecks
@@ -119,7 +120,7 @@ def _builtin_agents(options: SessionOptions) -> "tuple[AgentDefinition, ...]":
 
 
 def _open_remote(bench: Toolset, agents: "tuple[RemoteAgent, ...]") -> "RemoteAgents":
-    from alhena.agent.subagents.remote import RemoteAgents
+    from alhena.agent.subagents.remote_agents import RemoteAgents
 
     remote = RemoteAgents(agents, bench.options.environ, bench.options.cwd)
     for rule in remote.rules:

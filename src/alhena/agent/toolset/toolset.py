@@ -25,7 +25,7 @@ from alhena.wire.content import Content
 
 if TYPE_CHECKING:
     from alhena.agent.subagents import AgentDefinition
-    from alhena.agent.subagents.remote import RemoteAgents
+    from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.toolset.mcp import AgentServers, ServerControl
     from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.model_access import SessionFallback

@@ -100,7 +100,7 @@ def files_of(place: Place) -> AgentFiles:
 def _sign_in(name: str, files: AgentFiles) -> int:
     import asyncio
 
-    from alhena.agent.subagents.credentials import sign_in
+    from alhena.agent.subagents.sign_in import sign_in
     from alhena.frontends.cli.auth import TerminalPerson
 
     remote = {each.name: each.definition for each in files.usable}

@@ -25,7 +25,7 @@ from alhena.tools.response import error_parts
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
-    from alhena.agent.subagents.remote import RemoteAgents
+    from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.toolset.model_access import Source
     from alhena.scheduler.states import CompletedToolCall
     from alhena.system.processes import ProcessGroups
