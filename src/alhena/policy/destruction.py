@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from glob import escape, iglob
 from itertools import islice
 
@@ -34,6 +34,7 @@ from alhena.policy.programs import (
     program,
     removal,
 )
+from alhena.policy.shell_changes import ShellChanges, redefines
 from alhena.policy.surroundings import Surroundings
 from alhena.values import Value
 
@@ -41,11 +42,14 @@ _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
 _TOPS = ("/", "/tmp", "/var", "/var/tmp")  # noqa: S108
 _MANY = 1000
-_NAMES_ONLY = frozenset({"basename", "date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
+_NAMES_ONLY = frozenset({"date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
 _FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
 _LISTS_NAMES = frozenset(f"-{letter}" for letter in "1aAdrtSUvX")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
-_GIT_NAMES = ("rev-parse", "describe", "branch")
+_GIT_NAMES = re.compile(
+    r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
+    r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
+)
 _NOWHERE = "/\ue003"
 
 
@@ -96,13 +100,14 @@ class Destruction:
     """Judges the parts of one command line by the paths that they remove or overwrite. `start` is
     the directory that the line begins in."""
 
-    def __init__(self, parts: Sequence[Part], facts: Surroundings | None, start: str) -> None:
-        self._parts = parts
+    def __init__(self, changes: ShellChanges, facts: Surroundings | None, start: str) -> None:
+        self._changes = changes
+        self._parts = changes.parts
         self._facts = facts
         self._start = os.path.normpath(os.path.join(facts.cwd if facts else _NOWHERE, start))
         self._home = os.path.expanduser("~")
-        self._known = Variables(parts, self._written_by)
         self._unknown = Variables((), self._written_by, known=False)
+        self._part: Part | None = None
         self._words: set[int] = set()
         self._places: set[str] | None = None
         self._absolute: set[str] = set()  # the places that the line spells from the root
@@ -110,6 +115,10 @@ class Destruction:
     def of(self, part: Part, reach: Reach) -> str | None:
         """The reason why a part, which may come down to `reach`, destroys something beyond the
         workspace or may do so; None when it does not."""
+        changed = self._changes.changes_meaning(part)
+        if changed is not None:
+            return changed
+        self._part = part
         self._words = {id(word) for word in part.words}
         self._words |= {id(each.target) for each in part.redirections}
         self._places = self._reached(part.directories)
@@ -136,6 +145,9 @@ class Destruction:
         words = command.words
         if not words[0].literal:
             return self._of_unknown(words)
+        redefined = redefines(words) if command.sure else None
+        if redefined is not None:
+            return redefined
         name = main_name(base_name(words[0].text))
         key, behind = self._key(name, words)
         known = _removals("mkfs" if name.startswith("mkfs") else key)
@@ -288,7 +300,7 @@ class Destruction:
         for text in variables.texts(word):
             if os.path.isabs(text):
                 found.append((text, text))
-            elif self._places is None:
+            elif self._places is None or self._is_lost(inside=variables is self._unknown):
                 raise UnknownError
             else:
                 for place in self._places:
@@ -298,13 +310,24 @@ class Destruction:
             raise UnknownError
         return found
 
+    @cached_property
+    def _known(self) -> Variables:
+        return self._changes.variables(self._written_by)
+
+    def _is_lost(self, *, inside: bool) -> bool:
+        part = self._part
+        if part is None:
+            return False
+        return self._changes.hides_directory(part, self._known, inside=inside)
+
     def _is_outside(self, path: str, spelled: str, *, entry: bool) -> bool:
         names = path.split("/")
         path = "/".join(".." if _may_climb(name) else name for name in names)
         if entry:
             above, _, last = path.rstrip("/").rpartition("/")
+            there = os.path.join(self._real(above or "/"), last)
             if STAR not in above and last not in {"..", ".", "", STAR}:
-                return self._lies_outside(os.path.join(self._real(above or "/"), last), spelled)
+                return self._lies_outside(there, spelled) or self._may_match_above(there)
         if self._lies_outside(self._real(path.replace(STAR, NAME)), spelled):
             return True
         if STAR not in path:
@@ -343,6 +366,14 @@ class Destruction:
         below = f"{os.path.normpath(path).rstrip('/')}/"
         return any(f"{each}/".startswith(below) for each in (self._home, *self._roots))
 
+    def _may_match_above(self, pattern: str) -> bool:
+        """May a glob match the home directory, the workspace or a directory above them?"""
+        if STAR not in pattern:
+            return False
+        count, glob = pattern.count("/"), pattern.replace("[", "[[]").replace(STAR, "*")
+        tops = ("/".join(each.split("/")[: count + 1]) for each in (self._home, *self._roots))
+        return any(fnmatchcase(top, glob) for top in tops)
+
     def _reached(self, directories: tuple[Word, ...]) -> set[str] | None:
         """The directories a shell may be in after these changes, None when they are not known."""
         self._places = {self._start}
@@ -358,11 +389,15 @@ class Destruction:
                 return None
             paths = [path for path, _ in spelled]
             self._absolute |= {os.path.normpath(p) for p, text in spelled if os.path.isabs(text)}
-            if here is None or word.text == "-" or any(STAR in path for path in paths):
+            relative = any(not os.path.isabs(text) for _, text in spelled)
+            searched = word.text[:1] != "." and self._known.may_set("CDPATH")
+            if word.text == "-" or any(STAR in path for path in paths) or (relative and searched):
                 return None
             # A shell keeps the links in its directory, or with `-P` does not.
             after = {os.path.normpath(path) for path in paths} | set(map(self._real, paths))
             if not all(map(os.path.isdir, after)):
+                if here is None:
+                    return None
                 after |= here  # the change may fail, and what follows runs here
             if len(after) > _MANY:
                 return None
@@ -375,7 +410,8 @@ class Destruction:
 
         found = analyse(code)
         words = found.parts[0].words if found.parts else ()
-        if not found.complete or found.doubts or not words or ".." in code:
+        unsure = found.doubts or self._changes.defines_functions() or ".." in code
+        if not found.complete or unsure or not words:
             raise UnknownError
         texts = [word.text for word in words if word.literal]
         name = base_name(texts[0]) if texts else ""
@@ -387,11 +423,23 @@ class Destruction:
                 return list(map(self._top, places))
             if name == "mktemp" and not any("/" in text or "p" in text[:4] for text in texts[1:]):
                 return [f"{_TEMPORARY[0]}{NAME}"]
-            if name in _NAMES_ONLY or (name == "git" and texts[1:2] and texts[1] in _GIT_NAMES):
+            if self._writes_name(name, words):
                 return [NAME]
         if all(self._lists_inside(part) for part in found.parts):
             return [NAME]
         raise UnknownError
+
+    def _writes_name(self, name: str, words: tuple[Word, ...]) -> bool:
+        """True when a command surely writes a name without slashes that is not `..`."""
+        if name == "basename":
+            given = (text for word in words[1:] for text in self._known.texts(word))
+            return not any(".." in text or text == "/" for text in given)
+        if not all(word.literal for word in words):
+            return False
+        if name == "git":
+            return _GIT_NAMES.fullmatch(" ".join(word.text for word in words)) is not None
+        dotted = any("." in w.text or "/" in w.text for w in words[1:])
+        return name in _NAMES_ONLY and not dotted
 
     def _top(self, place: str) -> str:
         while not os.path.lexists(os.path.join(place, ".git")):
