@@ -6,37 +6,28 @@ or below a temporary directory; one that is only known when the command runs doe
 
 import os
 import re
-from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cached_property
 from glob import escape, iglob
 from itertools import islice
 
 from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
 from alhena.policy.bash.git_commands import git_place
+from alhena.policy.bash.interpreters import awk_programs, sed_scripts
 from alhena.policy.bash.model import Effect, Part, Redirection, Word
 from alhena.policy.bash.options import (
     ANYTHING,
     INPUT_IN_ARGUMENTS,
     base_name,
     first_operands,
-    is_option,
     option_values,
-    options_in,
 )
 from alhena.policy.bash.reach import Command, Reach
-from alhena.policy.programs import Effect as OptionEffect
-from alhena.policy.programs import (
-    Program,
-    global_options,
-    listed,
-    main_name,
-    program,
-    removal,
-)
+from alhena.policy.bash.scripts import files_of_script
+from alhena.policy.outputs import Removal, letters_of, operands_in, option_outputs, removals
+from alhena.policy.programs import global_options, listed, main_name, program, removal
 from alhena.policy.shell_changes import ShellChanges, redefines
 from alhena.policy.surroundings import Surroundings
-from alhena.values import Value
 
 _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
@@ -45,48 +36,14 @@ _MANY = 1000
 _NAMES_ONLY = frozenset({"date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
 _FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
 _LISTS_NAMES = frozenset(f"-{letter}" for letter in "1aAdrtSUvX")
+_REMOTE = frozenset({"cp", "rsync", "scp", "sftp", "sync", "copy", "move"})
+_EXPANSION = re.compile(r"\$\w+|\$\{[^{}]*\}|^\"|\"$")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
 _GIT_NAMES = re.compile(
     r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
     r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
 )
 _NOWHERE = "/\ue003"
-
-
-class Removal(Value, frozen=True):
-    """The words of a program that it removes or overwrites, as `names.toml` describes them.
-
-    `operands`: all, last, roots, script (not the first, unless an option gives the script), none,
-    always (the program spoils more than files); `needs`: only with one of these options; `unless`:
-    not with these; `written`: options whose value is written, too; `valued`: others with a value.
-    `entries`: a link is removed itself."""
-
-    operands: str
-    needs: frozenset[str] = frozenset()
-    unless: frozenset[str] = frozenset()
-    written: tuple[str, ...] = ()
-    valued: frozenset[str] = frozenset()
-    entries: bool = False
-
-
-@lru_cache(maxsize=256)
-def _removals(name: str) -> tuple[Removal, ...]:
-    return tuple(map(_read, (removal(name) or "").split(";"))) if removal(name) else ()
-
-
-def _read(text: str) -> Removal:
-    kind, *rest = text.split()
-    marked = {mark: [each[1:] for each in rest if each[0] == mark] for mark in "?!>"}
-    written = tuple(marked[">"])
-    valued = frozenset(each.rstrip(":=") for each in rest if each[0] == "-")
-    return Removal(
-        operands=kind.removesuffix("/"),
-        needs=frozenset(marked["?"]),
-        unless=frozenset(marked["!"]),
-        written=written,
-        valued=valued,
-        entries=kind.endswith("/"),
-    )
 
 
 def may_destroy(command: str) -> bool:
@@ -150,8 +107,8 @@ class Destruction:
             return redefined
         name = main_name(base_name(words[0].text))
         key, behind = self._key(name, words)
-        known = _removals("mkfs" if name.startswith("mkfs") else key)
-        table = program(key) or program(name) or Program()
+        table = program(key) or program(name)
+        known = removals("mkfs" if name.startswith("mkfs") else key, in_table=table is not None)
         if known and command.words is not part.words:
             refusal = self._run_by(key, command, reach)
             if refusal is not None:
@@ -160,11 +117,28 @@ class Destruction:
             refusal = self._removed(each, key, behind, command, (part, reach))
             if refusal is not None:
                 return refusal
-        for shown, value in _written(behind, table):
+        for shown, value in option_outputs(behind, table) if table is not None else ():
             refusal = self._refused(value, shown, "writes to")
             if refusal is not None:
                 return refusal
-        return self._linked(words) if known else None
+        refusal = self._of_script(name, words) if name in {"awk", "sed"} else None
+        return refusal or (self._linked(words) if known else None)
+
+    def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
+        """The reason why a script of sed or awk writes beyond the workspace."""
+        variables = self._known if id(words[0]) in self._words else self._unknown
+        for script in sed_scripts(words) if name == "sed" else awk_programs(words):
+            try:
+                texts = variables.texts(script)
+            except UnknownError:
+                texts = [_EXPANSION.sub(NAME, script.source)]
+            for file in (file for text in texts for file in files_of_script(name, text)):
+                if file is None:
+                    return f"{name} writes to a file that is only known when it runs"
+                refusal = self._refused(Word(file), name, "writes to")
+                if refusal is not None:
+                    return refusal
+        return None
 
     def _run_by(self, key: str, command: Command, reach: Reach) -> str | None:
         """The reason why what is removed is not known, going by what runs the command."""
@@ -217,22 +191,17 @@ class Destruction:
         command: Command,
         around: tuple[Part, Reach],
     ) -> str | None:
-        given = set(_given(words))
-        if (known.needs and not given & known.needs) or given & known.unless:
+        if not known.applies(words):
             return None
         if known.operands == "always":
             return f"{key} changes more than files of the workspace"
-        operands = _operands(words, known.valued | {each.rstrip(":=") for each in known.written})
         if key == "find":
             return self._searched(words, key)
-        targets = _chosen(known, operands, given)
+        operands = known.operands_of(words)
+        targets = [*known.chosen(words, operands), *known.values(words)]
         if key.startswith("git "):
             targets = [Word("."), *targets]
-        for option in known.written:
-            targets += option_values(
-                words, *(("", option[2:-1]) if option[:2] == "--" else (option[1], ""))
-            )
-        for word in targets:
+        for word in (each for each in targets if each.text != "-"):
             entry = known.entries and not word.source.endswith(("/", "/.", '/"', "/'"))
             refusal = self._target(word, key, command, around, entry=entry)
             if refusal is not None:
@@ -249,8 +218,8 @@ class Destruction:
                 return f"{key} removes what it reads the names of, which are not known"
             if via in INPUT_IN_ARGUMENTS or via in listed("finders"):
                 return None
-        if key == "rsync" and re.match(r"[^/]*:", word.text):
-            deletes = any(each.text.startswith("--del") for each in command.words)
+        if key.rsplit(" ", maxsplit=1)[-1] in _REMOTE and re.match(r"[^/]*:", word.text):
+            deletes = key == "rsync" and any(w.text.startswith("--del") for w in command.words)
             return f"rsync removes files at {word.text}" if deletes else None
         return self._refused(word, key, "removes or overwrites", entry=entry)
 
@@ -274,7 +243,7 @@ class Destruction:
         """A link that the line makes may lead what is removed elsewhere."""
         for each in self._parts:
             if each.words and base_name(each.words[0].text) == "ln" and each.words is not words:
-                for target in _operands(each.words, frozenset())[:-1] or each.words[1:]:
+                for target in operands_in(each.words)[:-1] or each.words[1:]:
                     if self._refused(target, "ln", "links") is not None:
                         shown = target.source or target.text
                         return f"the line links to {shown}, outside the workspace"
@@ -468,7 +437,9 @@ class Destruction:
             return words[1].text == "ls-files" if len(words) > 1 else False
         if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
             return False
-        if name == "ls" and any(len(o) == 2 and o not in _LISTS_NAMES for o in _given(words)):
+        if name == "ls" and not _LISTS_NAMES.issuperset(
+            o for o in letters_of(words) if len(o) == 2
+        ):
             return False
         before, self._places = self._places, {self._start}
         self._places = self._moved(part.directories)
@@ -478,57 +449,9 @@ class Destruction:
         return found
 
 
-def _chosen(known: Removal, operands: list[Word], given: set[str]) -> list[Word]:
-    """The operands that are removed or overwritten."""
-    match known.operands:
-        case "all":
-            return operands
-        case "last":
-            aside = given & {"-t", "--target-directory"}
-            return [] if aside or len(operands) < 2 else operands[-1:]
-        case "script":
-            given_aside = given & {"-e", "-f", "--expression", "--file", "-E"}
-            return operands if given_aside else operands[1:]
-        case "of=":
-            return [
-                Word(w.text[3:], w.kind, w.source[3:], w.split)
-                for w in operands
-                if w.text.startswith("of=")
-            ]
-        case _:
-            return []
-
-
 def _may_climb(name: str) -> bool:
     """May a pattern match the directory above? Old versions of bash look for it, too."""
     return STAR in name and name[0] == "." and fnmatchcase("..", name.replace(STAR, "*"))
-
-
-def _given(words: tuple[Word, ...]) -> Iterator[str]:
-    """The options of a command: whole, and letter by letter."""
-    for at, word in enumerate(words[1:]):
-        if at == 0 and base_name(words[0].text) in {"tar", "gtar"} and word.text.isalnum():
-            yield from (f"-{letter}" for letter in word.text)
-        if is_option(word):
-            yield word.text.partition("=")[0]
-            if word.text[:2] != "--":
-                yield from (f"-{letter}" for letter in word.text[1:])
-
-
-def _operands(words: tuple[Word, ...], valued: frozenset[str]) -> list[Word]:
-    """The words that are no options, nor values of the options in `valued`."""
-    found: list[Word] = []
-    at, ended = 1, False
-    while at < len(words):
-        word = words[at]
-        if not ended and word.literal and word.text == "--":
-            ended = True
-        elif ended or not is_option(word):
-            found.append(word)
-        elif word.text in valued or (word.text[:2] != "--" and f"-{word.text[-1]}" in valued):
-            at += 1
-        at += 1
-    return found
 
 
 def _roots(words: tuple[Word, ...]) -> list[Word]:
@@ -538,7 +461,8 @@ def _roots(words: tuple[Word, ...]) -> list[Word]:
         stop = next(
             (at for at, w in enumerate(words) if w.text in listed("find_actions")), len(words)
         )
-        roots = _operands(words[:stop], frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"}))[1:]
+        valued = frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"})
+        roots = operands_in(words[:stop], valued)[1:]
         return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
             Word(".")
         ]
@@ -550,19 +474,3 @@ def _roots(words: tuple[Word, ...]) -> list[Word]:
             continue
         roots += [] if word.text[:1] == "-" else [word]
     return roots or [Word(".")]
-
-
-def _written(words: tuple[Word, ...], table: Program) -> Iterator[tuple[str, Word]]:
-    """The options by which a program writes a file, with the files."""
-    for at, word in enumerate(words):
-        if not at or not is_option(word):
-            continue
-        for found in options_in(table, word):
-            if not any(table.effect_of(name) is OptionEffect.WRITES for name in found.names):
-                continue
-            attached = found.value
-            if attached is not None:
-                cut = len(word.text) - len(attached.text)
-                yield found.shown, Word(attached.text, word.kind, word.source[cut:], word.split)
-            elif at + 1 < len(words) and any(map(table.takes_next, found.names)):
-                yield found.shown, words[at + 1]

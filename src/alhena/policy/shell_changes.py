@@ -12,18 +12,19 @@ from alhena.policy.bash.scripts import MAX_SCRIPTS
 from alhena.policy.bash.simple_command import DIRECTORY, run_here
 from alhena.policy.programs import listed
 
-_FROM_FILES = frozenset({".", "compgen", "fc", "source"})
 _RUN_BEFORE = frozenset({"BASH_ENV", "BASHOPTS", "ENV", "PROMPT_COMMAND", "SHELLOPTS"})
 _MEANINGS = frozenset({"BASH_ALIASES", "BASH_CMDS"})
 _HARMLESS_FLAGS = frozenset("aefuxvbhmnCETo")
 _HARMLESS_OPTIONS = frozenset(
-    """allexport braceexpand errexit errtrace functrace monitor noclobber noexec noglob notify nounset
-    pipefail verbose xtrace""".split()
+    {
+        *("allexport", "braceexpand", "errexit", "errtrace", "functrace", "monitor", "noclobber"),
+        *("noexec", "noglob", "notify", "nounset", "pipefail", "verbose", "xtrace"),
+        *("checkhash", "checkjobs", "dotglob", "extglob", "failglob", "globasciiranges"),
+        *("globskipdots", "globstar", "histappend", "huponexit", "inherit_errexit", "nocaseglob"),
+        *("nocasematch", "nullglob", "xpg_echo"),
+    }
 )
-_HARMLESS_SHOPTS = frozenset(
-    """checkhash checkjobs dotglob extglob failglob globasciiranges globskipdots globstar histappend
-    huponexit inherit_errexit nocaseglob nocasematch nullglob xpg_echo""".split()
-)
+"""Options of `set -o` and `shopt` that change neither directories nor the meaning of commands."""
 
 
 def redefines(words: Sequence[Word]) -> str | None:
@@ -144,20 +145,19 @@ def _may_move(words: Sequence[Word], variables: Variables) -> bool:
     if not words:
         return False
     if not words[0].literal:
-        builtins = DIRECTORY | listed("evaluators") | listed("opaque") | {"builtin", "command", "set"}
-        return variables.may_run(words, builtins)
-    flags = [word.text for word in words[1:]]
+        own = DIRECTORY | listed("evaluators") | listed("opaque") | {"builtin", "command", "set"}
+        return variables.may_run(words, own)
+    given = [word.text for word in words[1:]]
+    flags = [each for each in given if each[:1] == "-"]
     match words[0].text:
-        case name if name in _FROM_FILES:
+        case "." | "source" | "compgen" | "fc":
             return True
         case "enable":
-            return len(words) > 1
-        case "mapfile" | "readarray":
-            return any(flag[:1] == "-" and "C" in flag for flag in flags)
-        case "jobs":
-            return any("x" in flag for flag in flags)
+            return bool(given)
+        case "jobs" | "mapfile" | "readarray" as name:
+            return any(("x" if name == "jobs" else "C") in flag for flag in flags)
         case "shopt":
-            return any(flag[:1] != "-" and flag not in _HARMLESS_SHOPTS for flag in flags)
+            return not _HARMLESS_OPTIONS.issuperset(each for each in given if each not in flags)
         case "set":
             return not _sets_harmlessly(words[1:])
         case _:

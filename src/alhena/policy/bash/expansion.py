@@ -28,7 +28,7 @@ _PIECE = re.compile(
     | (?P<bracket>\[[^]/'"$`\\]+\])
     | (?P<glob>[*?])
     | (?P<brace>[{},])
-    | (?P<plain>[^'"\\$`*?{},()]+)""",
+    | (?P<plain>\[|[^'"\\$`*?{},()\[]+)""",
     re.VERBOSE | re.DOTALL,
 )
 _ALONE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
@@ -124,7 +124,9 @@ class Variables:
                 found = [text.split()[:1] for text in self.texts(word)]
             except UnknownError:
                 return True
-            if any(NAME in text or STAR in text or text in names for each in found for text in each):
+            if any(
+                NAME in text or STAR in text or text in names for each in found for text in each
+            ):
                 return True
             if all(found):
                 return False

@@ -74,8 +74,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     operand is the word `~`. `loops` are the variables of the loops around it with the words that
     they go through, the innermost last; a `while` has none and an empty name. `stdin_piped`: it
     reads what another command writes. `nested`: it is inside a substitution. `deferred`: it is
-    inside a function, and runs where that is called. `piped_words`: of a console that reads from a pipe, the
-    words of all other commands of the line, and what they are fed.
+    inside a function, and runs where that is called. `piped_words`: of a console that reads from
+    a pipe, the words of all other commands of the line, and what they are fed.
     """
 
     text: str
