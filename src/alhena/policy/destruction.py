@@ -7,7 +7,6 @@ or below a temporary directory; one that is only known when the command runs doe
 import os
 import re
 from fnmatch import fnmatchcase
-from functools import cached_property
 from glob import escape, iglob
 from itertools import islice
 
@@ -38,6 +37,7 @@ _FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "un
 _LISTS_NAMES = frozenset(f"-{letter}" for letter in "1aAdrtSUvX")
 _REMOTE = frozenset({"cp", "rsync", "scp", "sftp", "sync", "copy", "move"})
 _EXPANSION = re.compile(r"\$\w+|\$\{[^{}]*\}|^\"|\"$")
+_FROM_HERE = re.compile(rf"\.{{0,2}}/|\.\.?\Z|{PLACE}")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
 _GIT_NAMES = re.compile(
     r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
@@ -64,6 +64,8 @@ class Destruction:
         self._start = os.path.normpath(os.path.join(facts.cwd if facts else _NOWHERE, start))
         self._home = os.path.expanduser("~")
         self._unknown = Variables((), self._written_by, known=False)
+        self._variables: Variables | None = None
+        self._lost: dict[bool, bool] = {}
         self._part: Part | None = None
         self._words: set[int] = set()
         self._places: set[str] | None = None
@@ -76,7 +78,7 @@ class Destruction:
         if changed is not None:
             return changed
         self._part = part
-        self._words = {id(word) for word in part.words}
+        self._words = {id(word) for word in (*part.words, *part.directories)}
         self._words |= {id(each.target) for each in part.redirections}
         self._places = self._reached(part.directories)
         for redirection in (*part.redirections, *reach.redirections):
@@ -126,10 +128,9 @@ class Destruction:
 
     def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
         """The reason why a script of sed or awk writes beyond the workspace."""
-        variables = self._known if id(words[0]) in self._words else self._unknown
         for script in sed_scripts(words) if name == "sed" else awk_programs(words):
             try:
-                texts = variables.texts(script)
+                texts = self._texts(script)
             except UnknownError:
                 texts = [_EXPANSION.sub(NAME, script.source)]
             for file in (file for text in texts for file in files_of_script(name, text)):
@@ -262,14 +263,18 @@ class Destruction:
                 return f"{shown} {does} {written}, outside the workspace"
         return None
 
+    def _texts(self, word: Word) -> list[str]:
+        variables = self._known if id(word) in self._words else self._unknown
+        return variables.texts(word)
+
     def _paths(self, word: Word) -> list[tuple[str, str]]:
         """The paths that a word may become, and how the line spells each. Raises UnknownError."""
-        variables = self._known if id(word) in self._words else self._unknown
+        inside = id(word) not in self._words
         found: list[tuple[str, str]] = []
-        for text in variables.texts(word):
+        for text in self._texts(word):
             if os.path.isabs(text):
                 found.append((text, text))
-            elif self._places is None or self._is_lost(inside=variables is self._unknown):
+            elif self._places is None or self._is_lost(inside=inside):
                 raise UnknownError
             else:
                 for place in self._places:
@@ -279,15 +284,19 @@ class Destruction:
             raise UnknownError
         return found
 
-    @cached_property
+    @property
     def _known(self) -> Variables:
-        return self._changes.variables(self._written_by)
+        if self._variables is None:
+            self._variables = self._unknown  # to a substitution that decides which command runs
+            self._variables = self._changes.variables(self._written_by)
+        return self._variables
 
     def _is_lost(self, *, inside: bool) -> bool:
         part = self._part
-        if part is None:
-            return False
-        return self._changes.hides_directory(part, self._known, inside=inside)
+        if part is not None and inside not in self._lost:
+            self._lost[inside] = True  # to a substitution that decides which command runs
+            self._lost[inside] = self._changes.hides_directory(part, self._known, inside=inside)
+        return self._lost.get(inside, False)
 
     def _is_outside(self, path: str, spelled: str, *, entry: bool) -> bool:
         names = path.split("/")
@@ -358,9 +367,8 @@ class Destruction:
                 return None
             paths = [path for path, _ in spelled]
             self._absolute |= {os.path.normpath(p) for p, text in spelled if os.path.isabs(text)}
-            relative = any(not os.path.isabs(text) for _, text in spelled)
-            searched = word.text[:1] != "." and self._known.may_set("CDPATH")
-            if word.text == "-" or any(STAR in path for path in paths) or (relative and searched):
+            unsure = word.text == "-" or any(STAR in path for path in paths)
+            if unsure or any(map(self._is_searched, self._texts(word))):
                 return None
             # A shell keeps the links in its directory, or with `-P` does not.
             after = {os.path.normpath(path) for path in paths} | set(map(self._real, paths))
@@ -372,6 +380,12 @@ class Destruction:
                 return None
             self._places = after
         return self._places
+
+    def _is_searched(self, target: str) -> bool:
+        """May `cd` find a directory elsewhere, in CDPATH or behind a name that is not known?"""
+        if _FROM_HERE.match(target) is not None:
+            return False
+        return NAME in target or self._known.may_set("CDPATH")
 
     def _written_by(self, code: str) -> list[str]:
         """The texts that a substitution may write. Raises UnknownError."""

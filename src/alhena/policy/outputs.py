@@ -56,6 +56,8 @@ class Removal(Value, frozen=True):
         """The operands that are removed or overwritten."""
         given = set(letters_of(words))
         match self.operands:
+            case "archive" if given & {f"-{letter}" for letter in _ARCHIVE_CHANGES}:
+                return operands[:1]
             case "archive" if not operands or not _ARCHIVE_CHANGES & set(operands[0].text):
                 return []
             case "last" if len(operands) < 2 or given & {"-t", "--target-directory"}:

@@ -1,7 +1,7 @@
 """Changes of the shell that a command line does not show: of its directory, its variables, and the
 meaning of its commands."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from alhena.policy.bash.analysis import analyse
@@ -9,7 +9,7 @@ from alhena.policy.bash.expansion import Variables
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.reach import Reach, reach
 from alhena.policy.bash.scripts import MAX_SCRIPTS
-from alhena.policy.bash.simple_command import DIRECTORY, run_here
+from alhena.policy.bash.simple_command import DECLARATIONS, DIRECTORY, run_here
 from alhena.policy.programs import listed
 
 _RUN_BEFORE = frozenset({"BASH_ENV", "BASHOPTS", "ENV", "PROMPT_COMMAND", "SHELLOPTS"})
@@ -47,6 +47,7 @@ class ShellChanges:
     def __init__(self, command: str, parts: Sequence[Part]) -> None:
         self.parts = parts
         self._command = command
+        self._moving: dict[int, bool] = {}  # parts that may move unseen, as far as looked at
 
     @cached_property
     def _reaches(self) -> tuple[Reach, ...]:
@@ -103,7 +104,9 @@ class ShellChanges:
             if other.nested and not part.nested:
                 continue  # a process of its own
             before = at < place or bool(part.loops) or late or (inside and at == place)
-            if before and self._moves_unseen(at, variables):
+            if before and at not in self._moving:
+                self._moving[at] = self._moves_unseen(at, variables)
+            if before and self._moving[at]:
                 return True
             if late and at > place and _changes_directory(other):
                 return True
@@ -113,7 +116,7 @@ class ShellChanges:
         part, reached, inner = self.parts[at], self._reaches[at], self._inner[at]
         if part.deferred and _changes_directory(part):
             return True
-        names = [each.name for each in (part, *inner) for each in each.assignments]
+        names = [name for each in (part, *inner) for name in _names_set(each)]
         names += [w.text.partition("=")[0] for each in reached.commands for w in each.settings]
         if any(name in _RUN_BEFORE for name in names):
             return True
@@ -129,6 +132,14 @@ class ShellChanges:
             return True
         here = [code for via, code in reached.codes if via in evaluators]
         return any(_changes_directory(each) for code in here for each in analyse(code).parts)
+
+
+def _names_set(part: Part) -> Iterator[str]:
+    """The variables that a part assigns or declares."""
+    yield from (each.name for each in part.assignments)
+    words = run_here(part.words)
+    if words and words[0].text in DECLARATIONS:
+        yield from (word.text.partition("=")[0] for word in words[1:])
 
 
 def _changes_directory(part: Part) -> bool:

@@ -34,7 +34,7 @@ _PIECE = re.compile(
 _ALONE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _SEQUENCE = re.compile(r"[A-Za-z0-9-]+\.\.[A-Za-z0-9-]+(?:\.\.[0-9-]+)?")
 _DEFAULTS = re.compile(r"\$\{!?(\w+)(?:\[[^\]]*\])?:?=")
-_SETS = frozenset({"getopts", "let", "mapfile", "printf", "read", "readarray", "unset", "wait"})
+_SETS = frozenset({"getopts", "let", "mapfile", "printf", "read", "readarray", "wait"})
 _SETS_ANY = frozenset({".", "eval", "fc", "source"})
 _SETTERS = DECLARATIONS | _SETS | _SETS_ANY | {"builtin", "command", "time"}
 _PLAIN_FLAGS = re.compile(r"-[fFgIprx]+")
@@ -63,6 +63,7 @@ class Variables:
         self._substituted = substituted
         self._values: dict[str, list[Word]] = {}
         self._unsure: set[str] = set()
+        self._unset: set[str] = set()
         self._any = not known
         self._open: set[str] = set()
         for text in texts:
@@ -84,6 +85,9 @@ class Variables:
         self._any = self._any or head in _SETS_ANY
         if head in DECLARATIONS:
             self._declare(head, words[1:])
+        elif head == "unset":
+            self._any = self._any or not all(each.literal for each in words)
+            self._unset.update(each.text for each in words)
         elif head in _SETS and (head not in {"printf", "wait"} or doubt_about(words)):
             self._any = self._any or not all(each.literal for each in words)
             for word in words:
@@ -248,7 +252,7 @@ class Variables:
             raise UnknownError
         words = self._values.get(name, [])
         found = [] if words else _of_environment(name)
-        if _BY_BASH.fullmatch(name):
+        if _BY_BASH.fullmatch(name) or name in self._unset:
             raise UnknownError
         if name in {"HOME", "PWD"}:
             found = [os.path.expanduser("~") if name == "HOME" else PLACE]

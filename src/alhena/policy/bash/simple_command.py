@@ -370,9 +370,12 @@ class SimpleCommand:
         )
 
 
+_TRANSPARENT_HERE = frozenset({"!", "builtin", "command", "time"})
+
+
 def run_here(words: Sequence[Word]) -> Sequence[Word]:
     """The command that the shell itself runs, after `command`, `builtin` and `time`."""
-    while words and words[0].literal and words[0].text in {"command", "builtin", "time"}:
+    while words and words[0].literal and words[0].text in _TRANSPARENT_HERE:
         at = 1
         while at < len(words) and words[at].text.startswith("-"):
             if words[0].text == "command" and words[at].text in {"-v", "-V"}:
