@@ -6,6 +6,7 @@ or below a temporary directory; one that is only known when the command runs doe
 
 import os
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from glob import escape, iglob
 from itertools import islice
@@ -22,6 +23,7 @@ from alhena.policy.bash.options import (
     option_values,
 )
 from alhena.policy.bash.reach import Command, Reach
+from alhena.policy.bash.reach import reach as find_commands
 from alhena.policy.bash.scripts import files_of_script
 from alhena.policy.outputs import Removal, letters_of, operands_in, option_outputs, removals
 from alhena.policy.programs import global_options, listed, main_name, program, removal
@@ -32,13 +34,15 @@ _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
 _TOPS = ("/", "/tmp", "/var", "/var/tmp")  # noqa: S108
 _MANY = 1000
+_FEW = 16
 _NAMES_ONLY = frozenset({"date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
 _FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
-_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1aAdrtSUvX")
+_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1AdrtSUvX")
 _REMOTE = frozenset({"cp", "rsync", "scp", "sftp", "sync", "copy", "move"})
 _EXPANSION = re.compile(r"\$\w+|\$\{[^{}]*\}|^\"|\"$")
 _FROM_HERE = re.compile(rf"\.{{0,2}}/|\.\.?\Z|{PLACE}")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
+_GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_GLOBAL")
 _GIT_NAMES = re.compile(
     r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
     r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
@@ -96,14 +100,46 @@ class Destruction:
         target = redirection.target
         if redirection.effect is not Effect.WRITE or target is None or redirection.operator == "<":
             return None
-        if redirection.operator in {">&", "<&"} and target.source.startswith("$"):
-            return None
         return self._refused(target, redirection.source, "writes to")
 
     def _of_command(self, command: Command, part: Part, reach: Reach) -> str | None:
-        words = command.words
-        if not words[0].literal:
-            return self._of_unknown(words)
+        words = self._with_options(command.words)
+        if words[0].literal:
+            return self._of_words(words, command, part, reach)
+        refusal = self._of_unknown(words)
+        for begun in self._possible_heads(words[0]) if refusal is None else ():
+            inner = Part(text=part.text, words=(*begun, *words[1:]), stdin_piped=part.stdin_piped)
+            for each in find_commands(inner).commands:
+                known = each.words[0].literal
+                refusal = refusal or (
+                    self._of_words(each.words, each, part, reach) if known else None
+                )
+        return refusal
+
+    def _possible_heads(self, word: Word) -> Iterator[tuple[Word, ...]]:
+        """The words that a command may begin with in place of one that is not literal."""
+        try:
+            texts = self._texts(word)[:_FEW]
+        except UnknownError:
+            return
+        for at in range(len(texts)):
+            yield tuple(map(Word, texts[at:]))
+
+    def _with_options(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        """The words, with the options that variables are known to hold."""
+        found: list[Word] = []
+        for word in words:
+            try:
+                texts = [] if word.literal or word.text else self._texts(word)
+            except UnknownError:
+                texts = []
+            dashed = any(text[:1] == "-" for text in texts)
+            found += map(Word, texts) if dashed else [word]
+        return tuple(found)
+
+    def _of_words(
+        self, words: tuple[Word, ...], command: Command, part: Part, reach: Reach
+    ) -> str | None:
         redefined = redefines(words) if command.sure else None
         if redefined is not None:
             return redefined
@@ -178,6 +214,8 @@ class Destruction:
         if name == "git":
             given = [each for of in _GIT_PLACES for each in self._known.values(of)]
             self._places = self._moved((*git_place(words), *given))
+            if any(map(self._known.sets, _GIT_SETTINGS)):
+                self._places = None
         for count in range(len(found), 0, -1):
             key = " ".join((name, *(words[at].text for at in found[:count])))
             if removal(key) is not None or program(key) is not None:
@@ -218,11 +256,18 @@ class Destruction:
             if via in INPUT_IN_ARGUMENTS and not self._lists(part, reach):
                 return f"{key} removes what it reads the names of, which are not known"
             if via in INPUT_IN_ARGUMENTS or via in listed("finders"):
-                return None
+                return self._beside_found(word, key)
         if key.rsplit(" ", maxsplit=1)[-1] in _REMOTE and re.match(r"[^/]*:", word.text):
             deletes = key == "rsync" and any(w.text.startswith("--del") for w in command.words)
             return f"rsync removes files at {word.text}" if deletes else None
         return self._refused(word, key, "removes or overwrites", entry=entry)
+
+    def _beside_found(self, word: Word, key: str) -> str | None:
+        """The reason why a word that holds the name of a found file leads away from it."""
+        before, mark, after = word.source.partition("{")
+        if ".." in after.split("/"):
+            return f"{key} removes {word.source}, which is only known when it runs"
+        return self._refused(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
 
     def _moved_away(self, operands: list[Word]) -> str | None:
         """The reason why `mv` takes away more than a file of the user's own."""
@@ -242,9 +287,9 @@ class Destruction:
 
     def _linked(self, words: tuple[Word, ...]) -> str | None:
         """A link that the line makes may lead what is removed elsewhere."""
-        for each in self._parts:
-            if each.words and base_name(each.words[0].text) == "ln" and each.words is not words:
-                for target in operands_in(each.words)[:-1] or each.words[1:]:
+        for each in self._changes.commands:
+            if base_name(each[0].text) == "ln" and each != words:
+                for target in operands_in(each)[:-1] or each[1:]:
                     if self._refused(target, "ln", "links") is not None:
                         shown = target.source or target.text
                         return f"the line links to {shown}, outside the workspace"

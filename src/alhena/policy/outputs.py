@@ -60,7 +60,9 @@ class Removal(Value, frozen=True):
                 return operands[:1]
             case "archive" if not operands or not _ARCHIVE_CHANGES & set(operands[0].text):
                 return []
-            case "last" if len(operands) < 2 or given & {"-t", "--target-directory"}:
+            case "last" if given & {"-t", "--target-directory"}:
+                return []
+            case "last" if len(operands) < 2 and all(each.literal for each in operands):
                 return []
             case "script" if given & {"-e", "-f", "--expression", "--file", "-E"}:
                 return operands

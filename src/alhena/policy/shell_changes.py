@@ -61,6 +61,12 @@ class ShellChanges:
             for each in self._reaches
         )
 
+    @cached_property
+    def commands(self) -> tuple[tuple[Word, ...], ...]:
+        """The words of every command of the line, also within others."""
+        found = (each for reached in self._reaches for each in reached.commands if each.sure)
+        return tuple(each.words for each in found) if not self._long else ()
+
     @property
     def _long(self) -> bool:
         return len(self._command) > MAX_SCRIPTS

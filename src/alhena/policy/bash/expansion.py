@@ -112,9 +112,10 @@ class Variables:
 
     def may_set(self, name: str) -> bool:
         """May the line, or the environment, give this variable a value?"""
-        return self._any or self._sets(name) or name in os.environ
+        return self._any or self.sets(name) or name in os.environ
 
-    def _sets(self, name: str) -> bool:
+    def sets(self, name: str) -> bool:
+        """May the line give this variable a value?"""
         return name in self._values or name in self._unsure
 
     def may_run(self, words: Sequence[Word], names: frozenset[str]) -> bool:
@@ -146,7 +147,7 @@ class Variables:
         """The texts that a word may become. Raises UnknownError."""
         if word.literal:
             return [word.text]
-        if word.kind is WordKind.EXPANSION and word.split and self._sets("IFS"):
+        if word.kind is WordKind.EXPANSION and word.split and self.sets("IFS"):
             raise UnknownError  # it may be split anywhere
         found = list(dict.fromkeys(self._words(word.source)))
         if len(found) > _MAX_TEXTS or not word.source:
