@@ -43,6 +43,7 @@ _EXPANSION = re.compile(r"\$\w+|\$\{[^{}]*\}|^\"|\"$")
 _FROM_HERE = re.compile(rf"\.{{0,2}}/|\.\.?\Z|{PLACE}")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
 _GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_GLOBAL")
+_GIT_LISTS = re.compile(r"git ls-files\b|git diff (?!.*--no-index).*--name-only(?: [\w@^-]+)*\Z")
 _GIT_NAMES = re.compile(
     r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
     r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
@@ -147,7 +148,8 @@ class Destruction:
         key, behind = self._key(name, words)
         table = program(key) or program(name)
         known = removals("mkfs" if name.startswith("mkfs") else key, in_table=table is not None)
-        if known and command.words is not part.words:
+        spoils = any(each.operands != "none" for each in known)  # more than by an option
+        if spoils and command.words is not part.words:
             refusal = self._run_by(key, command, reach)
             if refusal is not None:
                 return refusal
@@ -160,7 +162,7 @@ class Destruction:
             if refusal is not None:
                 return refusal
         refusal = self._of_script(name, words) if name in {"awk", "sed"} else None
-        return refusal or (self._linked(words) if known else None)
+        return refusal or (self._linked(words) if spoils else None)
 
     def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
         """The reason why a script of sed or awk writes beyond the workspace."""
@@ -493,7 +495,7 @@ class Destruction:
         if name in _FILTERS:
             return name != "grep" or part.stdin_piped
         if name == "git":
-            return words[1].text == "ls-files" if len(words) > 1 else False
+            return _GIT_LISTS.match(" ".join(word.text for word in words)) is not None
         if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
             return False
         if name == "ls" and not _LISTS_NAMES.issuperset(
