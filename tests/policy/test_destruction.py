@@ -383,6 +383,7 @@ def test_a_glob_in_a_temporary_directory_that_matches_the_workspace_is_asked_abo
     [
         ("rm -rf ../sibling", "rm removes or overwrites ../sibling, outside the workspace"),
         ("rm -rf $(cat list)", "rm removes or overwrites $(cat list), which is only known when it"),
+        ("source f; rm x", "rm removes or overwrites x, in a directory that is only known when it"),
         ("echo x > ~/notes", "> writes to ~/notes, outside the workspace"),
         ("find .. -name x | xargs rm", "rm removes what it reads the names of"),
         ("mkfs.ext4 /dev/sdb", "changes more than files of the workspace"),

@@ -304,7 +304,8 @@ class Destruction:
         try:
             paths = self._paths(word)
         except UnknownError:
-            return f"{shown} {does} {written}, which is only known when it runs"
+            unknown = "in a directory that" if word.literal else "which"
+            return f"{shown} {does} {written}, {unknown} is only known when it runs"
         for path, spelled in paths:
             if self._is_outside(path, spelled, entry=entry):
                 return f"{shown} {does} {written}, outside the workspace"
