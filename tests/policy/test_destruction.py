@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext
 from alhena.policy.surroundings import Surroundings
+from tests.policy.corpus import destruction
 from tests.policy.support import ALLOW, ASK, SHELL, rules, shell_rule
 from tests.support.bash import run_silently
 from tests.support.each import for_each
@@ -347,11 +349,41 @@ def test_what_stays_inside_the_workspace_runs(
     assert decision.outcome is ALLOW, decision.reason
 
 
+@for_each(("command", "asks"), destruction())
+def test_a_line_of_the_corpus_is_asked_about_when_it_may_destroy_beyond_the_workspace(
+    judge: Callable[[str], Decision], command: str, asks: bool
+) -> None:
+    decision = judge(command)
+    assert decision.outcome is (ASK if asks else ALLOW), decision.reason
+
+
+@for_each(
+    "command",
+    ("rm -rf {0}*", "rm -rf {0}?", "mv {0}* /tmp/x", "x={0}*; rm -rf $x", "chmod -R 0 {0}[e]"),
+)
+def test_a_glob_in_a_temporary_directory_that_matches_the_workspace_is_asked_about(
+    command: str,
+) -> None:
+    with TemporaryDirectory(dir="/tmp") as folder:
+        workspace = Path(f"{folder}-workspace")
+        workspace.mkdir()
+        try:
+            context = PolicyContext(surroundings=Surroundings(workspace, trusted=True))
+            line = command.format(str(workspace)[:-1])
+            call = PolicyCall(names=(SHELL,), args={"command": line})
+            assert decide(call, BLANKET, context).outcome is ASK
+            call = PolicyCall(names=(SHELL,), args={"command": f"rm -rf {folder}/x*"})
+            assert decide(call, BLANKET, context).outcome is ALLOW
+        finally:
+            workspace.rmdir()
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
         ("rm -rf ../sibling", "rm removes or overwrites ../sibling, outside the workspace"),
         ("rm -rf $(cat list)", "rm removes or overwrites $(cat list), which is only known when it"),
+        ("source f; rm x", "rm removes or overwrites x, in a directory that is only known when it"),
         ("echo x > ~/notes", "> writes to ~/notes, outside the workspace"),
         ("find .. -name x | xargs rm", "rm removes what it reads the names of"),
         ("mkfs.ext4 /dev/sdb", "changes more than files of the workspace"),
@@ -406,6 +438,10 @@ LINES = st.sampled_from(
         *("export V={}; rm $V", "V=..\nrm {}", "cd {} && rm x", "cd {}; rm -rf *", "rm $(ls {})", "V=src; rm {}"),
         *("set -- {}; rm $1", "f() {{ rm {}; }}; f ..", "read V <<< {}; rm $V", "pushd .. >/dev/null; rm {}"),
         *("cd -P out; rm {}", "bash -c 'rm {}' _ ..", "bash <<< 'rm {}'", "echo 'rm {}' | bash", "cat list | xargs rm"),
+        *("eval 'cd ..'; rm {}", "CDPATH=..; cd sibling; rm {}", "for i in 1 2; do rm {}; cd ..; done"),
+        *("f() {{ rm {}; }}; cd ..; f", ": ${{V:={}}}; rm $V", "time cd ..; rm {}", "IFS=s; V={}; rm $V"),
+        *("declare -n V=HOME; rm $V/{}", "echo {}; rm $_", "if cd ..; then rm {}; fi"),
+        *("shopt -s expand_aliases\nalias x=rm\nx {}", "trap 'rm {}' EXIT; cd ..", ". ./move; rm {}"),
         *("cd src; cd ..; rm {}", "if rm {}; then :; fi", "V=$(pwd); rm $V/{}", "X=..; rm {}", "rm {} > /dev/null"),
     ]
 )  # fmt: skip
@@ -437,6 +473,7 @@ def removed_by(folder: Path, command: str) -> list[str]:
             f'#!{BASH}\nprintf "%s\\0" "$PWD" "$@" END >> {log}\n', encoding="utf-8"
         )
         (programs / "rm").chmod(0o755)
+        (folder / "workspace" / "move").write_text("cd ..\n", encoding="utf-8")
         (folder / "workspace" / "list").write_text("../sibling\n", encoding="utf-8")
     log.write_bytes(b"")
     environ = {"PATH": str(programs), "HOME": str(folder / "home")}

@@ -6,83 +6,49 @@ or below a temporary directory; one that is only known when the command runs doe
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from glob import escape, iglob
 from itertools import islice
 
 from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
 from alhena.policy.bash.git_commands import git_place
+from alhena.policy.bash.interpreters import awk_programs, sed_scripts
 from alhena.policy.bash.model import Effect, Part, Redirection, Word
 from alhena.policy.bash.options import (
     ANYTHING,
     INPUT_IN_ARGUMENTS,
     base_name,
     first_operands,
-    is_option,
     option_values,
-    options_in,
 )
 from alhena.policy.bash.reach import Command, Reach
-from alhena.policy.programs import Effect as OptionEffect
-from alhena.policy.programs import (
-    Program,
-    global_options,
-    listed,
-    main_name,
-    program,
-    removal,
-)
+from alhena.policy.bash.reach import reach as find_commands
+from alhena.policy.bash.scripts import files_of_script
+from alhena.policy.outputs import Removal, letters_of, operands_in, option_outputs, removals
+from alhena.policy.programs import global_options, listed, main_name, program, removal
+from alhena.policy.shell_changes import ShellChanges, redefines
 from alhena.policy.surroundings import Surroundings
-from alhena.values import Value
 
 _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
 _TOPS = ("/", "/tmp", "/var", "/var/tmp")  # noqa: S108
 _MANY = 1000
-_NAMES_ONLY = frozenset({"basename", "date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
+_FEW = 16
+_NAMES_ONLY = frozenset({"date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
 _FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
-_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1aAdrtSUvX")
+_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1AdrtSUvX")
+_REMOTE = frozenset({"cp", "rsync", "scp", "sftp", "sync", "copy", "move"})
+_EXPANSION = re.compile(r"\$\w+|\$\{[^{}]*\}|^\"|\"$")
+_FROM_HERE = re.compile(rf"\.{{0,2}}/|\.\.?\Z|{PLACE}")
 _GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
-_GIT_NAMES = ("rev-parse", "describe", "branch")
+_GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_GLOBAL")
+_GIT_LISTS = re.compile(r"git ls-files\b|git diff (?!.*--no-index).*--name-only(?: [\w@^-]+)*\Z")
+_GIT_NAMES = re.compile(
+    r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
+    r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
+)
 _NOWHERE = "/\ue003"
-
-
-class Removal(Value, frozen=True):
-    """The words of a program that it removes or overwrites, as `names.toml` describes them.
-
-    `operands`: all, last, roots, script (not the first, unless an option gives the script), none,
-    always (the program spoils more than files); `needs`: only with one of these options; `unless`:
-    not with these; `written`: options whose value is written, too; `valued`: others with a value.
-    `entries`: a link is removed itself."""
-
-    operands: str
-    needs: frozenset[str] = frozenset()
-    unless: frozenset[str] = frozenset()
-    written: tuple[str, ...] = ()
-    valued: frozenset[str] = frozenset()
-    entries: bool = False
-
-
-@lru_cache(maxsize=256)
-def _removals(name: str) -> tuple[Removal, ...]:
-    return tuple(map(_read, (removal(name) or "").split(";"))) if removal(name) else ()
-
-
-def _read(text: str) -> Removal:
-    kind, *rest = text.split()
-    marked = {mark: [each[1:] for each in rest if each[0] == mark] for mark in "?!>"}
-    written = tuple(marked[">"])
-    valued = frozenset(each.rstrip(":=") for each in rest if each[0] == "-")
-    return Removal(
-        operands=kind.removesuffix("/"),
-        needs=frozenset(marked["?"]),
-        unless=frozenset(marked["!"]),
-        written=written,
-        valued=valued,
-        entries=kind.endswith("/"),
-    )
 
 
 def may_destroy(command: str) -> bool:
@@ -96,13 +62,16 @@ class Destruction:
     """Judges the parts of one command line by the paths that they remove or overwrite. `start` is
     the directory that the line begins in."""
 
-    def __init__(self, parts: Sequence[Part], facts: Surroundings | None, start: str) -> None:
-        self._parts = parts
+    def __init__(self, changes: ShellChanges, facts: Surroundings | None, start: str) -> None:
+        self._changes = changes
+        self._parts = changes.parts
         self._facts = facts
         self._start = os.path.normpath(os.path.join(facts.cwd if facts else _NOWHERE, start))
         self._home = os.path.expanduser("~")
-        self._known = Variables(parts, self._written_by)
         self._unknown = Variables((), self._written_by, known=False)
+        self._variables: Variables | None = None
+        self._lost: dict[bool, bool] = {}
+        self._part: Part | None = None
         self._words: set[int] = set()
         self._places: set[str] | None = None
         self._absolute: set[str] = set()  # the places that the line spells from the root
@@ -110,7 +79,11 @@ class Destruction:
     def of(self, part: Part, reach: Reach) -> str | None:
         """The reason why a part, which may come down to `reach`, destroys something beyond the
         workspace or may do so; None when it does not."""
-        self._words = {id(word) for word in part.words}
+        changed = self._changes.changes_meaning(part)
+        if changed is not None:
+            return changed
+        self._part = part
+        self._words = {id(word) for word in (*part.words, *part.directories)}
         self._words |= {id(each.target) for each in part.redirections}
         self._places = self._reached(part.directories)
         for redirection in (*part.redirections, *reach.redirections):
@@ -128,19 +101,55 @@ class Destruction:
         target = redirection.target
         if redirection.effect is not Effect.WRITE or target is None or redirection.operator == "<":
             return None
-        if redirection.operator in {">&", "<&"} and target.source.startswith("$"):
-            return None
         return self._refused(target, redirection.source, "writes to")
 
     def _of_command(self, command: Command, part: Part, reach: Reach) -> str | None:
-        words = command.words
-        if not words[0].literal:
-            return self._of_unknown(words)
+        words = self._with_options(command.words)
+        if words[0].literal:
+            return self._of_words(words, command, part, reach)
+        refusal = self._of_unknown(words)
+        for begun in self._possible_heads(words[0]) if refusal is None else ():
+            inner = Part(text=part.text, words=(*begun, *words[1:]), stdin_piped=part.stdin_piped)
+            for each in find_commands(inner).commands:
+                known = each.words[0].literal
+                refusal = refusal or (
+                    self._of_words(each.words, each, part, reach) if known else None
+                )
+        return refusal
+
+    def _possible_heads(self, word: Word) -> Iterator[tuple[Word, ...]]:
+        """The words that a command may begin with in place of one that is not literal."""
+        try:
+            texts = self._texts(word)[:_FEW]
+        except UnknownError:
+            return
+        for at in range(len(texts)):
+            yield tuple(map(Word, texts[at:]))
+
+    def _with_options(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        """The words, with the options that variables are known to hold."""
+        found: list[Word] = []
+        for word in words:
+            try:
+                texts = [] if word.literal or word.text else self._texts(word)
+            except UnknownError:
+                texts = []
+            dashed = any(text[:1] == "-" for text in texts)
+            found += map(Word, texts) if dashed else [word]
+        return tuple(found)
+
+    def _of_words(
+        self, words: tuple[Word, ...], command: Command, part: Part, reach: Reach
+    ) -> str | None:
+        redefined = redefines(words) if command.sure else None
+        if redefined is not None:
+            return redefined
         name = main_name(base_name(words[0].text))
         key, behind = self._key(name, words)
-        known = _removals("mkfs" if name.startswith("mkfs") else key)
-        table = program(key) or program(name) or Program()
-        if known and command.words is not part.words:
+        table = program(key) or program(name)
+        known = removals("mkfs" if name.startswith("mkfs") else key, in_table=table is not None)
+        spoils = any(each.operands != "none" for each in known)  # more than by an option
+        if spoils and command.words is not part.words:
             refusal = self._run_by(key, command, reach)
             if refusal is not None:
                 return refusal
@@ -148,11 +157,27 @@ class Destruction:
             refusal = self._removed(each, key, behind, command, (part, reach))
             if refusal is not None:
                 return refusal
-        for shown, value in _written(behind, table):
+        for shown, value in option_outputs(behind, table) if table is not None else ():
             refusal = self._refused(value, shown, "writes to")
             if refusal is not None:
                 return refusal
-        return self._linked(words) if known else None
+        refusal = self._of_script(name, words) if name in {"awk", "sed"} else None
+        return refusal or (self._linked(words) if spoils else None)
+
+    def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
+        """The reason why a script of sed or awk writes beyond the workspace."""
+        for script in sed_scripts(words) if name == "sed" else awk_programs(words):
+            try:
+                texts = self._texts(script)
+            except UnknownError:
+                texts = [_EXPANSION.sub(NAME, script.source)]
+            for file in (file for text in texts for file in files_of_script(name, text)):
+                if file is None:
+                    return f"{name} writes to a file that is only known when it runs"
+                refusal = self._refused(Word(file), name, "writes to")
+                if refusal is not None:
+                    return refusal
+        return None
 
     def _run_by(self, key: str, command: Command, reach: Reach) -> str | None:
         """The reason why what is removed is not known, going by what runs the command."""
@@ -191,6 +216,8 @@ class Destruction:
         if name == "git":
             given = [each for of in _GIT_PLACES for each in self._known.values(of)]
             self._places = self._moved((*git_place(words), *given))
+            if any(map(self._known.sets, _GIT_SETTINGS)):
+                self._places = None
         for count in range(len(found), 0, -1):
             key = " ".join((name, *(words[at].text for at in found[:count])))
             if removal(key) is not None or program(key) is not None:
@@ -205,22 +232,17 @@ class Destruction:
         command: Command,
         around: tuple[Part, Reach],
     ) -> str | None:
-        given = set(_given(words))
-        if (known.needs and not given & known.needs) or given & known.unless:
+        if not known.applies(words):
             return None
         if known.operands == "always":
             return f"{key} changes more than files of the workspace"
-        operands = _operands(words, known.valued | {each.rstrip(":=") for each in known.written})
         if key == "find":
             return self._searched(words, key)
-        targets = _chosen(known, operands, given)
+        operands = known.operands_of(words)
+        targets = [*known.chosen(words, operands), *known.values(words)]
         if key.startswith("git "):
             targets = [Word("."), *targets]
-        for option in known.written:
-            targets += option_values(
-                words, *(("", option[2:-1]) if option[:2] == "--" else (option[1], ""))
-            )
-        for word in targets:
+        for word in (each for each in targets if each.text != "-"):
             entry = known.entries and not word.source.endswith(("/", "/.", '/"', "/'"))
             refusal = self._target(word, key, command, around, entry=entry)
             if refusal is not None:
@@ -236,11 +258,18 @@ class Destruction:
             if via in INPUT_IN_ARGUMENTS and not self._lists(part, reach):
                 return f"{key} removes what it reads the names of, which are not known"
             if via in INPUT_IN_ARGUMENTS or via in listed("finders"):
-                return None
-        if key == "rsync" and re.match(r"[^/]*:", word.text):
-            deletes = any(each.text.startswith("--del") for each in command.words)
+                return self._beside_found(word, key)
+        if key.rsplit(" ", maxsplit=1)[-1] in _REMOTE and re.match(r"[^/]*:", word.text):
+            deletes = key == "rsync" and any(w.text.startswith("--del") for w in command.words)
             return f"rsync removes files at {word.text}" if deletes else None
         return self._refused(word, key, "removes or overwrites", entry=entry)
+
+    def _beside_found(self, word: Word, key: str) -> str | None:
+        """The reason why a word that holds the name of a found file leads away from it."""
+        before, mark, after = word.source.partition("{")
+        if ".." in after.split("/"):
+            return f"{key} removes {word.source}, which is only known when it runs"
+        return self._refused(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
 
     def _moved_away(self, operands: list[Word]) -> str | None:
         """The reason why `mv` takes away more than a file of the user's own."""
@@ -260,9 +289,9 @@ class Destruction:
 
     def _linked(self, words: tuple[Word, ...]) -> str | None:
         """A link that the line makes may lead what is removed elsewhere."""
-        for each in self._parts:
-            if each.words and base_name(each.words[0].text) == "ln" and each.words is not words:
-                for target in _operands(each.words, frozenset())[:-1] or each.words[1:]:
+        for each in self._changes.commands:
+            if base_name(each[0].text) == "ln" and each != words:
+                for target in operands_in(each)[:-1] or each[1:]:
                     if self._refused(target, "ln", "links") is not None:
                         shown = target.source or target.text
                         return f"the line links to {shown}, outside the workspace"
@@ -275,20 +304,25 @@ class Destruction:
         try:
             paths = self._paths(word)
         except UnknownError:
-            return f"{shown} {does} {written}, which is only known when it runs"
+            unknown = "in a directory that" if word.literal else "which"
+            return f"{shown} {does} {written}, {unknown} is only known when it runs"
         for path, spelled in paths:
             if self._is_outside(path, spelled, entry=entry):
                 return f"{shown} {does} {written}, outside the workspace"
         return None
 
+    def _texts(self, word: Word) -> list[str]:
+        variables = self._known if id(word) in self._words else self._unknown
+        return variables.texts(word)
+
     def _paths(self, word: Word) -> list[tuple[str, str]]:
         """The paths that a word may become, and how the line spells each. Raises UnknownError."""
-        variables = self._known if id(word) in self._words else self._unknown
+        inside = id(word) not in self._words
         found: list[tuple[str, str]] = []
-        for text in variables.texts(word):
+        for text in self._texts(word):
             if os.path.isabs(text):
                 found.append((text, text))
-            elif self._places is None:
+            elif self._places is None or self._is_lost(inside=inside):
                 raise UnknownError
             else:
                 for place in self._places:
@@ -298,13 +332,28 @@ class Destruction:
             raise UnknownError
         return found
 
+    @property
+    def _known(self) -> Variables:
+        if self._variables is None:
+            self._variables = self._unknown  # to a substitution that decides which command runs
+            self._variables = self._changes.variables(self._written_by)
+        return self._variables
+
+    def _is_lost(self, *, inside: bool) -> bool:
+        part = self._part
+        if part is not None and inside not in self._lost:
+            self._lost[inside] = True  # to a substitution that decides which command runs
+            self._lost[inside] = self._changes.hides_directory(part, self._known, inside=inside)
+        return self._lost.get(inside, False)
+
     def _is_outside(self, path: str, spelled: str, *, entry: bool) -> bool:
         names = path.split("/")
         path = "/".join(".." if _may_climb(name) else name for name in names)
         if entry:
             above, _, last = path.rstrip("/").rpartition("/")
+            there = os.path.join(self._real(above or "/"), last)
             if STAR not in above and last not in {"..", ".", "", STAR}:
-                return self._lies_outside(os.path.join(self._real(above or "/"), last), spelled)
+                return self._lies_outside(there, spelled) or self._may_match_above(there)
         if self._lies_outside(self._real(path.replace(STAR, NAME)), spelled):
             return True
         if STAR not in path:
@@ -343,6 +392,14 @@ class Destruction:
         below = f"{os.path.normpath(path).rstrip('/')}/"
         return any(f"{each}/".startswith(below) for each in (self._home, *self._roots))
 
+    def _may_match_above(self, pattern: str) -> bool:
+        """May a glob match the home directory, the workspace or a directory above them?"""
+        if STAR not in pattern:
+            return False
+        count, glob = pattern.count("/"), pattern.replace("[", "[[]").replace(STAR, "*")
+        tops = ("/".join(each.split("/")[: count + 1]) for each in (self._home, *self._roots))
+        return any(fnmatchcase(top, glob) for top in tops)
+
     def _reached(self, directories: tuple[Word, ...]) -> set[str] | None:
         """The directories a shell may be in after these changes, None when they are not known."""
         self._places = {self._start}
@@ -358,16 +415,25 @@ class Destruction:
                 return None
             paths = [path for path, _ in spelled]
             self._absolute |= {os.path.normpath(p) for p, text in spelled if os.path.isabs(text)}
-            if here is None or word.text == "-" or any(STAR in path for path in paths):
+            unsure = word.text == "-" or any(STAR in path for path in paths)
+            if unsure or any(map(self._is_searched, self._texts(word))):
                 return None
             # A shell keeps the links in its directory, or with `-P` does not.
             after = {os.path.normpath(path) for path in paths} | set(map(self._real, paths))
             if not all(map(os.path.isdir, after)):
+                if here is None:
+                    return None
                 after |= here  # the change may fail, and what follows runs here
             if len(after) > _MANY:
                 return None
             self._places = after
         return self._places
+
+    def _is_searched(self, target: str) -> bool:
+        """May `cd` find a directory elsewhere, in CDPATH or behind a name that is not known?"""
+        if _FROM_HERE.match(target) is not None:
+            return False
+        return NAME in target or self._known.may_set("CDPATH")
 
     def _written_by(self, code: str) -> list[str]:
         """The texts that a substitution may write. Raises UnknownError."""
@@ -375,7 +441,8 @@ class Destruction:
 
         found = analyse(code)
         words = found.parts[0].words if found.parts else ()
-        if not found.complete or found.doubts or not words or ".." in code:
+        unsure = found.doubts or self._changes.defines_functions() or ".." in code
+        if not found.complete or unsure or not words:
             raise UnknownError
         texts = [word.text for word in words if word.literal]
         name = base_name(texts[0]) if texts else ""
@@ -387,11 +454,23 @@ class Destruction:
                 return list(map(self._top, places))
             if name == "mktemp" and not any("/" in text or "p" in text[:4] for text in texts[1:]):
                 return [f"{_TEMPORARY[0]}{NAME}"]
-            if name in _NAMES_ONLY or (name == "git" and texts[1:2] and texts[1] in _GIT_NAMES):
+            if self._writes_name(name, words):
                 return [NAME]
         if all(self._lists_inside(part) for part in found.parts):
             return [NAME]
         raise UnknownError
+
+    def _writes_name(self, name: str, words: tuple[Word, ...]) -> bool:
+        """True when a command surely writes a name without slashes that is not `..`."""
+        if name == "basename":
+            given = (text for word in words[1:] for text in self._known.texts(word))
+            return not any(".." in text or text == "/" for text in given)
+        if not all(word.literal for word in words):
+            return False
+        if name == "git":
+            return _GIT_NAMES.fullmatch(" ".join(word.text for word in words)) is not None
+        dotted = any("." in w.text or "/" in w.text for w in words[1:])
+        return name in _NAMES_ONLY and not dotted
 
     def _top(self, place: str) -> str:
         while not os.path.lexists(os.path.join(place, ".git")):
@@ -417,10 +496,12 @@ class Destruction:
         if name in _FILTERS:
             return name != "grep" or part.stdin_piped
         if name == "git":
-            return words[1].text == "ls-files" if len(words) > 1 else False
+            return _GIT_LISTS.match(" ".join(word.text for word in words)) is not None
         if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
             return False
-        if name == "ls" and any(len(o) == 2 and o not in _LISTS_NAMES for o in _given(words)):
+        if name == "ls" and not _LISTS_NAMES.issuperset(
+            o for o in letters_of(words) if len(o) == 2
+        ):
             return False
         before, self._places = self._places, {self._start}
         self._places = self._moved(part.directories)
@@ -430,57 +511,9 @@ class Destruction:
         return found
 
 
-def _chosen(known: Removal, operands: list[Word], given: set[str]) -> list[Word]:
-    """The operands that are removed or overwritten."""
-    match known.operands:
-        case "all":
-            return operands
-        case "last":
-            aside = given & {"-t", "--target-directory"}
-            return [] if aside or len(operands) < 2 else operands[-1:]
-        case "script":
-            given_aside = given & {"-e", "-f", "--expression", "--file", "-E"}
-            return operands if given_aside else operands[1:]
-        case "of=":
-            return [
-                Word(w.text[3:], w.kind, w.source[3:], w.split)
-                for w in operands
-                if w.text.startswith("of=")
-            ]
-        case _:
-            return []
-
-
 def _may_climb(name: str) -> bool:
     """May a pattern match the directory above? Old versions of bash look for it, too."""
     return STAR in name and name[0] == "." and fnmatchcase("..", name.replace(STAR, "*"))
-
-
-def _given(words: tuple[Word, ...]) -> Iterator[str]:
-    """The options of a command: whole, and letter by letter."""
-    for at, word in enumerate(words[1:]):
-        if at == 0 and base_name(words[0].text) in {"tar", "gtar"} and word.text.isalnum():
-            yield from (f"-{letter}" for letter in word.text)
-        if is_option(word):
-            yield word.text.partition("=")[0]
-            if word.text[:2] != "--":
-                yield from (f"-{letter}" for letter in word.text[1:])
-
-
-def _operands(words: tuple[Word, ...], valued: frozenset[str]) -> list[Word]:
-    """The words that are no options, nor values of the options in `valued`."""
-    found: list[Word] = []
-    at, ended = 1, False
-    while at < len(words):
-        word = words[at]
-        if not ended and word.literal and word.text == "--":
-            ended = True
-        elif ended or not is_option(word):
-            found.append(word)
-        elif word.text in valued or (word.text[:2] != "--" and f"-{word.text[-1]}" in valued):
-            at += 1
-        at += 1
-    return found
 
 
 def _roots(words: tuple[Word, ...]) -> list[Word]:
@@ -490,7 +523,8 @@ def _roots(words: tuple[Word, ...]) -> list[Word]:
         stop = next(
             (at for at, w in enumerate(words) if w.text in listed("find_actions")), len(words)
         )
-        roots = _operands(words[:stop], frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"}))[1:]
+        valued = frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"})
+        roots = operands_in(words[:stop], valued)[1:]
         return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
             Word(".")
         ]
@@ -502,19 +536,3 @@ def _roots(words: tuple[Word, ...]) -> list[Word]:
             continue
         roots += [] if word.text[:1] == "-" else [word]
     return roots or [Word(".")]
-
-
-def _written(words: tuple[Word, ...], table: Program) -> Iterator[tuple[str, Word]]:
-    """The options by which a program writes a file, with the files."""
-    for at, word in enumerate(words):
-        if not at or not is_option(word):
-            continue
-        for found in options_in(table, word):
-            if not any(table.effect_of(name) is OptionEffect.WRITES for name in found.names):
-                continue
-            attached = found.value
-            if attached is not None:
-                cut = len(word.text) - len(attached.text)
-                yield found.shown, Word(attached.text, word.kind, word.source[cut:], word.split)
-            elif at + 1 < len(words) and any(map(table.takes_next, found.names)):
-                yield found.shown, words[at + 1]

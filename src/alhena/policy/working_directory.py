@@ -11,6 +11,7 @@ from alhena.policy.destruction import Destruction
 from alhena.policy.files_read import leaves_workspace
 from alhena.policy.model import PolicyCall
 from alhena.policy.programs import tells_version
+from alhena.policy.shell_changes import ShellChanges
 from alhena.policy.surroundings import GitUse, Surroundings
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Places:
     ) -> None:
         self.surroundings = surroundings
         self._parts = parts
+        self._changes = ShellChanges(str(call.args.get("command", "")), parts)
         given = call.args.get("directory") or call.args.get("dir_path")
         self._given = given if isinstance(given, str) else None
 
@@ -73,7 +75,7 @@ class Places:
         """The reason why a rule for any command does not speak for this part: what lies beyond the
         workspace would be destroyed, or git would run what a repository names."""
         facts, reached = self.surroundings, self._reached(part.directories)
-        refusal = Destruction(self._parts, facts, self._given or ".").of(part, reach)
+        refusal = Destruction(self._changes, facts, self._given or ".").of(part, reach)
         if refusal is not None or facts is None or not reached:
             return refusal
         for command in reach.commands:

@@ -122,7 +122,7 @@ def test_assignments_stand_before_the_command_or_alone() -> None:
         ("cd x & ls", [[], []]),
         ("cd -P -- $x; ls", [[], ["$x"]]),
         ("command cd x; ls", [[], ["x"]]),
-        ("pushd x; ls; popd; ls", [[], ["x"], ["x"], ["x", "popd"]]),
+        ("pushd x; ls; popd; ls", [[], ["x"], ["x"], ["x", "$DIRSTACK"]]),
         ("if a; then cd x; fi; ls", [[], [], ["x"]]),
         ("cd x; a $(b)", [[], ["x"], ["x"]]),
         ("a $(cd x; b); c", [[], [], [], ["x"]]),

@@ -84,5 +84,15 @@ def adversarial() -> list[Line]:
     ]
 
 
+def destruction() -> list[tuple[str, bool]]:
+    """Lines for a rule that allows any command, each with: is it asked about?"""
+    return [
+        (command, kind == "asks")
+        for group in _read("destruction.toml").values()
+        for kind, commands in group.items()
+        for command in commands
+    ]
+
+
 def _read(name: str) -> dict[str, Any]:
     return tomllib.loads((_HERE / name).read_text(encoding="utf-8"))

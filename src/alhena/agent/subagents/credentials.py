@@ -185,7 +185,7 @@ async def stored_token(agent: RemoteAgent, environ: Mapping[str, str], *, fresh:
 async def ask_token(
     agent: RemoteAgent, url: str, form: dict[str, str], environ: Mapping[str, str], remedy: str
 ) -> Timed:
-    """Asks the token endpoint at `url` for a grant. Raises CredentialsError and other AlhenaErrors."""
+    """Asks the token endpoint at `url` for a grant. Raises AlhenaErrors."""
     auth: OAuth = agent.auth
     endpoint = token_endpoint(url, f"token_url of remote agent '{agent.name}'")
     form = form | {"client_id": auth.client_id}

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from alhena.policy.bash.model import Part, Word
+from alhena.policy.bash.model import Part, Word, WordKind
+from alhena.policy.bash.simple_command import DECLARATIONS, doubt_about, run_here
 
 STAR = "\ue000"
 """Any characters of a file name: a glob that bash expands."""
@@ -27,15 +28,19 @@ _PIECE = re.compile(
     | (?P<bracket>\[[^]/'"$`\\]+\])
     | (?P<glob>[*?])
     | (?P<brace>[{},])
-    | (?P<plain>[^'"\\$`*?{},()]+)""",
+    | (?P<plain>\[|[^'"\\$`*?{},()\[]+)""",
     re.VERBOSE | re.DOTALL,
 )
 _ALONE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _SEQUENCE = re.compile(r"[A-Za-z0-9-]+\.\.[A-Za-z0-9-]+(?:\.\.[0-9-]+)?")
-_ASSIGNS = frozenset({"declare", "export", "local", "readonly", "typeset"})
-_SETS = frozenset({"getopts", "let", "mapfile", "printf", "read", "readarray", "unset"})
-_SETS_ANY = frozenset({".", "eval", "source"})
+_DEFAULTS = re.compile(r"\$\{!?(\w+)(?:\[[^\]]*\])?:?=")
+_SETS = frozenset({"getopts", "let", "mapfile", "printf", "read", "readarray", "wait"})
+_SETS_ANY = frozenset({".", "eval", "fc", "source"})
+_SETTERS = DECLARATIONS | _SETS | _SETS_ANY | {"builtin", "command", "time"}
+_PLAIN_FLAGS = re.compile(r"-[fFgIprx]+")
 _NUMBERS = frozenset("?#$!")
+_BY_BASH = re.compile(r"_|BASH\w*|DIRSTACK|FUNCNAME|MAPFILE|OLDPWD|OPTARG|REPLY|READLINE\w+")
+_PROGRAM = re.compile(r'/[\w.-]+"?\Z')
 
 
 class UnknownError(Exception):
@@ -45,7 +50,7 @@ class UnknownError(Exception):
 class Variables:
     """The variables of a command line, whose parts are `parts`: each may have any value that some
     part gives it. Not `known`: code that is run in another shell may set them. `substituted` has
-    the texts that a substitution may write."""
+    the texts that a substitution may write; `texts` are all code of the line."""
 
     def __init__(
         self,
@@ -53,42 +58,97 @@ class Variables:
         substituted: Callable[[str], Iterable[str]] | None = None,
         *,
         known: bool = True,
+        texts: Iterable[str] = (),
     ) -> None:
         self._substituted = substituted
         self._values: dict[str, list[Word]] = {}
         self._unsure: set[str] = set()
+        self._unset: set[str] = set()
         self._any = not known
         self._open: set[str] = set()
+        for text in texts:
+            self._unsure.update(_DEFAULTS.findall(text))
+        heads: list[Sequence[Word]] = []
         for part in parts:
-            self._collect(part)
+            words = run_here(part.words)
+            self._collect(part, words)
+            heads += [] if not words or words[0].literal else [words]
+        self._any = self._any or any(self.may_run(words, _SETTERS) for words in heads)
 
-    def _collect(self, part: Part) -> None:
+    def _collect(self, part: Part, words: Sequence[Word]) -> None:
+        head = words[0].text if words else ""
         for each in part.assignments:
-            self._assign(each.name, each.value, plain=each.source.startswith(f"{each.name}="))
-        for name, words in part.loops:
-            self._values.setdefault(name, []).extend(words)
-        head = part.words[0].text if part.words else ""
+            if each.name != "IFS" or head != "read":  # which then holds for `read` alone
+                self._assign(each.name, each.value, plain=each.source.startswith(f"{each.name}="))
+        for name, values in part.loops:
+            self._values.setdefault(name, []).extend(values)
         self._any = self._any or head in _SETS_ANY
-        if head in _ASSIGNS:
-            for word in part.words[1:]:
-                name, sign, value = word.text.partition("=")
+        if head in DECLARATIONS:
+            self._declare(head, words[1:])
+        elif head == "unset":
+            self._any = self._any or not all(each.literal for each in words)
+            self._unset.update(each.text for each in words)
+        elif head in _SETS and (head not in {"printf", "wait"} or doubt_about(words)):
+            self._any = self._any or not all(each.literal for each in words)
+            for word in words:
+                attached = range(len(word.text)) if word.text[:1] == "-" else ()
+                self._unsure.update(re.findall(r"\w+", word.text))
+                self._unsure.update(word.text[at:] for at in attached)  # `-vNAME`
+
+    def _declare(self, head: str, words: Sequence[Word]) -> None:
+        plain = True
+        for word in words:
+            name, sign, value = word.text.partition("=")
+            if name[:1] in {"-", "+"}:
+                # A reference (`-n`) may stand for any variable; other flags change values.
+                reference = "n" in name and head != "export"
+                self._any = self._any or reference or not word.literal
+                plain = plain and _PLAIN_FLAGS.fullmatch(name) is not None
+            elif not sign and not word.literal:
+                self._any = True
+            else:
                 source = word.source.partition("=")[2]
-                self._assign(name, Word(value, word.kind, source), plain=bool(sign))
-        elif head in _SETS and (head != "printf" or "-v" in {each.text for each in part.words}):
-            self._any = self._any or not all(each.literal for each in part.words)
-            self._unsure.update(re.findall(r"\w+", " ".join(each.text for each in part.words)))
-            self._unsure.update({"REPLY", "MAPFILE", "OPTARG"})
+                self._assign(name, Word(value, word.kind, source), plain=bool(sign) and plain)
+
+    def may_set(self, name: str) -> bool:
+        """May the line, or the environment, give this variable a value?"""
+        return self._any or self.sets(name) or name in os.environ
+
+    def sets(self, name: str) -> bool:
+        """May the line give this variable a value?"""
+        return name in self._values or name in self._unsure
+
+    def may_run(self, words: Sequence[Word], names: frozenset[str]) -> bool:
+        """May a command be one of these, which the shell itself runs?"""
+        for word in words:
+            if word.literal:
+                return word.text in names
+            if not word.split and _PROGRAM.search(word.source):
+                return False  # a path is never the shell's own
+            try:
+                found = [text.split()[:1] for text in self.texts(word)]
+            except UnknownError:
+                return True
+            if any(
+                NAME in text or STAR in text or text in names for each in found for text in each
+            ):
+                return True
+            if all(found):
+                return False
+        return False
 
     def _assign(self, name: str, value: Word, *, plain: bool) -> None:
-        if plain:
+        if plain and name.isidentifier():
             self._values.setdefault(name, []).append(value)
         else:
-            self._unsure.add(name.rstrip("+"))
+            self._unsure.add(re.split(r"\W", name, maxsplit=1)[0])
 
     def texts(self, word: Word) -> list[str]:
         """The texts that a word may become. Raises UnknownError."""
         if word.literal:
             return [word.text]
+        if word.kind is WordKind.EXPANSION and word.split and self.sets("IFS"):
+            raise UnknownError  # it may be split anywhere
         found = list(dict.fromkeys(self._words(word.source)))
         if len(found) > _MAX_TEXTS or not word.source:
             raise UnknownError
@@ -193,9 +253,11 @@ class Variables:
             raise UnknownError
         words = self._values.get(name, [])
         found = [] if words else _of_environment(name)
+        if _BY_BASH.fullmatch(name) or name in self._unset:
+            raise UnknownError
         if name in {"HOME", "PWD"}:
             found = [os.path.expanduser("~") if name == "HOME" else PLACE]
-        if name in self._open or name == "OLDPWD":
+        if name in self._open:
             raise UnknownError
         self._open.add(name)
         try:
@@ -215,8 +277,6 @@ def _of_environment(name: str) -> list[str]:
 
 
 def _default(text: str) -> Word:
-    from alhena.policy.bash.model import WordKind
-
     plain = not text.startswith("~") and "*" not in text and "?" not in text
     return Word(text, WordKind.LITERAL if plain else WordKind.PATTERN, text)
 

@@ -86,10 +86,18 @@ def _git_settings(words: tuple[Word, ...], start: int, sub: str) -> Iterator[Wor
                 yield Word(f"{key.text}={value.text}", value.kind, value.source, value.split)
 
 
+_WORK_TREE = "core.worktree"
+
+
 def git_place(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """The directories that git goes to, and the work tree that it is given."""
     start = next(iter(first_operands(words, global_options("git"), 1)), len(words))
-    return tuple(option_values(words[:start], "C", "work-tree git-dir"))
+    settings = option_values(words[:start], "c", "")
+    given = (value.text.partition("=") for value in settings)
+    trees = [Word(value) for key, _, value in given if key.casefold() == _WORK_TREE]
+    follows = zip(words[start:], words[start + 1 :], strict=False)
+    trees += [value for key, value in follows if key.text.casefold() == _WORK_TREE]
+    return (*option_values(words[:start], "C", "work-tree git-dir"), *trees)
 
 
 def _split(word: Word) -> tuple[Word, ...]:

@@ -172,16 +172,27 @@ def shell_arguments(words: tuple[Word, ...]) -> ShellArguments:
     return ShellArguments(code, operand, reads_input and code is None, certain)
 
 
+def sed_scripts(words: tuple[Word, ...]) -> list[Word]:
+    """The scripts in the words of sed."""
+    scripts = list(option_values(words, "e", "expression"))
+    if scripts:
+        return scripts
+    known = Valued("efl", frozenset({"expression", "file", "line-length"}))
+    return [words[at] for at in first_operands(words, known, 1)]
+
+
+def awk_programs(words: tuple[Word, ...]) -> list[Word]:
+    """The program in the words of awk, unless a file has it."""
+    found = _CodeSearch(words, "awk")
+    from_file = any(w.text.startswith(("-f", "--file", "-E")) for w in words[1:])
+    return [] if from_file or found.script is None else [*found.code, words[found.script]]
+
+
 def sed_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
     """The commands in the scripts of sed."""
     if any(word.text in _STANDARD_INPUT for word in option_values(words, "f", "file")):
         yield from script_input("sed", part)
-    scripts = list(option_values(words, "e", "expression"))
-    if not scripts:
-        known = Valued("efl", frozenset({"expression", "file", "line-length"}))
-        operand = first_operands(words, known, 1)
-        scripts = [words[i] for i in operand]
-    for script in scripts:
+    for script in sed_scripts(words):
         effect = sed_effect(script.text)
         unread = effect is ScriptEffect.NONE and strange_sed(script.text, by_rule=True) is not None
         runs = not script.literal or effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}

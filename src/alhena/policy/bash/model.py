@@ -71,10 +71,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `text` is as written. `words` is empty when nothing but assignments and redirections is there.
     `redirections` include those of every compound command around it. `directories` are the targets
     of each `cd` that ran, or may have run, before it in the same shell, in order; a `cd` without an
-    operand is the word `~`. `loops` are the variables of the `for` loops around it with the words
-    that they go through, the innermost last. `stdin_piped`: it reads what another command writes.
-    `nested`: it is inside a substitution. `piped_words`: of a console that reads from a pipe, the
-    words of all other commands of the line, and what they are fed.
+    operand is the word `~`. `loops` are the variables of the loops around it with the words that
+    they go through, the innermost last; a `while` has none and an empty name. `stdin_piped`: it
+    reads what another command writes. `nested`: it is inside a substitution. `deferred`: it is
+    inside a function, and runs where that is called. `piped_words`: of a console that reads from
+    a pipe, the words of all other commands of the line, and what they are fed.
     """
 
     text: str
@@ -85,6 +86,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     loops: tuple[tuple[str, tuple[Word, ...]], ...] = ()
     stdin_piped: bool = False
     nested: bool = False
+    deferred: bool = False
     piped_words: tuple[Word, ...] = ()
 
     @property
@@ -188,6 +190,7 @@ class Scope(msgspec.Struct, frozen=True):
     backtick: bool = False
     depth: int = 0
     loops: tuple[tuple[str, tuple[Word, ...]], ...] = ()
+    deferred: bool = False
 
     def inside(
         self,
@@ -207,6 +210,7 @@ class Scope(msgspec.Struct, frozen=True):
             self.backtick or backtick,
             self.depth + 1,
             self.loops,
+            self.deferred,
         )
 
     def subshell(self, *, piped: bool = False) -> "Scope":

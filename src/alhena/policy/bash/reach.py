@@ -83,12 +83,14 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
     none of them shows. `redirections` are those that write in shell code within it, `unread` the
-    code that is only known when it runs."""
+    code that is only known when it runs; `codes`: what runs the shell code within it, and the code.
+    """
 
     commands: tuple[Command, ...]
     complete: bool
     redirections: tuple[Redirection, ...] = ()
     unread: tuple[str, ...] = ()
+    codes: tuple[tuple[str, str], ...] = ()
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -121,6 +123,7 @@ def reach(part: Part) -> Reach:
         unfolding.complete,
         tuple(unfolding.redirections),
         tuple(unfolding.unread),
+        tuple(unfolding.codes),
     )
 
 
@@ -140,6 +143,7 @@ class _Unfolding:
         self.complete = True
         self.redirections: list[Redirection] = []
         self.unread: list[str] = []
+        self.codes: list[tuple[str, str]] = []
         self.guesses = 0
         self.code_left = MAX_CODE
         self.words_left = MAX_ALL_WORDS
@@ -254,6 +258,7 @@ class _Unfolding:
             self.complete = False
             self.unread.append(text)
             return
+        self.codes.append((by.via, text))
         literal = all(word.literal for word in words)
         inner = analyse(text)
         if not literal or not inner.complete:

@@ -84,6 +84,7 @@ class _Sed:
         self.strange: str | None = None
         self.reading: str | None = None
         self.label_line = 0
+        self.files: list[str | None] = []
 
     def read(self) -> "_Sed":
         try:
@@ -181,7 +182,7 @@ class _Sed:
             self.at = found.end() if found else self._end_of_line()
         elif letter in "wWe":
             self._has(ScriptEffect.RUNS if letter == "e" else ScriptEffect.WRITES)
-            self.at = self._end_of_line()
+            self._rest_of_line(writes=letter != "e")
         elif letter in "btT:":
             self._blanks(" \t")
             self._alike(_LABEL, self.at)
@@ -214,11 +215,15 @@ class _Sed:
             flag = self._take()
             if flag == "w":
                 self._has(ScriptEffect.WRITES)
-                self.at = self._end_of_line()
+                self._rest_of_line(writes=True)
             elif flag == "e":
                 self._has(ScriptEffect.RUNS)
             elif flag not in "gpiImM0123456789":
                 self._has(ScriptEffect.UNKNOWN)
+
+    def _rest_of_line(self, *, writes: bool) -> None:
+        start, self.at = self.at, self._end_of_line()
+        self.files += [self.text[start : self.at].strip()] if writes else []
 
     def _end_of_line(self) -> int:
         end = self.text.find("\n", self.at)
@@ -327,6 +332,36 @@ def strange_awk(program: str, *, by_rule: bool = False) -> str | None:
     """The first piece of an awk program that is not known to only print, or `by_rule` to write, run
     and load nothing."""
     return program[:40] if len(program) > _MAX_AWK else _Awk(program, by_rule=by_rule).strange()
+
+
+def files_of_script(language: str, script: str) -> list[str | None]:
+    """The files that a script of sed or awk writes; None for one that is not known."""
+    import re
+
+    if language == "awk":
+        return list(_awk_files(script[:_MAX_AWK]))
+    found = _Sed(script).read()
+    if found.effect is ScriptEffect.UNKNOWN:  # what follows may write as well
+        found.files += re.findall(r"[wW][ \t]+([^\s;}]+)", script)
+    return found.files
+
+
+def _awk_files(program: str) -> Iterator[str | None]:
+    """The targets of `print > FILE` outside parentheses."""
+    tokens = [each for each in _awk_tokens(program) if each.kind not in {"space", "other"}]
+    printing, depth = False, 0
+    for at, token in enumerate(tokens):
+        if token.kind == "word" and token.text in {"print", "printf"}:
+            printing, depth = True, 0
+        elif token.kind == "operator" and token.text in {";", "{", "}", "\n"}:
+            printing = False
+        elif token.kind == "operator" and token.text in {"(", ")"}:
+            depth += 1 if token.text == "(" else -1
+        elif printing and not depth and token.text in {">", ">>"} and token.kind == "operator":
+            target, after = (*tokens[at + 1 : at + 3], *[_Token("operator", "\n", 0)] * 2)[:2]
+            alone = after.kind == "operator" and after.text in {";", "}", "\n", ")"}
+            plain = target.kind == "string" and "\\" not in target.text and alone
+            yield target.text[1:-1] if plain else None
 
 
 def could_be_awk(text: str) -> bool:

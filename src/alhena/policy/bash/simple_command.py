@@ -244,9 +244,11 @@ _TRANSPARENT = RESERVED - {"time", "coproc", "[[", "]]"}
 _BREAKS = re.compile(r"[;&|()`{}\n]+|\b(?:if|then|elif|else|while|until|do|case|in)\b")
 _MAX_PIECES = 64
 _MAX_PARTS = 1000
-_DIRECTORY = frozenset({"cd", "pushd", "popd"})
+DIRECTORY = frozenset({"cd", "pushd", "popd"})
+"""Commands that change the directory."""
 _HOME = Word("", WordKind.PATTERN, "~")
-_ANYWHERE = Word("", WordKind.EXPANSION, "popd", split=True)
+ANYWHERE = Word("", WordKind.EXPANSION, "$DIRSTACK", split=True)
+"""The target of a change of directory that is not known."""
 
 
 class SimpleCommand:
@@ -364,7 +366,23 @@ class SimpleCommand:
             loops=scope.loops,
             stdin_piped=scope.piped,
             nested=scope.nested,
+            deferred=scope.deferred,
         )
+
+
+_TRANSPARENT_HERE = frozenset({"!", "builtin", "command", "time"})
+
+
+def run_here(words: Sequence[Word]) -> Sequence[Word]:
+    """The command that the shell itself runs, after `command`, `builtin` and `time`."""
+    while words and words[0].literal and words[0].text in _TRANSPARENT_HERE:
+        at = 1
+        while at < len(words) and words[at].text.startswith("-"):
+            if words[0].text == "command" and words[at].text in {"-v", "-V"}:
+                return words
+            at += 1
+        words = words[at:]
+    return words
 
 
 def read_simple(reading: Reading, start: int, stop: int, scope: Scope) -> None:
@@ -428,11 +446,8 @@ def _judge(findings: Findings, part: Part, scope: Scope) -> None:
     reason = doubt_about(words)
     if reason:
         findings.doubt(reason, part.text)
-    if first.text in {"command", "builtin"}:
-        words = words[1:]
-        while words and words[0].text.startswith("-"):
-            words = words[1:]
-    if words and words[0].text in _DIRECTORY:
+    words = run_here(words)
+    if words and words[0].text in DIRECTORY:
         if scope.shell.loops:
             findings.doubt("a loop changes the directory", part.text)
         scope.shell.directories += (_target(words),)
@@ -441,8 +456,9 @@ def _judge(findings: Findings, part: Part, scope: Scope) -> None:
 def _target(words: Sequence[Word]) -> Word:
     """The directory a `cd` or its like goes to."""
     if words[0].text == "popd":
-        return _ANYWHERE
+        return ANYWHERE
     operands = [w for w in words[1:] if not (w.literal and re.fullmatch(r"-[LPe@n]+|--", w.text))]
     if not operands:
-        return _HOME if words[0].text == "cd" else _ANYWHERE
-    return operands[0] if len(operands) == 1 else _ANYWHERE
+        return _HOME if words[0].text == "cd" else ANYWHERE
+    turns = words[0].text == "pushd" and operands[0].text[:1] in {"+", "-"}
+    return operands[0] if len(operands) == 1 and not turns else ANYWHERE

@@ -21,7 +21,7 @@ from alhena.policy.bash.model import (
     Word,
     WordKind,
 )
-from alhena.policy.bash.simple_command import SimpleCommand, read_pieces, read_simple
+from alhena.policy.bash.simple_command import ANYWHERE, SimpleCommand, read_pieces, read_simple
 from alhena.policy.bash.words import ARITHMETIC, read_regex, read_word
 
 if TYPE_CHECKING:
@@ -367,9 +367,25 @@ def _arithmetic(walk: Walk, start: int, stop: int, scope: Scope) -> None:
 
 def _while(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     inner = _trailing(walk, node.end_byte, scope, stop)
-    scope.shell.loops += 1
-    walk.sequence(node.children, inner)
-    scope.shell.loops -= 1
+    _repeat(walk, node.children, msgspec.structs.replace(inner, loops=(*inner.loops, ("", ()))))
+
+
+def _repeat(walk: Walk, nodes: "list[Node]", scope: Scope) -> None:
+    """Walks what a loop repeats. Where it changes the directory, it may begin in any."""
+    shell, findings = scope.shell, walk.reading.findings
+    before, parts, waiting = shell.directories, len(findings.parts), len(findings.waiting)
+    shell.loops += 1
+    walk.sequence(nodes, scope)
+    shell.loops -= 1
+    count = len(before)
+    if len(shell.directories) == count:
+        return
+    for at in range(parts, len(findings.parts)):
+        part = findings.parts[at]
+        moved = (*part.directories[:count], ANYWHERE, *part.directories[count:])
+        findings.parts[at] = msgspec.structs.replace(part, directories=moved)
+    for inner in (shell, *(each.shell for _, _, each in findings.waiting[waiting:])):
+        inner.directories = (*before, ANYWHERE, *inner.directories[count:])
 
 
 def _for(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
@@ -378,6 +394,7 @@ def _for(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     children = node.children
     body = children[-1]
     head = _LOOP.match(reading.text, node.start_byte)
+    variable: tuple[str, tuple[Word, ...]] = ("", ())
     if head is None:
         reading.doubt(ARITHMETIC, node.start_byte, body.start_byte)
         reading.queue_within(node.start_byte, body.start_byte, scope)
@@ -387,13 +404,10 @@ def _for(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
             reading.doubt("the loop sets a variable that programs may read", *head.span())
         if children[0].type == "select":
             reading.doubt("select reads what to run from its input", *head.span())
-        values = _values(walk, node, head.end(), scope)
-        inner = msgspec.structs.replace(inner, loops=(*inner.loops, (name, values)))
+        variable = (name, _values(walk, node, head.end(), scope))
     walk.at = body.start_byte
     walk.ready = True
-    scope.shell.loops += 1
-    walk.sequence([body], inner)
-    scope.shell.loops -= 1
+    _repeat(walk, [body], msgspec.structs.replace(inner, loops=(*inner.loops, variable)))
 
 
 _ANYTHING = (Word("", WordKind.EXPANSION, "$@", split=True),)
@@ -505,7 +519,8 @@ def _function(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
     reading.doubt("a function changes what a command means", node.start_byte, body.start_byte)
     walk.at = body.start_byte
     walk.ready = True
-    walk.statement(body, _trailing(walk, body.end_byte, scope, stop))
+    inner = _trailing(walk, body.end_byte, scope, stop)
+    walk.statement(body, msgspec.structs.replace(inner, deferred=True))
 
 
 def _conditional(walk: Walk, node: "Node", scope: Scope, stop: int) -> None:
