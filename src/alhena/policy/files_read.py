@@ -75,6 +75,9 @@ class _FilesRead:
         ):
             if self._has(role):
                 return f"{self.name} {clause}"
+        credentials = self._shown_credentials()
+        if credentials is not None:
+            return f"{self.name} may show the credentials in {credentials}"
         for word, free in words:
             refusal = self._refuse(word, free=free)
             if refusal is not None:
@@ -85,6 +88,17 @@ class _FilesRead:
         given = self.arguments
         options = given.table.files.get(role, ()) if given else ()
         return given is not None and (options == ("*",) or given.given.has(*options))
+
+    def _shown_credentials(self) -> str | None:
+        """The file with credentials of git that the command may show."""
+        given = self.arguments
+        if given is None or self.facts is None or not self._has(FileRole.ADDRESSES):
+            return None
+        if given.key == "git config" and not any(
+            "remote" in word.text.casefold() for word in given.given.operands
+        ):
+            return None
+        return next(filter(None, map(self.facts.address_credentials, self.places)), None)
 
     @cached_property
     def content(self) -> bool:
