@@ -198,7 +198,9 @@ def _find_answer(run: HookRun) -> _Given:
     return _Given()
 
 
-_ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[(-/]?.")
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[(-/]?."
+)
 _LOOSE_REFUSAL = re.compile(
     r"""(?i)(?:\b|_|permission)decision[\s"'\\]*[:=][\s"'\\]*(den(?:y|ied)|block|reject|refuse)"""
 )

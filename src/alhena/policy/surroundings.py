@@ -287,7 +287,7 @@ def address_credentials(directory: str) -> str | None:
             return path
         if b"[include" in text.lower():
             for found in _INCLUDED.findall(text):
-                named = os.path.expanduser(os.fsdecode(found.strip(b" \t\r\"")))
+                named = os.path.expanduser(os.fsdecode(found.strip(b' \t\r"')))
                 waiting.append(os.path.join(os.path.dirname(path), named))
     return None
 

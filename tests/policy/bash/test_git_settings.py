@@ -10,7 +10,11 @@ from tests.policy.bash.test_files_read_oracle import MARK, allowed, build, print
 
 SECRET_KEYS = (
     *("sendemail.smtppass", "imap.pass", "x.apikey", "http.proxy", "core.sshcommand"),
-    *("http.https://h.extraheader", "credential.https://h.username", "url.https://MARK@h.insteadof"),
+    *(
+        "http.https://h.extraheader",
+        "credential.https://h.username",
+        "url.https://MARK@h.insteadof",
+    ),
     *("alias.x", "gpg.x.program", "user.token", "core.askpass", "diff.external", "branch.main.x"),
 )
 READING = (
@@ -33,7 +37,13 @@ READING = (
     "git -C . config --get {0}",
 )
 WHOLE = (
-    *("git config -l", "git config --list", "git config list", "git config -lz", "git config --lis"),
+    *(
+        "git config -l",
+        "git config --list",
+        "git config list",
+        "git config -lz",
+        "git config --lis",
+    ),
     *("git config --list --name-only", "git config --get-regexp .", "git config --get-reg ."),
     *("git config get --regexp .", "git config list --local", "git config -f .git/config -l"),
     *("git config --get-urlmatch http https://h", "git config -l --show-origin", "git var -l"),
@@ -41,11 +51,20 @@ WHOLE = (
 )
 UNASKED = (
     *("git config user.name", "git config --get User.Email", "git config --global user.name"),
-    *("git config get core.editor", "git config --get-all core.hooksPath", "git config init.defaultBranch"),
+    *(
+        "git config get core.editor",
+        "git config --get-all core.hooksPath",
+        "git config init.defaultBranch",
+    ),
     *("git config --get branch.main.merge", "git config diff.algorithm", "git config push.default"),
 )
 ADDRESSES = (
-    *("git remote -v", "git remote --verbose", "git remote get-url origin", "git remote get-url --all origin"),
+    *(
+        "git remote -v",
+        "git remote --verbose",
+        "git remote get-url origin",
+        "git remote get-url --all origin",
+    ),
     *("git remote get-url --push origin", "git config --get remote.origin.url"),
     *("git config remote.origin.pushUrl", "git config branch.main.remote", "git -C sub remote -v"),
 )
@@ -83,7 +102,10 @@ def test_settings_that_may_be_secrets_are_asked_about(
         ("work/.git/config", '[branch "main"]\n\tremote = https://MARK@h.example.org/x\n'),
         ("work/.git/config", "[include]\n\tpath = ../more\n"),
         ("work/.git/remotes/origin", "URL: https://MARK@h.example.org/x\n"),
-        ("home/.gitconfig", '[url "https://MARK@h.example.org/"]\n\tinsteadOf = https://h.example.org/\n'),
+        (
+            "home/.gitconfig",
+            '[url "https://MARK@h.example.org/"]\n\tinsteadOf = https://h.example.org/\n',
+        ),
         ("home/.config/git/config", '[IncludeIf "gitdir:/"] path = "~/more"\n'),
     ],
 )
@@ -92,11 +114,15 @@ def test_addresses_are_shown_unasked_only_without_credentials(
 ) -> None:
     work = build(tmp_path, {})
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    address = '[remote "origin"]\n\turl = https://h.example.org/x\n[branch "main"]\n\tremote = origin\n'
+    address = (
+        '[remote "origin"]\n\turl = https://h.example.org/x\n[branch "main"]\n\tremote = origin\n'
+    )
     with (work / ".git/config").open("a", encoding="utf-8") as config:
         config.write(address)
     for more in (work / "more", tmp_path / "home/more"):
-        more.write_text('[remote "origin"]\n\tpushurl = https://MARK@h.example.org/y\n', encoding="utf-8")
+        more.write_text(
+            '[remote "origin"]\n\tpushurl = https://MARK@h.example.org/y\n', encoding="utf-8"
+        )
     assert allowed(work, list(ADDRESSES)) == list(ADDRESSES)
     path = tmp_path / place
     path.parent.mkdir(parents=True, exist_ok=True)

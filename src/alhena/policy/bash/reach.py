@@ -81,13 +81,14 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
-    none of them shows. `redirections` are those that write in shell code within it, `unread` the
-    code that is only known when it runs."""
+    none of them shows. `redirections` are those that write in shell code within it, `inputs` those
+    that read, `unread` the code that is only known when it runs."""
 
     commands: tuple[Command, ...]
     complete: bool
     redirections: tuple[Redirection, ...] = ()
     unread: tuple[str, ...] = ()
+    inputs: tuple[Redirection, ...] = ()
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -120,6 +121,7 @@ def reach(part: Part) -> Reach:
         unfolding.complete,
         tuple(unfolding.redirections),
         tuple(unfolding.unread),
+        tuple(unfolding.inputs),
     )
 
 
@@ -138,6 +140,7 @@ class _Unfolding:
         self.waiting: deque[tuple[Command, Part, int]] = deque()
         self.complete = True
         self.redirections: list[Redirection] = []
+        self.inputs: list[Redirection] = []
         self.unread: list[str] = []
         self.guesses = 0
         self.code_left = MAX_CODE
@@ -258,6 +261,7 @@ class _Unfolding:
             self.unread += (word.source or word.text for word in words)
         for part in inner.parts:
             self.redirections += (r for r in part.redirections if r.effect is Effect.WRITE)
+            self.inputs += (r for r in part.redirections if r.effect is Effect.READ)
             self.add_part(part, by, depth)
 
     def _mentions(self, runs: Runs) -> None:
