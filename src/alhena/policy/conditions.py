@@ -5,7 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from alhena.policy.model import PatternClock, PolicyCall, PolicyOutcome, PolicyRule, stable_json
+from alhena.policy.model import (
+    PatternClock,
+    PolicyCall,
+    PolicyOutcome,
+    PolicyRule,
+    fold_name,
+    fold_names,
+    stable_json,
+)
 
 if TYPE_CHECKING:
     from alhena.policy.surroundings import Surroundings
@@ -218,8 +226,10 @@ def _covers(name: str, call: PolicyCall, *, allow: bool) -> bool:
         return True
     if name.endswith("*"):
         return _wildcard(name, call, allow=allow)
+    if call.server_name is None:
+        return name in call.names or fold_name(name) in fold_names(call.names)
     if name not in call.names:
-        return False
+        return not allow and name.lstrip("_") in {each.lstrip("_") for each in call.names}
     return not (allow and call.server_name is not None) or name in _qualified(call)
 
 

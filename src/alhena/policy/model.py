@@ -183,6 +183,25 @@ class CommandClass(StrEnum):
 
 MAX_PRIORITY = 999
 SHELL_NAMES = frozenset({"run_shell_command", "ShellTool", "shell"})
+
+
+@lru_cache(maxsize=4096)
+def fold_name(name: str) -> str:
+    """The name of a tool without case, blanks and separators: `Write File` is `write_file`."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+@lru_cache(maxsize=1024)
+def fold_names(names: tuple[str, ...]) -> frozenset[str]:
+    """These names in the form in which those of built-in tools are compared."""
+    return frozenset(map(fold_name, names))
+
+
+def is_shell_name(name: str) -> bool:
+    """Is this a name of the shell tool?"""
+    return fold_name(name) in fold_names(tuple(SHELL_NAMES))
+
+
 """Every name of the one tool whose `command` argument rules can look at."""
 
 
