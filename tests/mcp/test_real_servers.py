@@ -56,7 +56,7 @@ KITCHEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "progress": ("mcp_bad_slow", {"steps": 3}, '"output":"done"'),
     "image": ("mcp_bad_plate", {}, '"inlineData":{"mimeType":"image/png","data":"iVBORw=="}'),
     "audio": ("mcp_bad_plate", {}, '"inlineData":{"mimeType":"audio/wav","data":"UklGRg=="}'),
-    "resource text": ("mcp_bad_plate", {}, '"text":"a note"'),
+    "resource text": ("mcp_bad_plate", {}, r"\\na note\\n"),
     "resource data": ("mcp_bad_plate", {}, '"mimeType":"application/pdf","data":"JVBERi0="'),
     "resource link": ("mcp_bad_plate", {}, "Resource Link: menu at kitchen://menu"),
     "structured content": ("mcp_bad_numbers", {}, r'"output":"\{\\"sum\\":3\}"'),

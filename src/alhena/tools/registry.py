@@ -48,7 +48,6 @@ ALIASES: dict[str, str] = {
     "GoogleSearch": "google_web_search",
     "ReadFolder": "list_directory",
     "SearchText": "search_file_content",
-    "CompleteTaskTool": "complete_task",
     "ListBackgroundProcessesTool": "list_background_processes",
     "ListMcpResourcesTool": "list_mcp_resources",
     "ReadBackgroundOutputTool": "read_background_output",

@@ -245,10 +245,22 @@ def _jq_looks_around(program: str) -> bool:
 
 def refuse_go_env(given: Given) -> str | None:
     """Addresses and flags among Go's settings may hold credentials."""
+    return _refuse_others(given, "go_settings", "all settings of Go may show secrets; name one")
+
+
+def refuse_printenv(given: Given) -> str | None:
+    """Only variables of these names hold no secrets."""
+    return _refuse_others(
+        given, "plain_variables", "printenv shows the environment; name variables"
+    )
+
+
+def _refuse_others(given: Given, names: str, without: str) -> str | None:
+    """The reason why operands may show secrets: one is not in the list, or there is none."""
     if not given.operands:
-        return "all settings of Go may show secrets; name one"
+        return without
     for word in given.operands:
-        if not word.literal or word.text not in listed("go_settings"):
+        if not word.literal or word.text not in listed(names):
             return f"{word.source or word.text} may hold a secret"
     return None
 
@@ -570,6 +582,7 @@ CHECKS: dict[str, Callable[[Given], str | None]] = {
     "awk": refuse_awk,
     "jq": refuse_jq,
     "go-env": refuse_go_env,
+    "printenv": refuse_printenv,
     "ps": refuse_ps,
     "sed": refuse_sed,
 }
