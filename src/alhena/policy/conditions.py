@@ -10,10 +10,9 @@ from alhena.policy.model import (
     PolicyCall,
     PolicyOutcome,
     PolicyRule,
-    fold_name,
-    fold_names,
     stable_json,
 )
+from alhena.values import fold_name, fold_names
 
 if TYPE_CHECKING:
     from alhena.policy.surroundings import Surroundings
@@ -230,7 +229,7 @@ def _covers(name: str, call: PolicyCall, *, allow: bool) -> bool:
         return name in call.names or fold_name(name) in fold_names(call.names)
     if name not in call.names:
         return not allow and name.lstrip("_") in {each.lstrip("_") for each in call.names}
-    return not (allow and call.server_name is not None) or name in _qualified(call)
+    return not allow or name in _qualified(call)
 
 
 def _wildcard(pattern: str, call: PolicyCall, *, allow: bool) -> bool:

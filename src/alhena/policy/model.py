@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, Unpack
 import msgspec
 from msgspec.structs import force_setattr
 
-from alhena.values import FieldError, Value
+from alhena.values import FieldError, Value, fold_name, fold_names
 
 if TYPE_CHECKING:
     from regex import Match, Pattern
@@ -183,18 +183,6 @@ class CommandClass(StrEnum):
 
 MAX_PRIORITY = 999
 SHELL_NAMES = frozenset({"run_shell_command", "ShellTool", "shell"})
-
-
-@lru_cache(maxsize=4096)
-def fold_name(name: str) -> str:
-    """The name of a tool without case, blanks and separators: `Write File` is `write_file`."""
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
-
-
-@lru_cache(maxsize=1024)
-def fold_names(names: tuple[str, ...]) -> frozenset[str]:
-    """These names in the form in which those of built-in tools are compared."""
-    return frozenset(map(fold_name, names))
 
 
 def is_shell_name(name: str) -> bool:

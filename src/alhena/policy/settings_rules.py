@@ -33,10 +33,9 @@ from alhena.policy.model import (
     PolicyOutcome,
     PolicyRule,
     Tier,
-    fold_name,
     is_shell_name,
 )
-from alhena.values import Value
+from alhena.values import Value, fold_name
 
 
 def slip(name: str, known: Collection[str]) -> str | None:

@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 
-from alhena.policy.model import fold_name, fold_names
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
-from alhena.values import Value
+from alhena.values import Value, fold_name, fold_names
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.keywords import is_plain
