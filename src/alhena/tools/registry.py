@@ -47,11 +47,6 @@ ALIASES: dict[str, str] = {
     "GoogleSearch": "google_web_search",
     "ReadFolder": "list_directory",
     "SearchText": "search_file_content",
-    "ListBackgroundProcessesTool": "list_background_processes",
-    "ListMcpResourcesTool": "list_mcp_resources",
-    "ReadBackgroundOutputTool": "read_background_output",
-    "ReadMcpResourceTool": "read_mcp_resource",
-    "ReadToolOutputTool": "read_tool_output",
 }
 """Accepted name -> declared name."""
 
