@@ -35,7 +35,7 @@ _OTHER_KEYS = (
 _FILE_ROLES = frozenset(
     {
         *("pattern", "texts", "lists", "shows", "names", "trees", "follows", "hidden", "tracked"),
-        *("only", "without"),
+        *("only", "without", "addresses"),
     }
 )
 _KEYS = {*_JUDGED, *_SINGLE, *_OTHER_KEYS.split()}

@@ -1,7 +1,7 @@
 """`Value`, the base of value classes that callers construct."""
 
 from enum import Enum
-from functools import reduce
+from functools import lru_cache, reduce
 from inspect import get_annotations
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin
@@ -114,3 +114,15 @@ def _is_enum(kind: Any) -> bool:
 
 def _is_plain(kind: Any) -> bool:
     return isinstance(kind, type) and (kind in _SCALARS or issubclass(kind, Enum))
+
+
+@lru_cache(maxsize=4096)
+def fold_name(name: str) -> str:
+    """The name of a tool without case, blanks and separators: `Write File` is `write_file`."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+@lru_cache(maxsize=1024)
+def fold_names(names: tuple[str, ...]) -> frozenset[str]:
+    """These names in the form in which those of built-in tools are compared."""
+    return frozenset(map(fold_name, names))

@@ -6,12 +6,20 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from alhena import Agent, AgentOptions
 from alhena.agent.subagents import AgentDefinition
-from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
+from alhena.agent.subagents.files import (
+    AgentFiles,
+    apply_overrides,
+    parsed,
+    sources_of,
+    with_resolved_servers,
+)
 from alhena.config.effective_settings import open_place
+from alhena.config.settings import AgentOverride
 from alhena.errors import InterruptedRunError
 from alhena.testing import Call, TestModel
 from tests.config.places import user
@@ -199,6 +207,31 @@ async def test_settings_change_and_disable_agents(home: Path, project: Path):
     ]
     assert model.requests[1]["generationConfig"]["temperature"] == 0.25
     assert "last turn" in str(model.requests[2]["contents"][-1])
+
+
+@pytest.mark.requirement("AGENT-03")
+@pytest.mark.parametrize(
+    ("own", "override", "expected"),
+    [
+        ("gemini-2.5-pro", {}, "gemini-2.5-pro"),
+        ("gemini-2.5-pro", {"model": "inherit"}, None),
+        ("gemini-2.5-pro", {"model": "gemini-2.5-flash"}, "gemini-2.5-flash"),
+        ("inherit", {"model": "inherit"}, None),
+        ("inherit", {"model": "gemini-2.5-flash"}, "gemini-2.5-flash"),
+        ("inherit", {}, None),
+    ],
+)
+def test_settings_set_and_undo_the_model_and_the_tools_of_an_agent(
+    own: str, override: dict[str, str], expected: str | None
+):
+    text = HELPER.replace("gemini-2.5-flash", own)
+    ((agent,), _) = parsed(Path("helper.toml"), text)
+    assert isinstance(agent, AgentDefinition)
+    given = {"modelConfig": override, "tools": ["glob"]}
+    changed = apply_overrides(agent, msgspec.convert(given, AgentOverride))
+    assert (changed.model, changed.tools) == (expected, ("glob",))
+    same = apply_overrides(agent, AgentOverride())
+    assert same == agent
 
 
 BROKEN = {

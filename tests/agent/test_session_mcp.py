@@ -38,21 +38,19 @@ async def test_the_first_request_declares_the_tools_and_a_call_runs_through_the_
         "[Embedded Resource: application/pdf]\n[Link to menu: kitchen://menu]"
     )
     response = generator.seen(1)[-1]["parts"]
-    assert response[0]["functionResponse"]["response"] == {"output": "Tool execution succeeded."}
-    assert response[1:] == [
-        {"text": "first"},
-        {"text": "[Tool 'plate' provided the following image data with mime-type: image/png]"},
-        {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}},
-        {"text": "[Tool 'plate' provided the following audio data with mime-type: audio/wav]"},
-        {"inlineData": {"mimeType": "audio/wav", "data": "UklGRg=="}},
-        {"text": "a note"},
-        {
-            "text": "[Tool 'plate' provided the following embedded resource with mime-type: "
-            "application/pdf]"
-        },
-        {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}},
-        {"text": "Resource Link: menu at kitchen://menu"},
+    assert response[0]["functionResponse"]["response"]["output"].split("\n") == [
+        "first",
+        "[Tool 'plate' provided the following image data with mime-type: image/png]",
+        "[Tool 'plate' provided the following audio data with mime-type: audio/wav]",
+        "a note",
+        "[Tool 'plate' provided the following embedded resource with mime-type: application/pdf]",
+        "Resource Link: menu at kitchen://menu",
     ]
+    assert [part["inlineData"]["mimeType"] for part in response[1:] if "inlineData" in part] == [
+        *("image/png", "audio/wav", "application/pdf")
+    ]
+    label = f"[media of the result of plate, call {response[0]['functionResponse']['id']}]"
+    assert [part["text"] for part in response[1:] if "text" in part] in ([], [label])
     assert slow.status == "success"
     assert [event.text for event in events if isinstance(event, ToolOutputEvent)] == [
         "1 of 1: step 1\n"
@@ -74,6 +72,30 @@ async def test_a_call_by_a_name_of_two_tools_reaches_neither_and_is_told_the_exa
     (answer,) = answers(events)
     assert answer.status == "error"
     assert 'exact name: "b_c" or "c".' in str(generator.seen(1)[-1]["parts"])
+
+
+@pytest.mark.requirement("MCP-03")
+async def test_untyped_tools_are_declared_as_any_value_or_skipped_and_named(project: Path) -> None:
+    listed = {"tools": [tool("typeless", a={"title": "A"}, b={"enum": ["x"]}), tool("fine")]}
+    entries = {"odd": odd(project, listed)}
+    generator = turns(("typeless", {"a": [1], "b": "x"}))
+    async with agent(
+        generator, cwd=project, settings=settings(entries), policy=ALLOW_ALL
+    ) as running:
+        events, _ = await events_of(running, "go")
+    declarations = generator.requests[0].config.tools[0].function_declarations
+    (schema,) = [each.parameters_json_schema for each in declarations if each.name == "typeless"]
+    assert schema["properties"] == {"a": {"title": "A"}, "b": {"enum": ["x"], "type": "string"}}
+    assert [each.status for each in answers(events)] == ["success"]
+    made = settings(entries, mcp={"skipUntyped": True})
+    generator = turns(("fine", {}))
+    async with agent(generator, cwd=project, settings=made, policy=ALLOW_ALL) as running:
+        events, _ = await events_of(running, "go")
+    assert "fine" in declared(generator)
+    assert "typeless" not in declared(generator)
+    (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
+    told = "\n".join(started.notices)
+    assert "'typeless' is left out: its schema does not say the type of properties.a" in told
 
 
 @pytest.mark.requirement("MCP-03")
@@ -104,11 +126,11 @@ async def test_tools_that_are_left_out_are_named_to_the_person_and_others_go_on(
     async with running:
         events, error = await events_of(running, "go")
     assert error is None
-    assert {"fine", "deep", "const"} <= set(declared(generator))
-    assert not {"typeless", "text"} & set(declared(generator))
+    assert {"fine", "deep", "const", "typeless"} <= set(declared(generator))
+    assert "text" not in declared(generator)
     (started,) = [event for event in events if isinstance(event, RunStartedEvent)]
     told = "\n".join(started.notices)
-    assert "the tool 'typeless' is left out: its schema does not say the type of" in told
+    assert "typeless" not in told
     assert "'odd': Tool \"text\" is left out: the parameters are not an object" in told
     (answer,) = answers(events)
     assert answer.status == "success"

@@ -117,6 +117,8 @@ def at(settings: Settings, key: str) -> Any:
         ("mcp.allowed", ["a"], ["*"], ["a"]),
         ("mcp.excluded", ["a"], ["b"], ["a", "b"]),
         ("mcp.serverCommand", "mine", "theirs", "mine"),
+        ("mcp.skipUntyped", False, True, True),
+        ("mcp.skipUntyped", True, False, True),
         ("security.disableYoloMode", True, False, True),
         ("security.disableYoloMode", False, True, True),
         ("security.disableAlwaysAllow", True, False, True),

@@ -114,7 +114,8 @@ def test_stream_json_tells_the_whole_run_and_the_model_gets_every_result(
     assert responses[0]["response"]["output"] == "alpha\n"
     assert "missing.txt" in responses[1]["response"]["error"]
     assert responses[2]["response"]["output"] == "Binary content of type image/png was processed."
-    assert second[1]["parts"][3]["inlineData"] == {
+    assert second[1]["parts"][3] == {"text": "[media of the result of read_file, call c3]"}
+    assert second[1]["parts"][4]["inlineData"] == {
         "mimeType": "image/png",
         "data": base64.b64encode(PNG).decode(),
     }

@@ -96,6 +96,9 @@ async def test_what_failed_is_a_warning_or_a_block_and_seen_either_way():
     assert strict.warnings[0].endswith("Because of its onFailure, this blocks.")
 
 
+DENY = '{"decision": "deny", "reason": "no"}'
+
+
 @pytest.mark.parametrize(
     ("command", "fields", "why"),
     [
@@ -104,7 +107,7 @@ async def test_what_failed_is_a_warning_or_a_block_and_seen_either_way():
         ("echo '{broken'", {}, "no valid JSON"),
         ("echo '[1]'", {}, "JSON, but no object"),
         ("printf '\\377'", {}, "not UTF-8"),
-        ("head -c 100000000 /dev/zero", {}, "wrote 100000000 bytes"),
+        ("head -c 2000000 /dev/zero", {}, "wrote 2000000 bytes"),
     ],
 )
 async def test_a_hook_that_must_not_fail_blocks_however_it_fails(
@@ -117,6 +120,17 @@ async def test_a_hook_that_must_not_fail_blocks_however_it_fails(
     lax = Heard(group(BEFORE, hook(command, **fields)))
     assert await lax.fire(BEFORE) == HookVerdict()
     assert why in lax.warnings[0]
+
+
+async def test_a_flood_blocks_unless_the_answer_comes_first():
+    flood = "head -c 20000000 /dev/zero"
+    heard = Heard(group(BEFORE, hook(flood)))
+    assert "wrote 20000000 bytes" in str((await heard.fire(BEFORE)).block)
+    assert heard.calls[0].outcome == "block"
+    late = Heard(group(BEFORE, hook(f"head -c 1500000 /dev/zero; echo '{DENY}'")))
+    assert (await late.fire(BEFORE)).block == "no"
+    allows = """echo '{"decision": "allow"}'; """
+    assert (await Heard(group(BEFORE, hook(allows + flood))).fire(BEFORE)).block is None
 
 
 async def test_input_that_is_no_json_is_a_failure_and_odd_text_is_none(project: Path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.hooks.model import OUTPUT_LIMIT, HookEvent, HookRun, HookVerdict, TailCall
+from alhena.hooks.model import ANSWER_LIMIT, OUTPUT_LIMIT, HookEvent, HookRun, HookVerdict, TailCall
 from alhena.hooks.output import MESSAGE_LIMIT, HookAnswer, interpret
 from tests.support.each import for_each
 
@@ -25,7 +25,7 @@ def said(
     data = stdout.encode() if isinstance(stdout, str) else stdout
     run = HookRun(
         exit_code=code,
-        stdout=data[:OUTPUT_LIMIT],
+        stdout=data[:ANSWER_LIMIT],
         stderr=stderr,
         stdout_bytes=len(data),
         duration_ms=1,
@@ -148,20 +148,42 @@ DENY = '{"decision": "deny", "reason": "no"}'
         b'{"decision": "deny", "reason": "\xff"}',
         DENY.encode("utf-16"),
         DENY.encode("utf-16-be"),
-        b"x" * OUTPUT_LIMIT + b"\n" + DENY.encode(),
+        DENY.replace("deny", "\x1b[31mdeny\x1b[0m"),
+        json.dumps({"decision": "\x1b[1;31mdeny\x1b[0m"}),
+        json.dumps({"\x1b[1mdecision\x1b[0m": "deny"}),
+        f"\x1b[32m{DENY}\x1b[0m",
+        "\x1b]0;title\x07" + DENY.replace(":", "\x1b[0m:\x1b[33m"),
+        DENY.replace('"', '\x1b[34m"\x1b[0m'),
+        f'checked "src {DENY}',
+        f'checked "src\t{DENY}"',
+        "decision=deny",
+        "decision: 'deny'",
     ],
 )
 def test_a_no_stands_whatever_else_is_wrong(written: str | bytes):
     data = written.encode() if isinstance(written, str) else written
-    kept = data[: OUTPUT_LIMIT // 2] + data[OUTPUT_LIMIT // 2 :][-OUTPUT_LIMIT // 2 :]
     for code, problem in ((0, ""), (1, ""), (2, ""), (None, "Hook timed out")):
         for event in HookEvent:
             run = HookRun(
-                exit_code=code, stdout=kept, stdout_bytes=len(data), duration_ms=1, problem=problem
+                exit_code=code, stdout=data, stdout_bytes=len(data), duration_ms=1, problem=problem
             )
             assert interpret(event, run).verdict.block is not None, (code, event)
-    errors = HookRun(exit_code=0, stdout=b"done", stderr=kept, stdout_bytes=4, duration_ms=1)
+    errors = HookRun(exit_code=0, stdout=b"done", stderr=data, stdout_bytes=4, duration_ms=1)
     assert interpret(BEFORE, errors).verdict.block is not None
+
+
+@for_each(
+    "written",
+    [
+        "x" * OUTPUT_LIMIT + f"\n{DENY}",
+        '{"log": "' + "x" * 1_500_000 + '", "decision": "deny"}',
+        '{"log": [' + '{"line": "it is"},' * 80_000 + '{}], "decision": "deny"}',
+        '{"decision": "allow"}\n' * 60_000 + DENY,
+    ],
+)
+def test_a_no_at_the_end_of_a_long_output_stands(written: str):
+    assert said(written).verdict.block is not None
+    assert said("", stderr=written.encode()).verdict.block is not None
 
 
 @for_each("value", ["false", "False", " NO ", 0, False])
@@ -200,6 +222,20 @@ def test_a_start_of_a_session_that_only_fails_is_no_refusal():
 def test_more_than_can_be_read_is_a_failure():
     answer = said('{"a": "' + "x" * OUTPUT_LIMIT + '"}')
     assert answer.failure == f"it wrote {OUTPUT_LIMIT + 9} bytes, of which {OUTPUT_LIMIT} are read"
+
+
+@for_each("stream", ["stdout", "stderr"])
+def test_more_than_is_searched_blocks_what_a_refusal_could_have_blocked(stream: str):
+    cut: dict[str, Any] = {stream: b"x" * 10, f"{stream}_bytes": 11}
+    for event in HookEvent:
+        for code in (0, 1):
+            answer = interpret(event, HookRun(exit_code=code, **cut))
+            blocks = event.startswith("Before") or event in (HookEvent.AFTER_MODEL, "AfterTool")
+            assert (answer.verdict.block is not None) == blocks, event
+            assert not blocks or "11 bytes" in str(answer.verdict.block)
+    allowing = b'{"decision": "allow"}'
+    run = HookRun(exit_code=0, **{**cut, stream: allowing, f"{stream}_bytes": 99})
+    assert interpret(BEFORE, run).verdict.block is None
 
 
 def test_json_in_a_json_string_is_read():

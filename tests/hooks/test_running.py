@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.config.settings import EnvironmentRedaction
-from alhena.hooks.model import OUTPUT_LIMIT, HookRun
+from alhena.hooks.model import ANSWER_LIMIT, HookRun
 from alhena.hooks.running import HookSurroundings, run_hook, substituted
 from alhena.system.child import descendants
 from alhena.system.processes import ProcessGroups
@@ -42,10 +42,11 @@ async def test_a_megabyte_of_input_that_is_not_read_holds_nobody_up(command: str
 
 
 async def test_of_a_flood_the_beginning_is_kept_and_the_rest_counted():
-    ended = await run("head -c 100000000 /dev/zero; head -c 2000000 /dev/zero >&2")
+    ended = await run("head -c 100000000 /dev/zero; head -c 20000000 /dev/zero >&2")
     assert ended.exit_code == 0
-    assert (len(ended.stdout), ended.stdout_bytes) == (OUTPUT_LIMIT, 100_000_000)
-    assert len(ended.stderr) == OUTPUT_LIMIT
+    assert (len(ended.stdout), ended.stdout_bytes) == (ANSWER_LIMIT, 100_000_000)
+    assert (len(ended.stderr), ended.stderr_bytes) == (ANSWER_LIMIT, 20_000_000)
+    assert ended.is_cut
 
 
 async def test_a_signal_is_no_exit_code():

@@ -129,18 +129,18 @@ def test_one_odd_tool_costs_only_itself() -> None:
             "inputSchema": {"type": "object", "properties": {"l": {"type": "array", "items": {}}}},
         },
     ]
-    taken = taken_tools(listed, lambda _name: True)
+    taken = taken_tools(listed, lambda _name: True, skip_untyped=True)
     assert [each.name for each in taken.tools] == ["good", "bare"]
     assert taken.tools[1].schema == {"type": "object", "properties": {}}
     assert taken.left_out == {
-        "typeless": "its schema does not say the type of properties.a",
+        "typeless": "its schema does not say the type of properties.a (mcp.skipUntyped)",
         "no schema": "its parameters are described by something that is no schema",
         "entry 5": "it has no name that can be used",
         "entry 6": "it has no name that can be used",
         "entry 7": "it has no name that can be used",
         "good": "the server lists it twice; the first one is used",
-        "any": "its schema does not say the type of anyOf[1]",
-        "list": "its schema does not say the type of properties.l.items",
+        "any": "its schema does not say the type of anyOf[1] (mcp.skipUntyped)",
+        "list": "its schema does not say the type of properties.l.items (mcp.skipUntyped)",
     }
 
 
@@ -154,12 +154,12 @@ def test_a_schema_without_a_type_has_that_of_its_branches_if_all_have_one(keywor
         tool("below", a={keyword: [typed, {keyword: [untyped]}]}),
         tool("empty", a={keyword: []}),
     ]
-    taken = taken_tools(entries, lambda _name: True)
+    taken = taken_tools(entries, lambda _name: True, skip_untyped=True)
     assert [each.name for each in taken.tools] == ["typed"]
     assert taken.left_out == {
-        "partly": f"its schema does not say the type of properties.a.{keyword}[1]",
-        "below": f"its schema does not say the type of properties.a.{keyword}[1].{keyword}[0]",
-        "empty": "its schema does not say the type of properties.a",
+        "partly": f"its schema does not say the type of properties.a.{keyword}[1] (mcp.skipUntyped)",
+        "below": f"its schema does not say the type of properties.a.{keyword}[1].{keyword}[0] (mcp.skipUntyped)",
+        "empty": "its schema does not say the type of properties.a (mcp.skipUntyped)",
     }
 
 
@@ -177,9 +177,57 @@ def test_references_are_followed_and_those_in_a_circle_end() -> None:
         {"name": name, "inputSchema": schema}
         for name, schema in (("cyclic", cyclic), ("lost", lost), ("itself", itself))
     ]
-    taken = taken_tools(entries, lambda _name: True)
+    taken = taken_tools(entries, lambda _name: True, skip_untyped=True)
     assert [each.name for each in taken.tools] == ["cyclic", "itself"]
     assert list(taken.left_out) == ["lost"]
+
+
+@pytest.mark.requirement("MCP-03")
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"enum": ["a", "b"]}, "string"),
+        ({"enum": [1, "b"]}, None),
+        ({"const": 3}, "integer"),
+        ({"const": None}, "null"),
+        ({"properties": {"x": {"const": True}}}, "object"),
+        ({"additionalProperties": {"type": "string"}}, "object"),
+        ({"items": {"enum": ["a"]}}, "array"),
+        ({"anyOf": [{"properties": {}}, {}]}, None),
+        ({"title": "Any"}, None),
+        ({}, None),
+        ({"type": "string", "enum": [1]}, "string"),
+    ],
+)
+def test_an_untyped_schema_is_declared_with_the_type_that_it_implies(
+    schema: dict[str, Any], kind: str | None
+) -> None:
+    places = [
+        schema,
+        {"type": "array", "items": schema},
+        {"oneOf": [schema]},
+        {"type": "object", "properties": {"p": schema}},
+    ]
+    (taken,) = taken_tools([tool("t", **dict(zip("abcd", places, strict=True)))], bool).tools
+    made = taken.schema["properties"]
+    found = [made["a"], made["b"]["items"], made["c"]["oneOf"][0], made["d"]["properties"]["p"]]
+    assert [each.get("type") for each in found] == [kind] * 4
+
+
+@pytest.mark.requirement("MCP-03")
+def test_types_within_an_untyped_schema_are_implied_too() -> None:
+    inner = {"properties": {"x": {"const": True}}, "anyOf": [{"items": {}}]}
+    entry = {"name": "t", "inputSchema": {"properties": {"a": inner}}}
+    (taken,) = taken_tools([entry], bool).tools
+    assert taken.schema == {
+        "type": "object",
+        "properties": {
+            "a": {
+                "properties": {"x": {"const": True, "type": "boolean"}},
+                "anyOf": [{"items": {}, "type": "array"}],
+            }
+        },
+    }
 
 
 def test_a_description_tells_models_nothing_that_people_do_not_see() -> None:

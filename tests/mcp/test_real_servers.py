@@ -56,7 +56,7 @@ KITCHEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "progress": ("mcp_bad_slow", {"steps": 3}, '"output":"done"'),
     "image": ("mcp_bad_plate", {}, '"inlineData":{"mimeType":"image/png","data":"iVBORw=="}'),
     "audio": ("mcp_bad_plate", {}, '"inlineData":{"mimeType":"audio/wav","data":"UklGRg=="}'),
-    "resource text": ("mcp_bad_plate", {}, '"text":"a note"'),
+    "resource text": ("mcp_bad_plate", {}, r"\\na note\\n"),
     "resource data": ("mcp_bad_plate", {}, '"mimeType":"application/pdf","data":"JVBERi0="'),
     "resource link": ("mcp_bad_plate", {}, "Resource Link: menu at kitchen://menu"),
     "structured content": ("mcp_bad_numbers", {}, r'"output":"\{\\"sum\\":3\}"'),
@@ -84,11 +84,7 @@ async def test_all_that_a_kitchen_has_is_served(project: Path, how: str) -> None
     with serving("kitchen.py", how) as entry:
         story = await beside(entry, project, *calls)
     assert told_of(story, KITCHEN) == {}
-    (line,) = story.at_start
-    assert (
-        "the tool 'anything' is left out: its schema does not say the type of properties.value"
-        in line
-    )
+    assert not story.at_start
     assert "Say please" in story.report.instructions
     assert [each.name for each in story.report.prompts] == ["review"]
     assert [each.uri for each in story.report.resources] == ["kitchen://menu", "kitchen://scan"]
@@ -108,6 +104,7 @@ SHAPES: dict[str, tuple[str, dict[str, Any], str]] = {
     "another script": ("lang_____", {}, "lang/"),
     "very long": (f"{'y' * 28}___{'y' * 32}", {}, "y{128}: "),
     "storm": ("mcp_bad_storm", {}, "storm: "),
+    "typeless": ("mcp_bad_typeless", {"x": [1, "a"]}, r"typeless: \['x'\]"),
 }
 
 
@@ -121,13 +118,9 @@ async def test_odd_lists_in_pages_that_lead_back_are_used_as_far_as_they_go(
     with serving("odd_shapes.py", how) as entry:
         story = await beside(entry, project, *calls)
     assert told_of(story, SHAPES) == {}
-    typeless, circle = story.at_start
-    assert (
-        "the tool 'typeless' is left out: its schema does not say the type of properties.x"
-        in typeless
-    )
+    (circle,) = story.at_start
     assert "its list of tools leads back to a page that was there before" in circle
-    assert len(story.report.tools) == 8
+    assert len(story.report.tools) == 9
     assert len(json.dumps(story.generator.requests[0].config.tools, default=repr)) < 500_000
 
 

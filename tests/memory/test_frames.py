@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.memory.files import DISCOVERED, discovered, unframed, without_discoveries
+from alhena.memory.files import discovered, unframed
 
 PIECES = [
     *("--- Newly Discovered Project Context ---", "--- End Project Context ---"),
@@ -24,7 +24,6 @@ def test_no_text_holds_a_line_or_a_tag_of_a_frame(text: str):
     )
     assert not re.search(r"<\s*/?\s*(loaded|project|global)_context", safe, re.IGNORECASE)
     assert unframed(safe) == safe
-    assert DISCOVERED not in without_discoveries(text)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,6 @@ def test_no_text_holds_a_line_or_a_tag_of_a_frame(text: str):
 )
 def test_other_texts_stay_as_they_are(text: str):
     assert unframed(text) == text
-    assert without_discoveries(text) == text
 
 
 def test_the_frame_begins_and_ends_on_lines_of_its_own():

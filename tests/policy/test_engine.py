@@ -87,7 +87,8 @@ def test_every_name_of_a_tool_is_matched() -> None:
     for name in names:
         assert ask(rules(rule("deny", toolName=name)), names).outcome is DENY
     assert ask(rules(rule("deny", toolName=["x", "GrepTool"])), names).outcome is DENY
-    assert ask(rules(rule("deny", toolName=["x", "greptool", "gre"])), names).outcome is ASK
+    assert ask(rules(rule("deny", toolName=["x", "grept", "gre"])), names).outcome is ASK
+    assert ask(rules(rule("deny", toolName="GREP-TOOL")), names).outcome is DENY
 
 
 @pytest.mark.requirement("POL-04")

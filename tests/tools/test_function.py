@@ -117,7 +117,7 @@ async def run(decorated: Any, **args: Any) -> dict[str, Any]:
         (True, "true"),
         ("", ""),
         (PNG, "Binary content of type image/png was processed."),
-        (["see", PNG], "Tool execution succeeded."),
+        (["see", PNG], "see"),
         (ToolResult(llm_content="own"), "own"),
     ],
 )
@@ -138,8 +138,10 @@ async def test_pictures_a_function_returns_reach_the_model():
         return ["see", PNG, {"n": 1}]
 
     (done,) = await Stage(draw).run("draw")
-    assert [part.text for part in done.response.response_parts[1:]] == ["see", None, '{"n":1}']
-    assert done.response.response_parts[2] == PNG
+    first, *media = done.response.response_parts
+    assert first.function_response is not None
+    assert first.function_response.response == {"output": 'see\n{"n":1}'}
+    assert media == [PNG]
     assert done.response.result_display == 'see\n(image/png)\n{"n":1}'
 
 

@@ -113,18 +113,18 @@ async def test_media_come_only_when_asked_for_by_name_or_extension(
 
 
 @pytest.mark.requirement("TOOLS-15", "WIRE-12")
-async def test_texts_and_media_stand_in_order_beside_one_response(
+async def test_texts_are_one_output_and_media_stand_beside_it(
     many: ReadManyFiles, project: Path
 ) -> None:
     put(project, a_txt="one\n", b_pdf=PDF, c_txt="two\n")
     result = await call(many, paths=["a.txt", "b.pdf", "c.txt"])
     first, *beside = response_parts("read_many_files", "id", result.llm_content)
     assert first.function_response is not None
-    assert first.function_response.response == {"output": "Tool execution succeeded."}
-    assert [part.text or (part.inline_data and part.inline_data.mime_type) for part in beside] == [
-        f"--- {project}/a.txt ---\n\none\n\n\n--- {project}/b.pdf ---\n\n(application/pdf)\n\n",
-        "application/pdf",
-        f"--- {project}/c.txt ---\n\ntwo\n\n\n{END}",
+    output = first.function_response.response["output"]
+    between = f"--- {project}/b.pdf ---\n\n(application/pdf)\n\n\n--- {project}/c.txt ---"
+    assert output == f"--- {project}/a.txt ---\n\none\n\n\n{between}\n\ntwo\n\n\n{END}"
+    assert [part.inline_data and part.inline_data.mime_type for part in beside] == [
+        "application/pdf"
     ]
 
 

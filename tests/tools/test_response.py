@@ -63,14 +63,17 @@ def test_text_is_the_output_and_there_is_no_metadata():
 
 
 @pytest.mark.requirement("WIRE-12")
-def test_several_parts_stand_beside_a_short_response_as_they_are():
-    assert parts_of(("caption", PNG, Part(text="end"))) == [
-        answer(output="Tool execution succeeded."),
-        {"text": "caption"},
-        {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
-        {"text": "end"},
-    ]
-    assert parts_of(()) == [answer(output="Tool execution succeeded.")]
+def test_texts_are_one_output_and_only_media_stand_beside_it():
+    media = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
+    done = answer(output="Tool execution succeeded.")
+    assert parts_of(("caption", PNG, Part(text="end"))) == [answer(output="caption\nend"), media]
+    assert parts_of(("one", Part(text="two"), "")) == [answer(output="one\ntwo")]
+    assert parts_of((PNG, PNG)) == [done, media, media]
+    assert parts_of((PNG, "")) == [done, media]
+    assert parts_of(()) == [done]
+    assert parts_of(("", Part(text=""))) == [done]
+    remote = Part(file_data=FileData(file_uri="gs://b/a.pdf", mime_type="application/pdf"))
+    assert parts_of((remote, "x"))[0] == answer(output="x")
 
 
 @pytest.mark.requirement("WIRE-13")
@@ -141,10 +144,11 @@ def test_media_that_the_api_takes_are_sent_and_others_are_words(mime, kept_as):
     if kept_as is None:
         assert len(alone) == 1
         assert "was left out" in alone[0]["functionResponse"]["response"]["output"]
-        assert "was left out" in mixed[2]["text"]
+        assert mixed[0]["functionResponse"]["response"]["output"].startswith("x\nBinary content")
+        assert len(mixed) == 1
     else:
         assert alone[1]["inlineData"]["mimeType"] == kept_as
-        assert mixed[2]["inlineData"]["mimeType"] == kept_as
+        assert mixed[1]["inlineData"]["mimeType"] == kept_as
 
 
 def test_what_is_no_result_is_never_sent_as_one():
@@ -154,9 +158,7 @@ def test_what_is_no_result_is_never_sent_as_one():
     signed = Part(text="t", thought=True, thought_signature="c2ln")
     assert parts_of(call) == [answer(output="Tool execution succeeded.")]
     assert parts_of((call, ready, signed, Part(), "", Part(text=""))) == [
-        answer(output="Tool execution succeeded."),
-        {"text": "words"},
-        {"text": "t"},
+        answer(output="words\nt"),
     ]
 
 
@@ -208,16 +210,30 @@ def test_responses_come_first_in_call_order_and_media_after_them_in_call_order()
     )
     raw = sent(joined)
     assert [part["functionResponse"]["id"] for part in raw[:4]] == ["1", "2", "3", "4"]
+    assert raw[2]["functionResponse"]["response"] == {"output": "note"}
     assert raw[4:] == [
+        {"text": "[media of the result of look, call 1]"},
         {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
-        {"text": "note"},
+        {"text": "[media of the result of look, call 3]"},
         {"inlineData": {"mimeType": "image/jpeg", "data": "REVG"}},
     ]
 
 
+@pytest.mark.requirement("WIRE-12", "WIRE-15")
+def test_media_of_an_only_call_and_other_texts_need_no_line_that_names_it():
+    (first, second) = response_parts("look", "1", ("a", PNG))
+    assert join_responses([(first, second)]) == (first, second)
+    memory = Part(text="--- Newly Discovered Project Context ---")
+    (other,) = response_parts("read", "2", "text")
+    assert join_responses([(other, memory), (first, second)]) == (
+        *(other, first, memory),
+        *(Part(text="[media of the result of look, call 1]"), second),
+    )
+
+
 def test_the_length_counts_text_and_base64():
     assert content_length(response_parts("look", "1", "four")) == 4
-    assert content_length(response_parts("look", "1", ("four", PNG))) == 25 + 4 + 4
+    assert content_length(response_parts("look", "1", ("four", PNG))) == 4 + 4
 
 
 any_part = st.builds(

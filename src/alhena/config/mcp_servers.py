@@ -143,8 +143,8 @@ class Transport(StrEnum):
 class McpServer(_Entry, frozen=True, kw_only=True):
     """`mcpServers.NAME.*`. `timeout` is in milliseconds, None for the default. Tools of a server
     with `trust` need no approval. `include_tools` None means all. `of_workspace`: the entry comes
-    from a workspace; set when its layer is read. The repr shows no headers and no variables, which
-    may be secret."""
+    from a workspace; set when its layer is read. `skip_untyped` is `mcp.skipUntyped`. The repr
+    shows no headers and no variables, which may be secret."""
 
     command: str | None = None
     args: tuple[str, ...] = ()
@@ -160,6 +160,7 @@ class McpServer(_Entry, frozen=True, kw_only=True):
     timeout: float | None = None
     trust: bool = False
     of_workspace: bool = False
+    skip_untyped: bool = False
     description: str = ""
     include_tools: tuple[str, ...] | None = None
     exclude_tools: tuple[str, ...] = ()
@@ -241,7 +242,8 @@ def configured_servers(
         if isinstance(made, str):
             problems[name] = made
         else:
-            servers[name] = made
+            untyped = settings.mcp.skip_untyped
+            servers[name] = msgspec.structs.replace(made, skip_untyped=untyped)
     if held:
         disabled |= {name: why for name, why in held.items() if name not in servers}
     return ConfiguredServers(servers, problems, disabled)

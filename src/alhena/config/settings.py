@@ -168,12 +168,14 @@ class PrivacySettings(Section, frozen=True, kw_only=True):
 class McpSettings(Section, frozen=True, kw_only=True):
     """`mcp.*`: names of servers, `*` for all. `allowed` None means all that are configured.
     `auto_allow_in_headless`: calls need no approval if no person can be asked. `server_command` is
-    the command line of an additional server."""
+    the command line of an additional server. `skip_untyped`: tools whose schemas do not say all
+    types are left out."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] = ()
     auto_allow_in_headless: bool = False
     server_command: str | None = None
+    skip_untyped: bool = False
 
 
 class SandboxSettings(Section, frozen=True, kw_only=True):

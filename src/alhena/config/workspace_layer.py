@@ -317,6 +317,7 @@ RULES: dict[str, Rule] = {
     "mcp.allowed": _some_of,
     "mcp.excluded": _all,
     "mcp.serverCommand": _if_unset,
+    "mcp.skipUntyped": _first(True, False),
     "security.environmentVariableRedaction.enabled": _first(True, False),
     "security.environmentVariableRedaction.blocked": _all,
     "security.disableAlwaysAllow": _first(True, False),

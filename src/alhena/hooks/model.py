@@ -12,10 +12,10 @@ from alhena.values import Value
 DEFAULT_TIMEOUT_MS = 60_000
 
 OUTPUT_LIMIT = 1 << 20
-"""Bytes kept of each of a hook's two streams; the rest is only counted."""
+"""The most bytes of a hook's output whose fields are used."""
 
-END_LIMIT = 1 << 16
-"""Bytes of these that are kept from the end: an answer often comes last."""
+ANSWER_LIMIT = 8 << 20
+"""Bytes kept of each of a hook's two streams, and searched for its answer; the rest is counted."""
 
 
 class HookEvent(StrEnum):
@@ -96,14 +96,21 @@ class HookGroup(Value, frozen=True, kw_only=True):
 
 class HookRun(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a hook's command. `problem` is the reason for a missing exit code: it could not
-    start, timed out, or was killed by a signal."""
+    start, timed out, or was killed by a signal. `stdout` and `stderr` may be shorter than what it
+    wrote (`stdout_bytes`, `stderr_bytes`)."""
 
     exit_code: int | None = None
     stdout: bytes = b""
     stderr: bytes = b""
     stdout_bytes: int = 0
+    stderr_bytes: int = 0
     duration_ms: float = 0.0
     problem: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Did it write more than is kept?"""
+        return self.stdout_bytes > len(self.stdout) or self.stderr_bytes > len(self.stderr)
 
 
 class TailCall(msgspec.Struct, frozen=True):

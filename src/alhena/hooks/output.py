@@ -13,7 +13,15 @@ from typing import Any, Literal, TypeVar, assert_never
 import msgspec
 
 from alhena.hooks.inputs import LlmRequest, LlmResponse
-from alhena.hooks.model import OUTPUT_LIMIT, SILENT, HookEvent, HookRun, HookVerdict, TailCall
+from alhena.hooks.model import (
+    ANSWER_LIMIT,
+    OUTPUT_LIMIT,
+    SILENT,
+    HookEvent,
+    HookRun,
+    HookVerdict,
+    TailCall,
+)
 
 MESSAGE_LIMIT = 10_000
 """Maximum characters of a reason or a message for people."""
@@ -81,6 +89,8 @@ def interpret(event: HookEvent, run: HookRun) -> HookAnswer:
     read = _read(run)
     given = _find_answer(run)
     said = _verdict(event, given, read.output or _Output())
+    if run.is_cut and not given.rank and event in _GUARDING:
+        said = msgspec.structs.replace(said, block=_describe_cut(run))
     decided = said.stop is not None or said.block is not None
     if run.problem:
         return HookAnswer(verdict=said if decided or said.ask else SILENT, failure=run.problem)
@@ -119,7 +129,7 @@ class _Given(msgspec.Struct):
 
     def take(self, key: str, value: str) -> None:
         """Reads one field."""
-        name = _letters(key)
+        name, value = _letters(without_escapes(key)), without_escapes(value)
         if name in ("decision", "permissiondecision"):
             found = _DECISIONS.get(_letters(value), "")
             self.decision = max(self.decision, found, key=_RANKS.__getitem__)
@@ -156,15 +166,58 @@ def _letters(text: str) -> str:
     return "".join(each for each in text.lower() if each.isalpha())
 
 
+_GUARDING = frozenset(
+    {
+        *(HookEvent.BEFORE_AGENT, HookEvent.BEFORE_MODEL, HookEvent.BEFORE_TOOL_SELECTION),
+        *(HookEvent.AFTER_MODEL, HookEvent.BEFORE_TOOL, HookEvent.AFTER_TOOL),
+    }
+)
+"""Events whose hooks let something pass: a refusal may be in a part of the output that is cut."""
+
+
+def _describe_cut(run: HookRun) -> str:
+    written = max(run.stdout_bytes, run.stderr_bytes)
+    return (
+        f"the hook wrote {written} bytes, of which {ANSWER_LIMIT} were searched for its answer; a "
+        "refusal may be in the rest. Write less, with the answer first"
+    )
+
+
 def _find_answer(run: HookRun) -> _Given:
     """The strictest answer in a hook's output, or without one there, in its error output."""
     for data in (run.stdout, run.stderr):
         # Without NULs, UTF-16 reads as ASCII.
-        text = data.decode("utf-8", "replace").replace("\0", "")
-        found = max(list(_answers(text)), key=lambda each: each.rank, default=_Given())
+        text = without_escapes(data.decode("utf-8", "replace").replace("\0", ""))
+        answers = list(_answers(text))
+        found = max(answers, key=lambda each: each.rank, default=_Given())
+        refusal = None if found.rank or _is_json(text) else _LOOSE_REFUSAL.search(text)
+        if refusal is not None:
+            found.take("decision", refusal[1])
         if found.rank:
             return found
     return _Given()
+
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[(-/]?."
+)
+_LOOSE_REFUSAL = re.compile(
+    r"""(?i)(?:\b|_|permission)decision[\s"'\\]*[:=][\s"'\\]*(den(?:y|ied)|block|reject|refuse)"""
+)
+"""A refusal where no object is found, as behind a quotation mark that is never closed."""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def without_escapes(text: str) -> str:
+    """`text` without the escape sequences by which terminals colour it."""
+    return _ESCAPES.sub("", text) if "\x1b" in text or "\x9b" in text else text
 
 
 def _answers(text: str) -> Iterator[_Given]:
@@ -271,7 +324,7 @@ def _read(run: HookRun) -> _Read:
     if run.stdout_bytes > OUTPUT_LIMIT:
         return _Read(wrong=f"it wrote {run.stdout_bytes} bytes, of which {OUTPUT_LIMIT} are read")
     try:
-        text = run.stdout.decode("utf-8-sig").strip() or _text(run.stderr)
+        text = without_escapes(run.stdout.decode("utf-8-sig")).strip() or _text(run.stderr)
     except UnicodeDecodeError as error:
         return _Read(wrong=f"its output is not UTF-8 (byte {error.start})")
     try:

@@ -17,7 +17,7 @@ import msgspec
 from alhena.config.settings import EnvironmentRedaction
 from alhena.events import Event, HookCallEvent, WarningEvent, timestamp
 from alhena.hooks.model import (
-    END_LIMIT,
+    ANSWER_LIMIT,
     OUTPUT_LIMIT,
     HookDefinition,
     HookEvent,
@@ -87,27 +87,16 @@ class HookSurroundings(msgspec.Struct, kw_only=True):
 
 
 class _Capture:
-    """The beginning and the end of a stream, and its length."""
+    """The beginning of a stream, at most ANSWER_LIMIT bytes, and its length."""
 
     def __init__(self) -> None:
-        self._head = bytearray()
-        self._tail = bytearray()
+        self.kept = bytearray()
         self.length = 0
 
     def feed(self, data: bytes) -> None:
         """Adds bytes."""
         self.length += len(data)
-        room = OUTPUT_LIMIT - END_LIMIT - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-        self._tail += data[max(room, 0) :]
-        if len(self._tail) > 2 * END_LIMIT:
-            del self._tail[:-END_LIMIT]
-
-    @property
-    def kept(self) -> bytes:
-        """The bytes kept: at most OUTPUT_LIMIT, END_LIMIT of them from the end."""
-        return bytes(self._head + self._tail[-END_LIMIT:])
+        self.kept += data[: ANSWER_LIMIT - len(self.kept)]
 
 
 async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundings) -> HookRun:
@@ -145,9 +134,10 @@ async def run_hook(hook: HookDefinition, document: bytes, around: HookSurroundin
         around.running.difference_update(pids)
     return HookRun(
         exit_code=exit_code,
-        stdout=out.kept,
-        stderr=errors.kept,
+        stdout=bytes(out.kept),
+        stderr=bytes(errors.kept),
         stdout_bytes=out.length,
+        stderr_bytes=errors.length,
         duration_ms=round((time.perf_counter() - started) * 1000, 3),
         problem=problem,
     )
@@ -313,7 +303,7 @@ class Firing:
                 message="it was ended with what it ran for",
             )
             raise
-        answer = interpret(self._event, run)
+        answer = await self._interpret(run)
         said = self._said(hook, answer, told)
         hearing = Hearing(hook=hook, run=run, answer=answer, said=said, input=told)
         self._tell(hearing)
@@ -330,6 +320,11 @@ class Firing:
         if hook.function is not None:
             return await call_hook(hook.function, told, hook.timeout_ms)
         return await run_hook(hook, document, self._around)
+
+    async def _interpret(self, run: HookRun) -> HookAnswer:
+        if len(run.stdout) + len(run.stderr) <= OUTPUT_LIMIT:
+            return interpret(self._event, run)
+        return await asyncio.to_thread(interpret, self._event, run)  # it may take seconds
 
     def _changed(self, hook: HookDefinition) -> str:
         """The reason why a project's hook differs from the trusted one; "" if it does not."""

@@ -15,7 +15,7 @@ from alhena.display_text import exact, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, PromptArgument
 from alhena.tools.registry import MAX_NAME_LENGTH, qualified_names
 from alhena.wire.json_values import as_object
-from alhena.wire.schema.keywords import untyped_at
+from alhena.wire.schema.keywords import untyped_at, with_implied_types
 
 MAX_NAME = 300
 MAX_DESCRIPTION = 10_000
@@ -33,8 +33,11 @@ class Taken(msgspec.Struct, frozen=True):
     left_out: dict[str, str] = {}
 
 
-def taken_tools(entries: Iterable[object], wanted: Callable[[str], bool]) -> Taken:
-    """Selects the tools of a list that are `wanted` by name."""
+def taken_tools(
+    entries: Iterable[object], wanted: Callable[[str], bool], *, skip_untyped: bool = False
+) -> Taken:
+    """Selects the tools of a list that are `wanted` by name; with `skip_untyped`, those whose
+    schemas say all types."""
     tools: dict[str, ListedTool] = {}
     left_out: dict[str, str] = {}
     for place, entry in enumerate(entries, 1):
@@ -47,7 +50,7 @@ def taken_tools(entries: Iterable[object], wanted: Callable[[str], bool]) -> Tak
         elif name in tools:
             left_out[name] = "the server lists it twice; the first one is used"
         else:
-            made = _tool(name, fields)
+            made = _tool(name, fields, skip_untyped=skip_untyped)
             if isinstance(made, str):
                 left_out[name] = made
             else:
@@ -55,14 +58,14 @@ def taken_tools(entries: Iterable[object], wanted: Callable[[str], bool]) -> Tak
     return Taken(tuple(tools.values()), left_out)
 
 
-def _tool(name: str, fields: dict[str, Any]) -> ListedTool | str:
+def _tool(name: str, fields: dict[str, Any], *, skip_untyped: bool) -> ListedTool | str:
     given: object = fields.get("inputSchema")
     schema = _EMPTY if given is None else as_object(given)
     if schema is None:
         return "its parameters are described by something that is no schema"
-    place = untyped_at(schema)
+    place = untyped_at(schema) if skip_untyped else None
     if place is not None:
-        return f"its schema does not say the type of {_place(place)}"
+        return f"its schema does not say the type of {_place(place)} (mcp.skipUntyped)"
     annotations = _object(fields.get("annotations"))
     description = _text(fields.get("description"))
     if len(description) > MAX_DESCRIPTION:
@@ -71,7 +74,7 @@ def _tool(name: str, fields: dict[str, Any]) -> ListedTool | str:
         name=name,
         title=_text(fields.get("title")) or _text(annotations.get("title")),
         description=description,
-        schema=schema,
+        schema=with_implied_types(schema),
     )
 
 

@@ -343,7 +343,9 @@ def _with_list(
     match subject:
         case Subject.TOOLS:
             taken = taken_tools(
-                entries, lambda tool: config.takes(tool, names_to_refuse((server, tool)))
+                entries,
+                lambda tool: config.takes(tool, names_to_refuse((server, tool))),
+                skip_untyped=config.skip_untyped,
             )
             return replace(offer, tools=taken.tools, left_out=taken.left_out)
         case Subject.PROMPTS:

@@ -32,8 +32,10 @@ DISCOVERED = "--- Newly Discovered Project Context ---"
 """The first line of the text with files found for touched paths."""
 _END = "--- End Project Context ---"
 
-_TITLE = "Newly Discovered Project Context"
-_LINES = f"{_TITLE}|End Project Context|Context from:|End of Context from:|Full File Context"
+_LINES = (
+    "Newly Discovered Project Context|End Project Context|Context from:|End of Context from:|"
+    "Full File Context"
+)
 _TAGS = "loaded_context|project_context|global_context"
 
 
@@ -56,18 +58,9 @@ def without_tags(text: str) -> str:
 
 def without_lines(text: str) -> str:
     """A text with frame lines disabled by separating their dashes."""
-    return _apart(text, _LINES)
-
-
-def without_discoveries(text: str) -> str:
-    """A text that cannot be mistaken for files of touched paths."""
-    return _apart(text, _TITLE)
-
-
-def _apart(text: str, words: str) -> str:
     if "--" not in text:
         return text
-    return re.sub(rf"-{{2,}}(?=[ \t]*(?:{words}))", "- - -", text, flags=re.IGNORECASE)
+    return re.sub(rf"-{{2,}}(?=[ \t]*(?:{_LINES}))", "- - -", text, flags=re.IGNORECASE)
 
 
 MARKERS = (".git",)

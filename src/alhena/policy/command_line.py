@@ -6,6 +6,7 @@ restricts is looked for in everything the part may come down to.
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -32,6 +33,9 @@ from alhena.policy.model import (
 )
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
+
+if TYPE_CHECKING:
+    from alhena.policy.named_files import NamedFiles
 
 _CONDITION = "[["
 _FEW = 16
@@ -76,8 +80,8 @@ class _CommandLine:
         self.call = call
         self.command = command
         self.active = active
-        self.conditions = _Conditions(call, context.surroundings)
         self.analysis = _analysed(call, command)
+        self.conditions = _Conditions(call, context.surroundings, self.analysis.parts)
         self.places = Places(call, context.surroundings, self.analysis.parts)
 
     def decide(self) -> Decision:
@@ -308,12 +312,16 @@ _BEFORE_COMMAND = '{"command":"'
 class _Conditions:
     """The conditions of rules on one call of the shell tool, part by part."""
 
-    __slots__ = ("_arguments", "_call", "_surroundings")
+    __slots__ = ("_arguments", "_call", "_files", "_parts", "_surroundings")
 
-    def __init__(self, call: PolicyCall, surroundings: Surroundings | None) -> None:
+    def __init__(
+        self, call: PolicyCall, surroundings: Surroundings | None, parts: tuple[Part, ...]
+    ) -> None:
         self._call = call
         self._surroundings = surroundings
+        self._parts = parts
         self._arguments: Conditions | None = None
+        self._files: NamedFiles | None = None
 
     @property
     def _given(self) -> Conditions:
@@ -385,6 +393,25 @@ class _Conditions:
         """Could a deny or ask rule be meant for a part of a command, however it is written?"""
         if not rule.on_arguments:
             return Match.YES
+        files = self._touches(rule.paths, part, reach) if rule.paths else Match.YES
+        return min(files, self._names(rule, part, reach)) if files else Match.NO
+
+    def _touches(self, patterns: tuple[str, ...], part: Part, reach: Reach) -> Match:
+        """`paths` of a restriction: may the part touch such files?"""
+        if self._given.touches(patterns, allow=False):
+            return Match.YES
+        if self._files is None:
+            from alhena.policy.named_files import NamedFiles
+
+            directories = (self._call.args.get(name) for name in SHELL_FIELDS[1:])
+            start = next((each for each in directories if isinstance(each, str)), ".")
+            self._files = NamedFiles(self._parts, self._surroundings, start)
+        return self._files.match(patterns, part, reach)
+
+    def _names(self, rule: PolicyRule, part: Part, reach: Reach) -> Match:
+        """The conditions of a restriction other than `paths`."""
+        if not (rule.on_commands or rule.args_pattern):
+            return Match.YES
         best = Match.NO if reach.complete else Match.MAYBE
         for number, command in enumerate(reach.commands):
             found = self._command_match(rule, command, part if number == 0 else None)
@@ -426,8 +453,6 @@ class _Conditions:
 
     def _command_match(self, rule: PolicyRule, command: Command, part: Part | None) -> Match:
         """All conditions of the rule on one command; `part` is given for the part itself."""
-        if rule.paths and not self._given.touches(rule.paths, allow=False):
-            return Match.NO
         found = Match.YES
         if rule.command_class is not None:
             found = min(found, _in_class(part))
@@ -477,7 +502,9 @@ class _Conditions:
             return Match.NO
         if rule.command_regex and self._given.clock.starts(rule.command_regex, text) is False:
             return Match.NO
-        return Match.YES if self._given.hold(rule, allow=False) else Match.NO
+        pattern = rule.args_pattern
+        holds = pattern is None or self._given.arguments_match(pattern, allow=False)
+        return Match.YES if holds else Match.NO
 
 
 def _in_class(part: Part | None) -> Match:

@@ -1,11 +1,18 @@
 """The conditions of rules on any tool: names of tools and servers, arguments, paths."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from alhena.policy.model import PatternClock, PolicyCall, PolicyOutcome, PolicyRule, stable_json
+from alhena.policy.model import (
+    PatternClock,
+    PolicyCall,
+    PolicyOutcome,
+    PolicyRule,
+    stable_json,
+)
+from alhena.values import fold_name, fold_names
 
 if TYPE_CHECKING:
     from alhena.policy.surroundings import Surroundings
@@ -53,15 +60,22 @@ def _speaks_of_a_path(key: str) -> bool:
 
 
 class TouchedPaths:
-    """The files of one call, as written and where symbolic links lead."""
+    """Files, as written and where symbolic links lead. `starts`: the directories that relative
+    paths may begin in, by default the working directory."""
 
-    def __init__(self, args: Mapping[str, Any], surroundings: "Surroundings | None") -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        surroundings: "Surroundings | None",
+        starts: Iterable[str] = (".",),
+    ) -> None:
         roots = surroundings.roots if surroundings else ()
         home = os.path.expanduser("~")
         # For each file its places; for each place the (path, at home) pairs patterns are tried on.
         self._files = [
-            [tuple(_views(place, roots, home)) for place in _places(path, surroundings)]
-            for _, path in path_arguments(args)
+            [tuple(_views(place, roots, home)) for place in _places(path, start, surroundings)]
+            for path in paths
+            for start in starts
         ]
 
     def any_covered(self, patterns: tuple[str, ...]) -> bool:
@@ -96,11 +110,11 @@ class TouchedPaths:
         )
 
 
-def _places(path: str, surroundings: "Surroundings | None") -> set[str]:
+def _places(path: str, start: str, surroundings: "Surroundings | None") -> set[str]:
     if surroundings is None:
-        return {os.path.normpath(os.path.join("/", path))}
+        return {os.path.normpath(os.path.join("/", start, path))}
     expanded = os.path.expanduser(path.removeprefix("@"))
-    absolute = os.path.normpath(os.path.join(surroundings.cwd, expanded))
+    absolute = os.path.normpath(os.path.join(surroundings.cwd, start, expanded))
     return {absolute, surroundings.real(absolute)}
 
 
@@ -166,7 +180,9 @@ class Conditions:
 
     def touches(self, patterns: tuple[str, ...], *, allow: bool) -> bool:
         """`paths`: does the call touch such files (for an allow: only such)?"""
-        paths = TouchedPaths(self._call.args, self._surroundings)
+        paths = TouchedPaths(
+            (path for _, path in path_arguments(self._call.args)), self._surroundings
+        )
         return paths.all_covered(patterns) if allow else paths.any_covered(patterns)
 
     def arguments_match(self, pattern: str, *, allow: bool) -> bool:
@@ -209,9 +225,11 @@ def _covers(name: str, call: PolicyCall, *, allow: bool) -> bool:
         return True
     if name.endswith("*"):
         return _wildcard(name, call, allow=allow)
+    if call.server_name is None:
+        return name in call.names or fold_name(name) in fold_names(call.names)
     if name not in call.names:
-        return False
-    return not (allow and call.server_name is not None) or name in _qualified(call)
+        return not allow and name.lstrip("_") in {each.lstrip("_") for each in call.names}
+    return not allow or name in _qualified(call)
 
 
 def _wildcard(pattern: str, call: PolicyCall, *, allow: bool) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 from alhena.policy.bash.builtins import one_word
 from alhena.policy.bash.model import Effect, Part, Word, WordKind
 from alhena.policy.bash.options import base_name
-from alhena.policy.bash.readonly import Arguments, read_arguments
+from alhena.policy.bash.readonly import Arguments, not_read_only, read_arguments
 from alhena.policy.programs import FileRole, listed
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.trees import DIVIDING, Reach, exposed, may_hold_secrets
@@ -43,6 +43,25 @@ def leaves_workspace(
     return _FilesRead(part, parts, places, facts).refusal()
 
 
+def file_words(part: Part) -> list[Word] | None:
+    """The words of a part that may name files; None when it may do more than read, so that any of
+    its words may."""
+    if not_read_only(part) is not None:
+        return None
+    read = _FilesRead(part, (), set(), None)
+    if read.has(FileRole.LISTS):
+        return None
+    return [] if read.only_text else [word for word, _ in read.words()]
+
+
+def searched_secrets(
+    part: Part, parts: Sequence[Part], places: set[str], facts: Surroundings
+) -> str | None:
+    """The reason why a part that only reads may show secrets in directories that it searches."""
+    read = _FilesRead(part, parts, places, facts)
+    return read.refuse_trees([word for word, _ in read.words()])
+
+
 class _FilesRead:
     """The files that one part reads. `start` are the directories of the shell, `places` those of
     the program, which differ with `git -C`."""
@@ -65,7 +84,7 @@ class _FilesRead:
             shown = each.source if each.operator == "<<<" else "" if quoted else each.body or ""
             if each.operator.startswith("<<") and "$" in shown:
                 return f"{each.source} may show variables"
-        words = list(self._words())
+        words = list(self.words())
         unknown = [word for word, _ in words if not word.literal]
         if len(unknown) > _MAX_UNKNOWN or any(len(word.source) > _MAX_WORD for word in unknown):
             return "there are very many patterns and expansions"
@@ -73,18 +92,32 @@ class _FilesRead:
             (FileRole.LISTS, "has the files named by a list or by the input"),
             (FileRole.SHOWS, "may show secrets"),
         ):
-            if self._has(role):
+            if self.has(role):
                 return f"{self.name} {clause}"
+        credentials = self._shown_credentials()
+        if credentials is not None:
+            return f"{self.name} may show the credentials in {credentials}"
         for word, free in words:
             refusal = self._refuse(word, free=free)
             if refusal is not None:
                 return refusal
-        return self._refuse_trees([word for word, _ in words]) or self._refuse_listed(unknown)
+        return self.refuse_trees([word for word, _ in words]) or self._refuse_listed(unknown)
 
-    def _has(self, role: FileRole) -> bool:
+    def has(self, role: FileRole) -> bool:
         given = self.arguments
         options = given.table.files.get(role, ()) if given else ()
         return given is not None and (options == ("*",) or given.given.has(*options))
+
+    def _shown_credentials(self) -> str | None:
+        """The file with credentials of git that the command may show."""
+        given = self.arguments
+        if given is None or self.facts is None or not self.has(FileRole.ADDRESSES):
+            return None
+        if given.key == "git config" and not any(
+            "remote" in word.text.casefold() for word in given.given.operands
+        ):
+            return None
+        return next(filter(None, map(self.facts.address_credentials, self.places)), None)
 
     @cached_property
     def content(self) -> bool:
@@ -93,10 +126,10 @@ class _FilesRead:
         if given is None:
             return self.name not in listed("asks_names") and not self.only_text
         return (
-            not self.only_text and "names" not in given.table.form and not self._has(FileRole.NAMES)
+            not self.only_text and "names" not in given.table.form and not self.has(FileRole.NAMES)
         )
 
-    def _words(self) -> Iterator[tuple[Word, bool]]:
+    def words(self) -> Iterator[tuple[Word, bool]]:
         """The words that may name files, each with: may bash make options of it?"""
         if self.arguments is None:
             yield from ((word, False) for word in self.part.words[1:])
@@ -261,22 +294,22 @@ class _FilesRead:
         found = [e for top in tops for e in islice(iglob(_superset(path), root_dir=top), _MANY + 1)]
         return (target, *(os.path.join(top, each) for each in found for top in tops))
 
-    def _refuse_trees(self, words: Sequence[Word]) -> str | None:
+    def refuse_trees(self, words: Sequence[Word]) -> str | None:
         """The reason why directories may not be read with all that is below."""
         facts, given = self.facts, self.arguments
         if facts is None or given is None:
             return None
-        trees = self._has(FileRole.TREES)
+        trees = self.has(FileRole.TREES)
         if not trees and FileRole.TREES in given.table.files and given.key.startswith("git "):
             # Where there is no repository, git compares and searches directories as they are.
             trees = not all(map(facts.repository, self.places))
         if not trees:
-            return self._refuse_tracked() if self._has(FileRole.TRACKED) else None
+            return self._refuse_tracked() if self.has(FileRole.TRACKED) else None
         only, without = self._selection(given)
         reach = Reach(
             content=self.content,
-            hidden=self._has(FileRole.HIDDEN),
-            follows=self._has(FileRole.FOLLOWS),
+            hidden=self.has(FileRole.HIDDEN),
+            follows=self.has(FileRole.FOLLOWS),
             only=only,
             without=without,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, Unpack
 import msgspec
 from msgspec.structs import force_setattr
 
-from alhena.values import FieldError, Value
+from alhena.values import FieldError, Value, fold_name, fold_names
 
 if TYPE_CHECKING:
     from regex import Match, Pattern
@@ -183,6 +183,13 @@ class CommandClass(StrEnum):
 
 MAX_PRIORITY = 999
 SHELL_NAMES = frozenset({"run_shell_command", "ShellTool", "shell"})
+
+
+def is_shell_name(name: str) -> bool:
+    """Is this a name of the shell tool?"""
+    return fold_name(name) in fold_names(tuple(SHELL_NAMES))
+
+
 """Every name of the one tool whose `command` argument rules can look at."""
 
 

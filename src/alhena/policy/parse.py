@@ -17,6 +17,7 @@ from alhena.policy.model import (
     RuleError,
     Tier,
     check_pattern,
+    is_shell_name,
 )
 from alhena.values import Value
 
@@ -125,7 +126,7 @@ def _call(field: str, table: Mapping[str, Any], rule: PolicyRule) -> PolicyCall:
         return PolicyCall(
             names=(tool, f"{server}__{tool}", f"mcp_{server}_{tool}"), args=args, server_name=server
         )
-    names = dict.fromkeys((tool, *(SHELL_NAMES if tool in SHELL_NAMES else ())))
+    names = dict.fromkeys((tool, *(SHELL_NAMES if is_shell_name(tool) else ())))
     return PolicyCall(names=tuple(names), args=args)
 
 
@@ -150,12 +151,12 @@ def _value(field: str, table: Mapping[str, Any], key: str, kind: Any) -> Any:
 def _only_tool(rule: PolicyRule) -> str | None:
     """The tool that an example means when it names none."""
     if _is_shell_rule(rule):
-        return next(name for name in rule.tool_names if name in SHELL_NAMES)
+        return next(name for name in rule.tool_names if is_shell_name(name))
     return next((name for name in rule.tool_names if not name.endswith("*")), None)
 
 
 def _is_shell_rule(rule: PolicyRule) -> bool:
-    return rule.mcp_name is None and not SHELL_NAMES.isdisjoint(rule.tool_names)
+    return rule.mcp_name is None and any(map(is_shell_name, rule.tool_names))
 
 
 def _shown(value: Any) -> str:
@@ -307,7 +308,7 @@ def _spelling(table: Mapping[str, Any], field: str) -> str:
 def _tool_names(table: Mapping[str, Any], shell_only: str | None) -> tuple[str, ...]:
     names = _texts(table, "toolName")
     if shell_only is not None:
-        strange = [name for name in names if name not in SHELL_NAMES]
+        strange = [name for name in names if not is_shell_name(name)]
         if strange:
             raise RuleError(
                 "toolName",

@@ -33,14 +33,22 @@ from alhena.policy.model import (
     PolicyOutcome,
     PolicyRule,
     Tier,
+    is_shell_name,
 )
-from alhena.values import Value
+from alhena.values import Value, fold_name
 
 
 def slip(name: str, known: Collection[str]) -> str | None:
     """The known name that was probably meant, None when the name is known, a wildcard, a server's
     tool or unlike all of them."""
-    if not known or name in known or "*" in name or "__" in name or name.startswith("mcp_"):
+    if (
+        not known
+        or name in known
+        or fold_name(name) in map(fold_name, known)
+        or "*" in name
+        or "__" in name
+        or name.startswith("mcp_")
+    ):
         return None
     return _near(name, known)
 
@@ -273,7 +281,7 @@ def _entries(key: str, texts: Iterable[str]) -> Iterator[_Entry]:
                 raise _wrong(key, text, "is no tool's name", "Write one name an entry.")
             yield _Entry(key, name)
             continue
-        if name not in SHELL_NAMES:
+        if not is_shell_name(name):
             reason = f"gives {name} a prefix, which only run_shell_command takes"
             raise _wrong(key, text, reason, f"Write {name}, or run_shell_command(PREFIX).")
         if not rest.endswith(")") or not rest[:-1].strip():

@@ -22,6 +22,10 @@ flags."""
 _SECTION = r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?\]'
 _KEY = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(.*))?"
 _REMOTES = ("url", "remote", "pushdefault")
+_CREDENTIALS = re.compile(rb"(?:ssh://[^/\s:@]*:|(?<!ssh:)//(?!git@))[^/\s]*@|[?&][^\s=/]+=")
+"""An address with a name or a password before its host, or with parameters."""
+_INCLUDED = re.compile(rb"(?im)^[^\n#;]*?path[ \t]*=[ \t]*(.+)$")
+MAX_CONFIGURATIONS = 256
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -258,6 +262,57 @@ def _tracked(index: bytes) -> list[str]:
     return found
 
 
+def address_credentials(directory: str) -> str | None:
+    """The file of git's configuration, or variable, with credentials in an address that git may use
+    in `directory`; None when there is none. A file that cannot be read counts as one."""
+    for name, value in os.environ.items():
+        if name.startswith("GIT_CONFIG_") and _CREDENTIALS.search(os.fsencode(value)):
+            return name
+    waiting = list(_configuration(directory))
+    seen: set[str] = set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        if len(seen) > MAX_CONFIGURATIONS:
+            return f"one of very many files, such as {path}"
+        try:
+            text = read_limited(path).replace(b"\\\n", b"").replace(b"\\\r\n", b"")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError):
+            return path
+        if _CREDENTIALS.search(text):
+            return path
+        if b"[include" in text.lower():
+            for found in _INCLUDED.findall(text):
+                named = os.path.expanduser(os.fsdecode(found.strip(b' \t\r"')))
+                waiting.append(os.path.join(os.path.dirname(path), named))
+    return None
+
+
+def _configuration(directory: str) -> Iterator[str]:
+    """The files in which git may find addresses for `directory`."""
+    environ = os.environ
+    for place in ("/etc", "/usr/local/etc", "/opt/homebrew/etc"):
+        yield environ.get("GIT_CONFIG_SYSTEM", f"{place}/gitconfig")
+    own = environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    yield from (f"{own}/git/config", os.path.expanduser("~/.gitconfig"))
+    yield from filter(None, [environ.get("GIT_CONFIG_GLOBAL")])
+    for _, dot_git in repositories(directory):
+        try:
+            places = dict.fromkeys(_directories(dot_git))
+        except (OSError, ValueError):
+            yield dot_git
+            continue
+        for place in places:
+            yield from (os.path.join(place, name) for name in ("config", "config.worktree"))
+            for name in ("remotes", "branches"):
+                inner = os.path.join(place, name)
+                yield from (os.path.join(inner, each) for each in _entries(inner))
+
+
 class Surroundings:
     """Facts about directories, as the file system is now. `cwd` is where commands run unless they
     say otherwise, `roots` are the directories of the workspace: absolute paths, symbolic links
@@ -311,6 +366,10 @@ class Surroundings:
         except (OSError, ValueError):
             return None
         return [os.path.join(top, name) for name in names]
+
+    def address_credentials(self, directory: str) -> str | None:
+        """The file with credentials in an address that git may use in `directory`."""
+        return address_credentials(directory)
 
     def named_program(self, directory: str, use: "GitUse") -> str | None:
         """A program that a repository makes git run in `directory`, by where it is named."""

@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
-from alhena.values import Value
+from alhena.values import Value, fold_name, fold_names
 from alhena.wire.errors import WireError
 from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.keywords import is_plain
@@ -43,6 +43,10 @@ ALIASES: dict[str, str] = {
     "EnterPlanModeTool": "enter_plan_mode",
     "ExitPlanModeTool": "exit_plan_mode",
     "ActivateSkillTool": "activate_skill",
+    "FindFiles": "glob",
+    "GoogleSearch": "google_web_search",
+    "ReadFolder": "list_directory",
+    "SearchText": "search_file_content",
 }
 """Accepted name -> declared name."""
 
@@ -61,6 +65,8 @@ BUILT_IN = frozenset(
 )
 """The declared names of all built-in tools, in every session or not."""
 
+_FOLDED = {fold_name(name): ALIASES.get(name, name) for name in (*ALIASES, *BUILT_IN)}
+
 DISCOVERED_PREFIX = "discovered_tool_"
 """Prefix of the names of discovered tools, so that none can pass for a built-in tool."""
 
@@ -70,6 +76,12 @@ MAX_NAME_LENGTH = 63
 def declared_name(name: str) -> str:
     """The declared name of the tool called `name`."""
     return ALIASES.get(name, name)
+
+
+def resolve_name(name: str) -> str:
+    """The declared name of the built-in tool that settings call `name`, in any case and with any
+    separators; other names as they are."""
+    return declared_name(name) if name in ALIASES else _FOLDED.get(fold_name(name), name)
 
 
 def all_names(declared: str) -> tuple[str, ...]:
@@ -87,7 +99,7 @@ def is_own_name(name: str) -> bool:
 def known_names(name: str) -> tuple[str, ...]:
     """The names by which rules know the tool called `name`, as far as that tells: its aliases, and
     the two names of what may be a discovered tool."""
-    names = (name, *all_names(declared_name(name)))
+    names = (name, *all_names(resolve_name(name)))
     own = name.removeprefix(DISCOVERED_PREFIX)
     if is_own_name(own):
         names = (*names, f"{DISCOVERED_PREFIX}{own}", own)
@@ -210,7 +222,8 @@ class ToolRegistry:
 
     def exclude(self, names: Iterable[str]) -> None:
         """Hides further tools; a name may be declared, accepted or qualified."""
-        self._excluded.update(name.lstrip("_") for name in names)
+        for name in names:
+            self._excluded.update((name.lstrip("_"), resolve_name(name)))
 
     def hide(self, names: Iterable[str]) -> None:
         """Hides these tools temporarily, in place of those of an earlier call."""
@@ -350,7 +363,7 @@ def _means(pattern: str, entry: RegisteredTool) -> bool:
     if pattern == "*":
         return True
     if entry.server is None:
-        return pattern in entry.names
+        return pattern in entry.names or fold_name(pattern) in fold_names(entry.names)
     prefixes = (f"{entry.server}__", f"mcp_{entry.server}_")
     if not pattern.startswith(prefixes):
         return pattern == "mcp_*"

@@ -5,9 +5,15 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.memory.files import without_discoveries
 from alhena.tools.contract import LlmContent
-from alhena.wire.content import Blob, FileData, FunctionResponse, Part, takes_media
+from alhena.wire.content import (
+    Blob,
+    FileData,
+    FunctionResponse,
+    Part,
+    media_label,
+    takes_media,
+)
 from alhena.wire.json_values import scrub
 
 SUCCEEDED = "Tool execution succeeded."
@@ -25,7 +31,8 @@ _OTHER_SPELLINGS = {
 
 
 def response_parts(name: str, call_id: str, llm_content: LlmContent) -> tuple[Part, ...]:
-    """The parts that answer call `call_id` to `name`: its functionResponse first, then media.
+    """The parts that answer call `call_id` to `name`: its functionResponse with all text of the
+    content, then media.
 
     There is exactly one functionResponse, whatever the content: an embedded one contributes its
     text, and a functionCall is dropped.
@@ -35,8 +42,19 @@ def response_parts(name: str, call_id: str, llm_content: LlmContent) -> tuple[Pa
         return (_answer(name, call_id, {"output": scrub(content)}),)
     if isinstance(content, Part):
         return _of_part(name, call_id, content)
-    siblings = [part for item in content for part in _sibling(item)]
-    return (_answer(name, call_id, {"output": SUCCEEDED}), *siblings)
+    texts: list[str] = []
+    media: list[Part] = []
+    for item in content:
+        data = None if isinstance(item, str) else item.inline_data or item.file_data
+        part = _media_part(data) if data is not None else None
+        if part is not None:
+            media.append(part)
+        elif data is not None:
+            texts.append(_refused(_mime(data)))
+        else:
+            texts.append(_item_text(item))
+    output = _joined(texts) or SUCCEEDED
+    return (_answer(name, call_id, {"output": scrub(output)}), *media)
 
 
 def error_parts(name: str, call_id: str, message: str) -> tuple[Part, ...]:
@@ -63,12 +81,20 @@ def cancelled_text(reason: str) -> str:
 
 
 def join_responses(responses: Iterable[Sequence[Part]]) -> tuple[Part, ...]:
-    """The parts of one user content: all functionResponses in call order, then all media."""
-    parts = [part for response in responses for part in response]
-    return (
-        *(part for part in parts if part.function_response is not None),
-        *(part for part in parts if part.function_response is None),
-    )
+    """The parts of one user content: all functionResponses in call order, then all media, those of
+    each call behind a line that names it if there are several calls."""
+    batch = list(responses)
+    answers: list[Part] = []
+    behind: list[Part] = []
+    for parts in batch:
+        for part in parts:
+            if part.function_response is not None:
+                answers.append(part)
+                if len(batch) > 1 and any(each.inline_data or each.file_data for each in parts):
+                    behind.append(Part(text=media_label(part.function_response)))
+            else:
+                behind.append(part)
+    return (*answers, *behind)
 
 
 def content_length(parts: Iterable[Part]) -> int:
@@ -88,7 +114,11 @@ def content_length(parts: Iterable[Part]) -> int:
 def content_text(content: LlmContent) -> str:
     """The text of a content, items separated by line breaks; media are skipped."""
     items = (content,) if isinstance(content, str | Part) else content
-    return "\n".join(text for text in map(_item_text, items) if text)
+    return _joined(map(_item_text, items))
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(filter(None, texts))
 
 
 def _item_text(item: str | Part) -> str:
@@ -123,25 +153,6 @@ def _of_part(name: str, call_id: str, part: Part) -> tuple[Part, ...]:
         return (_answer(name, call_id, {"output": _refused(mime)}),)
     output = f"Binary content of type {mime} was processed."
     return (_answer(name, call_id, {"output": output}), media)
-
-
-def _sibling(item: str | Part) -> tuple[Part, ...]:
-    """The parts beside a functionResponse for one item of a mixed content. No tool text there can
-    pass for the program's own frames around memory files."""
-    if isinstance(item, str):
-        return _said(item)
-    if item.text is not None:
-        return _said(item.text)
-    if item.function_response is not None:
-        return _said(_words(_embedded(item.function_response.response)))
-    data = item.inline_data or item.file_data
-    if data is None:
-        return ()
-    return (_media_part(data) or Part(text=_refused(_mime(data))),)
-
-
-def _said(text: str) -> tuple[Part, ...]:
-    return (Part(text=without_discoveries(scrub(text))),) if text else ()
 
 
 def _mime(data: Blob | FileData) -> str:

@@ -187,6 +187,11 @@ def takes_media(mime_type: str) -> bool:
     return kind in MEDIA_TYPES or kind.startswith("text/")
 
 
+def media_label(answer: FunctionResponse) -> str:
+    """The line before media of a result that stand behind the results of several calls."""
+    return f"[media of the result of {answer.name}, call {answer.id}]"
+
+
 def without_thoughts(parts: Iterable[Part]) -> list[Part]:
     """The parts without thoughts. A thought's signature is dropped with it: no other part may carry
     it (conformance S2)."""

@@ -129,7 +129,7 @@ class AgentFiles:
         names.setdefault(agent.name, str(agent.path))
         definition = agent.definition
         if isinstance(definition, AgentDefinition):
-            definition = overridden(definition, override)
+            definition = apply_overrides(definition, override)
         self.found.append(msgspec.structs.replace(agent, definition=definition, unused=unused))
         if unused and override.enabled is not False:
             self._problem(agent.path, f"is not used: {unused}")
@@ -303,17 +303,19 @@ def accept_agents(environ: Mapping[str, str], folder: Path, agents: Iterable[Fou
     PrivateFiles(path.parent).write(path.name, msgspec.json.format(msgspec.json.encode(kept)))
 
 
-def overridden(agent: AgentDefinition, override: AgentOverride) -> AgentDefinition:
-    """The agent as the settings change it."""
+def apply_overrides(agent: AgentDefinition, override: AgentOverride) -> AgentDefinition:
+    """The agent as the settings change it; the model `inherit` undoes one of its own."""
     run, model = override.run_config, override.model_settings
     changes: dict[str, Any] = {
         "max_turns": run.max_turns,
         "time_limit_s": None if run.max_time_minutes is None else run.max_time_minutes * 60,
-        "model": None if model.model in (None, "inherit") else model.model,
+        "model": model.model,
         "temperature": model.generate_content_config.get("temperature"),
         "tools": override.tools,
     }
     known = {name: value for name, value in changes.items() if value is not None}
+    if model.model == "inherit":
+        known["model"] = None
     return msgspec.structs.replace(agent, **known)
 
 

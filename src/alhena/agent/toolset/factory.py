@@ -37,7 +37,14 @@ from alhena.tools.base import LazyTool
 from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import ExecutionContext, Tool, ToolResult
-from alhena.tools.registry import ALIASES, BUILT_IN, DELEGATE, ToolRegistry, declared_name
+from alhena.tools.registry import (
+    ALIASES,
+    BUILT_IN,
+    DELEGATE,
+    ToolRegistry,
+    declared_name,
+    resolve_name,
+)
 
 if TYPE_CHECKING:
     from alhena.agent.subagents.remote import RemoteAgent
@@ -110,10 +117,10 @@ def _builtin_agents(options: SessionOptions) -> "tuple[AgentDefinition, ...]":
     overrides = options.settings.agents.overrides
     if not overrides:
         return builtin_agents()
-    from alhena.agent.subagents.files import overridden
+    from alhena.agent.subagents.files import apply_overrides
 
     return tuple(
-        overridden(agent, overrides[agent.name]) if agent.name in overrides else agent
+        apply_overrides(agent, overrides[agent.name]) if agent.name in overrides else agent
         for agent in builtin_agents()
         if agent.name not in overrides or overrides[agent.name].enabled is not False
     )
@@ -435,7 +442,7 @@ def _is_tool(bench: Toolset, name: str) -> bool:
     """True for the name of a tool or an agent, wherever it is used."""
     agents = (*bench.agents, *bench.options.agents, *bench.options.remote_agents)
     return (
-        name in _NAMES
+        resolve_name(name) in _NAMES
         or bench.registry.find(name, excluded=True) is not None
         or any(name == agent.name for agent in agents)
     )

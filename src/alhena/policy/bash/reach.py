@@ -82,8 +82,9 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
     """The commands a part may come down to, itself first; not `complete` when it may run what
-    none of them shows. `redirections` are those that write in shell code within it, `unread` the
-    code that is only known when it runs; `codes`: what runs the shell code within it, and the code.
+    none of them shows. `redirections` are those that write in shell code within it, `inputs` those
+    that read, `unread` the code that is only known when it runs; `codes`: what runs the shell code
+    within it, and the code.
     """
 
     commands: tuple[Command, ...]
@@ -91,6 +92,7 @@ class Reach(msgspec.Struct, frozen=True, gc=False):
     redirections: tuple[Redirection, ...] = ()
     unread: tuple[str, ...] = ()
     codes: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[Redirection, ...] = ()
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -124,6 +126,7 @@ def reach(part: Part) -> Reach:
         tuple(unfolding.redirections),
         tuple(unfolding.unread),
         tuple(unfolding.codes),
+        tuple(unfolding.inputs),
     )
 
 
@@ -142,6 +145,7 @@ class _Unfolding:
         self.waiting: deque[tuple[Command, Part, int]] = deque()
         self.complete = True
         self.redirections: list[Redirection] = []
+        self.inputs: list[Redirection] = []
         self.unread: list[str] = []
         self.codes: list[tuple[str, str]] = []
         self.guesses = 0
@@ -266,6 +270,7 @@ class _Unfolding:
             self.unread += (word.source or word.text for word in words)
         for part in inner.parts:
             self.redirections += (r for r in part.redirections if r.effect is Effect.WRITE)
+            self.inputs += (r for r in part.redirections if r.effect is Effect.READ)
             self.add_part(part, by, depth)
 
     def _mentions(self, runs: Runs) -> None:

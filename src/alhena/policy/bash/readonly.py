@@ -17,6 +17,7 @@ from alhena.policy.bash.scripts import known_variable, strange_awk, strange_sed
 from alhena.policy.programs import (
     Arity,
     Program,
+    listed,
     main_name,
     matches,
     program,
@@ -242,6 +243,28 @@ def _jq_looks_around(program: str) -> bool:
     return re.search(_JQ_WORDS if "#" in program else _JQ_AROUND, program) is not None
 
 
+def refuse_go_env(given: Given) -> str | None:
+    """Addresses and flags among Go's settings may hold credentials."""
+    return _refuse_others(given, "go_settings", "all settings of Go may show secrets; name one")
+
+
+def refuse_printenv(given: Given) -> str | None:
+    """Only variables of these names hold no secrets."""
+    return _refuse_others(
+        given, "plain_variables", "printenv shows the environment; name variables"
+    )
+
+
+def _refuse_others(given: Given, names: str, without: str) -> str | None:
+    """The reason why operands may show secrets: one is not in the list, or there is none."""
+    if not given.operands:
+        return without
+    for word in given.operands:
+        if not word.literal or word.text not in listed(names):
+            return f"{word.source or word.text} may hold a secret"
+    return None
+
+
 def refuse_ps(given: Given) -> str | None:
     """ps shows processes, but not their environments (`e` as a letter without a dash)."""
     for value in given.values("-o", "-O", "-k", "--format", "--sort"):
@@ -396,18 +419,23 @@ def _refuse_tag(given: Given) -> str | None:
 
 
 def _refuse_config(given: Given) -> str | None:
-    """Reading forms: `--list`, `--get… NAME [PATTERN]`, `NAME`, and the later `list`, `get NAME`
-    (to an older git a name without a dot is an error)."""
+    """Reading forms: `--get… NAME [PATTERN]`, `NAME`, and the later `get NAME` (to an older git a
+    name without a dot is an error). `git config get` has the names that hold no secret."""
     texts = [word.text for word in given.operands]
-    if given.has("-l", "--list"):
-        reads = not texts
-    elif given.has("--get", "--get-all", "--get-regexp", "--get-urlmatch"):
+    keys = given.operands
+    if given.has("--get", "--get-all"):
         reads = bool(texts)
     elif len(texts) == 2:
         reads = texts[0] == "get" and given.operands[0].literal and "." in texts[1]
+        keys = keys[1:]
     else:
-        reads = len(texts) == 1 and ("." in texts[0] or texts[0] == "list")
-    return None if reads else "git config in this form may change the configuration"
+        reads = len(texts) == 1 and "." in texts[0]
+    if not reads:
+        if texts == ["list"]:
+            return "git config list may show secrets"
+        return "git config in this form may change the configuration"
+    table = program("git config get")
+    return _refuse_by_patterns(table, Given([], keys[:1], 0, [])) if table else "no names are known"
 
 
 _FORMS: dict[str, Callable[[Given], str | None]] = {
@@ -553,6 +581,8 @@ _LANGUAGES: dict[str, Callable[[Sequence[Word]], str | None]] = {
 CHECKS: dict[str, Callable[[Given], str | None]] = {
     "awk": refuse_awk,
     "jq": refuse_jq,
+    "go-env": refuse_go_env,
+    "printenv": refuse_printenv,
     "ps": refuse_ps,
     "sed": refuse_sed,
 }

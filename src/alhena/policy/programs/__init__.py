@@ -68,6 +68,7 @@ class FileRole(StrEnum):
     TEXTS = "texts"  # its value is no file
     LISTS = "lists"  # names of files are read from a file, or from the input
     SHOWS = "shows"  # it may show secrets
+    ADDRESSES = "addresses"  # it shows addresses of repositories, which may hold credentials
     NAMES = "names"  # only names are shown, no contents
     TREES = "trees"  # directories are read with all that is below
     FOLLOWS = "follows"  # symbolic links below them are followed

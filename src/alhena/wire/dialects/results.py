@@ -19,6 +19,7 @@ from alhena.wire.content import (
     FunctionResponsePart,
     Part,
     encode_value,
+    media_label,
 )
 from alhena.wire.dialects.conversation import answer_schema
 from alhena.wire.dialects.fields import DialectError
@@ -113,7 +114,7 @@ def _beside(content: Content) -> Content:
         media = answer.parts or ()
         answers.append(Part(function_response=msgspec.structs.replace(answer, parts=None)))
         if media:
-            behind.append(Part(text=f"[media of the result of {answer.name}, call {answer.id}]"))
+            behind.append(Part(text=media_label(answer)))
         behind += [Part(inline_data=one.inline_data, file_data=one.file_data) for one in media]
     return Content(role=content.role, parts=(*answers, *behind))
 

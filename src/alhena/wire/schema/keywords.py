@@ -160,6 +160,41 @@ def _below(node: dict[str, Any], path: str) -> list[tuple[object, str]] | None:
     return []
 
 
+def with_implied_types(value: object, depth: int = 0) -> Any:
+    """A schema in which `enum`, `const`, properties and items imply the types that it does not
+    name; the same object if it names all. What implies none stays any JSON value."""
+    node = as_object(value)
+    if node is None or depth > _MAX_DEPTH:
+        return value
+    made: dict[str, Any] = dict(node)
+    for key in (*_COMBINERS, "prefixItems"):
+        branches = as_array(node.get(key))
+        if branches is not None:
+            made[key] = [with_implied_types(branch, depth + 1) for branch in branches]
+    for key in ("properties", "$defs", "definitions", "patternProperties"):
+        named = as_object(node.get(key))
+        if named is not None:
+            made[key] = {name: with_implied_types(item, depth + 1) for name, item in named.items()}
+    for key in ("items", "additionalProperties"):
+        if as_object(node.get(key)) is not None:
+            made[key] = with_implied_types(node[key], depth + 1)
+    if not node.get("type") and "$ref" not in node and (kind := _implied_type(node)):
+        made["type"] = kind
+    return value if made == node else made
+
+
+def _implied_type(node: dict[str, Any]) -> str | None:
+    values = [node["const"]] if "const" in node else list(as_array(node.get("enum")) or ())
+    kinds = {type_of(each) for each in values}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds or any(node.get(key) for key in _COMBINERS):
+        return None
+    if any(key in node for key in ("properties", "additionalProperties", "required")):
+        return "object"
+    return "array" if "items" in node or "prefixItems" in node else None
+
+
 def types_in(value: object) -> tuple[str, ...]:
     """The names in a `type` keyword."""
     if isinstance(value, str):
