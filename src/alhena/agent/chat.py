@@ -46,6 +46,7 @@ class SessionModels:
         written = given or environ.get("GEMINI_MODEL") or settings.model.name
         self.requested = written or default_model()
         self._configs = settings.model_configs
+        self._tier = settings.model.service_tier
         if self._configs == _UNCONFIGURED:
             self.name = resolved_name(self.requested)
         else:
@@ -69,7 +70,8 @@ class SessionModels:
         """The settings for the conversation, which `model` answers; `is_retry`: those of an attempt
         after one that failed."""
         asked = self.requested if model == self.name else model
-        return config_for(asked, self._configs, is_retry=is_retry)
+        config = config_for(asked, self._configs, is_retry=is_retry)
+        return config.with_tier(self._tier)
 
     def require(self, model: str) -> None:
         """Raises ConfigError if `modelConfigs` sets something that `model` cannot take."""

@@ -406,13 +406,14 @@ def _config(
 def _settings(
     definition: AgentDefinition, model: str, bench: Toolset, *, is_retry: bool = False
 ) -> GenerateContentConfig:
-    return config_for(
+    config = config_for(
         model,
         bench.settings.model_configs,
         scope=definition.name,
         is_retry=is_retry,
         own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
     )
+    return config.with_tier(bench.settings.model.service_tier)
 
 
 class SubagentModel(msgspec.Struct, frozen=True):

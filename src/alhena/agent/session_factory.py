@@ -43,6 +43,7 @@ from alhena.models.providers.select import (
     ChosenGenerator,
     ModelChoice,
     choose_generator,
+    require_tier,
 )
 from alhena.models.retry import retry_policy, within
 from alhena.system.processes import ProcessGroups
@@ -85,6 +86,7 @@ def session_generator(
             return choose_generator(choice)
         plain = ChosenGenerator(generator=given, model=model)
         chosen: ChosenGenerator = getattr(given, "chosen", plain)
+        require_tier(replace(chosen, model=model), settings.model.service_tier)
         return replace(chosen, generator=given, model=model, owned=False)
 
     environ = options.environ

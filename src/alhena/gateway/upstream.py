@@ -215,17 +215,22 @@ _CUT = "the model's answer ended without a finish reason."
 
 
 class Upstream:
-    """Answers requests of any dialect. All methods raise AlhenaError."""
+    """Answers requests of any dialect. `tier` is the service tier of requests that name none. All
+    methods raise AlhenaError."""
 
-    def __init__(self, generator: ContentGenerator, names: ModelNames) -> None:
+    def __init__(
+        self, generator: ContentGenerator, names: ModelNames, tier: str | None = None
+    ) -> None:
         self._generator = generator
+        self._tier = tier
         self.names = names
 
     def prepared(self, asked: DialectRequest, *, own: bool) -> GenerateContentRequest:
         """The request to send; checked and repaired for a Gemini model, only repaired for another
         model in Gemini's `own` dialect. Settings of other dialects are adapted."""
         model = self.names.model(asked.model)
-        config, left_out = with_form(asked.config, SchemaForm.JSON_SCHEMA)
+        config = asked.config.with_tier(self._tier)
+        config, left_out = with_form(config, SchemaForm.JSON_SCHEMA)
         if left_out:
             first = left_out[0]
             name = asked.names.original(first.name)

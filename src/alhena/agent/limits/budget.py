@@ -374,7 +374,7 @@ def tokens_of(usage: UsageMetadata) -> Tokens:
     prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
     output = usage.candidates_token_count + usage.thoughts_token_count
     cached = min(usage.cached_content_token_count, prompt)
-    return Tokens(prompt=prompt, cached=cached, output=output)
+    return Tokens(prompt=prompt, cached=cached, output=output, tier=usage.service_tier or "")
 
 
 def usage_of(
@@ -389,6 +389,9 @@ def usage_of(
     not be counted."""
     came = ceil(output)
     usage = usage or UsageMetadata()
+    tier = request.config.service_tier
+    if tier is not None and usage.service_tier is None:
+        usage = msgspec.structs.replace(usage, service_tier=tier)
     said = usage.candidates_token_count + usage.thoughts_token_count
     if not usage.prompt_token_count:
         rest = usage.total_token_count - said - usage.tool_use_prompt_token_count

@@ -71,7 +71,7 @@ def run(argv: list[str]) -> int:
     _require_service(named, chosen.model)
     for notice in chosen.notices:
         write_stderr(f"alhena: {notice}\n")
-    _serve(found, chosen, named, key)
+    _serve(found, chosen, named, (key, place.settings.model.service_tier))
     return 0
 
 
@@ -191,8 +191,13 @@ def _generator(
 
 
 def _serve(
-    found: argparse.Namespace, chosen: ChosenGenerator, named: Mapping[str, str], key: str
+    found: argparse.Namespace,
+    chosen: ChosenGenerator,
+    named: Mapping[str, str],
+    access: tuple[str, str | None],
 ) -> None:
+    """`access`: the key of clients and the service tier of their requests."""
+    key, tier = access
     from alhena.gateway.access_log import LogWriter
     from alhena.gateway.app import Guard, gateway_app
     from alhena.gateway.body import MB, Closing, Limits
@@ -207,7 +212,7 @@ def _serve(
         bodies_bytes=max(limits.bodies_bytes, (found.max_body_mb or 0) * MB),
     )
     names = ModelNames(chosen.model, named, gemini=chosen.speaks_gemini)
-    upstream = Upstream(chosen.generator, names)
+    upstream = Upstream(chosen.generator, names, tier)
     log = LogWriter(_write_log)
     terms = Terms(limits, Closing())
     app = gateway_app(upstream, Guard(key), terms, log.put)
