@@ -136,12 +136,12 @@ async def test_a_history_that_begins_and_ends_with_the_model_is_put_between_word
 )
 def test_whatever_a_client_says_conforms_when_it_is_sent_on(body: dict[str, Any], model: str):
     upstream = Upstream(ScriptedGenerator(), ModelNames(model))
-    sent = upstream.prepared(anthropic.read_request(body), own=False)
+    sent = upstream.prepare(anthropic.read_request(body), own=False).request
     info = model_info(model)
     found = check_request(sent, needs_signatures=info.needs_signatures)
     assert [item for item in found if item.level == "error"] == []
     again = gemini.read_request(gemini.write_request(anthropic.read_request(body)), model)
-    upstream.prepared(again, own=True)
+    upstream.prepare(again, own=True)
 
 
 PATHS = {

@@ -1,7 +1,6 @@
 """The conversation of a session and the choice of its model and generation settings."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from alhena.agent.context import SessionPrompt
@@ -215,10 +214,6 @@ def request_config(
     ).with_settings(settings)
 
 
-PATIENCE_S = 4.0
-"""Seconds that a service may take to list its models."""
-
-
 class Choices(Value, frozen=True):
     """Names of models; `complete`: the service itself has listed them."""
 
@@ -250,20 +245,11 @@ def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str
 async def available(session: Session) -> Choices:
     """The models that the credentials of a session can use, as far as the service tells in time;
     else those known by name."""
-    inner: Any = session.chosen.generator
-    while not hasattr(inner, "models") and hasattr(inner, "inner"):
-        inner = inner.inner
-    listing: Callable[[], Awaitable[tuple[str, ...]]] | None = getattr(inner, "models", None)
-    if listing is not None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                names = await listing()
-        except (AlhenaError, TimeoutError):
-            names = ()
-        if names:
-            foreign = not session.chosen.speaks_gemini
-            prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
-            return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
+    names = () if session.list_names is None else await session.list_names()
+    if names:
+        foreign = not session.chosen.speaks_gemini
+        prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
+        return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
     return Choices(tuple(each.name for each in served_models(today())), complete=False)
 
 

@@ -25,7 +25,6 @@ from alhena.agent.toolset.factory import (
 from alhena.agent.toolset.memory import open_memory
 from alhena.agent.toolset.model_access import (
     Consent,
-    ModelRenewal,
     SessionFallback,
     SessionModelList,
     fallback_mode,
@@ -180,7 +179,6 @@ def _open(
     if chosen.speaks_gemini:
         served.prepare(chosen.model)
         channel.subscribe(served.feed)
-    renewal = ModelRenewal(models.chosen, served.models)
     checkpoints = _Checkpoints(place, begun, channel, lambda: (chat, bench))
     links = SessionLinks(
         session_id=begun.session_id,
@@ -193,7 +191,7 @@ def _open(
         approver=approver,
         ask=ask,
         turns=TurnLimits(options.max_turns, settings.model.max_session_turns, ask),
-        fallback=SessionFallback(mode, Consent(ask), models.config, renewal),
+        fallback=SessionFallback(mode, Consent(ask), models.config, models.chosen, served.renewal),
         opening=tuple(for_another_model(each, sign_calls=False) for each in opening[:2]),
         memory=memory,
         durable=begun.durable,
@@ -251,6 +249,7 @@ def _open(
         recording=begun.recording,
         room=room,
         switch_model=partial(switch, chat, models, chosen),
+        list_names=served.names,
         prompts=begun.prompts,
         mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
         proceeds=options.proceeds and len(begun.contents) > begun.opening,
