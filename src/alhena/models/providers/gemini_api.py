@@ -189,6 +189,7 @@ def _served(model: "dict[str, Any]") -> "ServedModel":
     levels = as_array(model.get("thinkingLevels")) or ()
     return ServedModel(
         name=str(model.get("name", "")).removeprefix("models/"),
+        title=title if isinstance(title := model.get("displayName"), str) else "",
         input_limit=count("inputTokenLimit"),
         output_limit=count("outputTokenLimit"),
         levels=tuple(each.upper() for each in levels if isinstance(each, str)),
