@@ -260,7 +260,7 @@ def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
         "no API key found (GEMINI_API_KEY is not set).",
         remedy=(
             f"Get one at {KEY_PAGE} and set GEMINI_API_KEY, or run alhena at a terminal to save "
-            "it. Other ways: GOOGLE_GENAI_USE_GCA=true (Code Assist), "
+            "it. Other ways: GOOGLE_GENAI_USE_GCA=true (Code Assist with a licence), "
             f"GOOGLE_GENAI_USE_VERTEXAI=true (Vertex AI), --model {DEMO} (no model)."
         ),
     )
