@@ -126,9 +126,18 @@ def is_gone(error: ModelError) -> bool:
 
 
 def nearest(name: str, served: Collection[ServedModel]) -> tuple[str, ...]:
-    """The served models of the most similar names, at most three, the nearest first."""
+    """The served models of the most similar names, at most three, the nearest first. Services list
+    models that they refuse to new keys: `name` is none of them, nor one that has announced its end,
+    nor one for speech or images unless `name` is one too."""
     bare = name.removeprefix("models/").lower()
-    names = [each.name for each in served]
+    others = _NOT_CONVERSING.difference(bare.split("-"), {"preview"})
+    names = [
+        each.name
+        for each in served
+        if each.name != bare
+        and not model_info(each.name).ends
+        and others.isdisjoint(each.name.split("-"))
+    ]
     return tuple(get_close_matches(bare, names, n=3, cutoff=0.4)) or tuple(names[:3])
 
 

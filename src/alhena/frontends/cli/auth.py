@@ -44,10 +44,11 @@ usage: alhena auth login [--no-browser]
        alhena auth status [--json] [--quota]
        alhena auth logout
 
-login: signs in to Code Assist with a Google account, in your browser. Code Assist ended for personal
-accounts on 2026-06-18: the account needs a Standard or Enterprise licence; an API key
-(GEMINI_API_KEY) and Vertex AI need no login. It needs an OAuth client of your own: create one of type Desktop app at https://console.cloud.google.com/apis/credentials, and
-set ALHENA_OAUTH_CLIENT_ID and ALHENA_OAUTH_CLIENT_SECRET.
+login: signs in to Code Assist with a Google account, in your browser. Code Assist ended for
+personal accounts on 2026-06-18: the account needs a Standard or Enterprise licence. An API key
+(GEMINI_API_KEY) and Vertex AI need no login. It takes an OAuth client of your own: create one of
+type Desktop app at https://console.cloud.google.com/apis/credentials, and set
+ALHENA_OAUTH_CLIENT_ID and ALHENA_OAUTH_CLIENT_SECRET.
 
   --no-browser   print the address for a browser on any machine, and read the code it shows
 
