@@ -27,7 +27,6 @@ ENDING = re.compile(r"gemini-2\.5-(?:pro|flash)$")
 WITHOUT_MINIMAL = ("gemini-3.8-flash", "gemini-3.7-flash")
 ROUTED = "gemini-3.9-flash"
 """The model that answers reviews in place of the one that is asked for."""
-OUTSIDE = "pip install"
 
 
 def blocks() -> list[str]:
