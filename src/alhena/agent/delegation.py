@@ -458,6 +458,7 @@ class Subagents:
                 f"Subagent '{name}' not found.", ToolErrorType.INVALID_TOOL_PARAMS
             )
         try:
+            definition.require_temperature(self.model().traits.name)
             if definition.in_worktree:
                 return await self._in_worktree(definition, objective, context)
             return await self._run(definition, objective, context, self.bench)

@@ -35,7 +35,7 @@ from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import imported
 from alhena.config.home import config_home, installation_id_path
 from alhena.config.settings import Settings
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.events import WarningEvent
 from alhena.models.providers.select import (
     RECORDINGS,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.restoring import SavedConversations
+    from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote import RemoteAgents
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.prompt_hooks import PromptHooks
@@ -210,6 +211,7 @@ def _open(
         *begun.notices,
         *models.warnings,
         *_end_notices(chosen.model, environ),
+        *_temperature_problems(bench.agents, chosen.model),
         *memory.memory.warnings,
     )
     channel.subscribe(processes.feed)
@@ -288,6 +290,15 @@ def _end_notices(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     from alhena.agent.toolset.model_list import end_notices
 
     return end_notices(model, environ)
+
+
+def _temperature_problems(agents: "tuple[AgentDefinition, ...]", model: str) -> "Iterable[str]":
+    """The agents that fail when they are called, because of the temperature that a person set."""
+    for agent in agents:
+        try:
+            agent.require_temperature(model)
+        except ConfigError as error:
+            yield f"agent {agent.name}: {error}"
 
 
 class _Checkpoints:
