@@ -242,7 +242,8 @@ class ApiRequestEvent(EventBase, frozen=True, kw_only=True, tag="api_request"):
 class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response"):
     """A request was answered in full. Token counts are the server's; 0 if missing. `text` is the
     answer as a JSON array of its pieces, if texts are enabled. With `continues` it is the rest of
-    an answer: its prompt includes what came before."""
+    an answer: its prompt includes what came before. `service_tier` changes the price; "" is the
+    usual one."""
 
     model: str
     prompt_id: str
@@ -258,6 +259,7 @@ class ApiResponseEvent(EventBase, frozen=True, kw_only=True, tag="api_response")
     text: str | None = None
     parent_call_id: str | None = None
     continues: bool = False
+    service_tier: str = ""
 
 
 class ApiErrorEvent(EventBase, frozen=True, kw_only=True, tag="api_error"):

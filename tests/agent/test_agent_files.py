@@ -484,3 +484,35 @@ def test_a_server_of_a_projects_agent_gets_no_credentials_of_models(
     assert isinstance(made, AgentDefinition)
     key = "$GEMINI_API_KEY" if source == "workspace" else "k"
     assert made.mcp_servers["own"]["env"] == {"K": key, "T": "t"}
+
+
+@pytest.mark.requirement("TODAY-02")
+@pytest.mark.parametrize("name", ["helper.toml", "helper.md"])
+async def test_a_temperature_that_the_model_does_not_take_is_an_error_with_file_and_model(
+    home: Path, project: Path, name: str
+):
+    own = HELPER.replace("gemini-2.5-flash", "gemini-3.7-flash")
+    path = of_user(home, name, own if name.endswith("toml") else MARKDOWN)
+    model = TestModel(Call("delegate_to_agent", agent_name="helper", objective="Count."), "No.")
+    model.name = "gemini-3.8-flash"
+    meant = "gemini-3.7-flash" if name.endswith("toml") else "gemini-3.8-flash"
+    async with Agent(model, cwd=project) as agent:
+        result = await agent.run("Go.")
+    (warning,) = [each for each in result.warnings if "temperature" in each]
+    assert str(path) in warning
+    assert meant in warning
+    assert len(model.requests) == 2  # none is the agent's
+    answer = model.requests[1]["contents"][-1]["parts"][0]["functionResponse"]["response"]
+    assert str(path) in answer["error"]
+    assert meant in answer["error"]
+
+
+async def test_an_agent_without_a_temperature_of_its_own_works_with_every_model(
+    home: Path, project: Path
+):
+    of_user(home, "helper.md", MARKDOWN.replace("temperature: 0.5\n", ""))
+    delegate = Call("delegate_to_agent", agent_name="helper", objective="Count.")
+    model = TestModel(delegate, Call("complete_task", result="Seven."), "Done.")
+    model.name = "gemini-3.8-flash"
+    assert await asked(project, model) == "Done."
+    assert "temperature" not in model.requests[1].get("generationConfig", {})

@@ -13,6 +13,7 @@ from alhena.models.configs import unknown_keys
 from alhena.models.retry import RetryingGenerator, RetryPolicy
 from alhena.policy.model import ApprovalMode
 from alhena.wire.encode import encode_request, enveloped_body
+from alhena.wire.errors import EncodeError
 from tests.agent.kit import events_of
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator
@@ -101,7 +102,6 @@ async def test_settings_of_requests_beside_the_generation_go_out_on_every_transp
     own = {
         "safetySettings": SAFETY,
         "labels": {"team": "a"},
-        "serviceTier": "flex",
         "modelArmorConfig": {"promptTemplateName": "p"},
         "topP": 0.5,
         "speechConfig": {"languageCode": "de-DE"},
@@ -114,6 +114,20 @@ async def test_settings_of_requests_beside_the_generation_go_out_on_every_transp
         }
         assert sent["generationConfig"]["topP"] == 0.5
         assert sent["generationConfig"]["speechConfig"] == {"languageCode": "de-DE"}
+
+
+@pytest.mark.parametrize("tier", ["standard", "flex"])
+async def test_a_service_tier_is_sent_and_code_assist_has_only_the_standard_one(tier: str) -> None:
+    script = ScriptedGenerator(DONE)
+    own = {"serviceTier": tier}
+    (body,) = await bodies(script, {"overrides": [override({"model": "base"}, **own)]})
+    assert body["serviceTier"] == tier
+    if tier == "flex":
+        with pytest.raises(EncodeError, match="Code Assist has no service tier"):
+            enveloped_body(script.requests[0], "p")
+    else:
+        wrapped = json.loads(bytes(enveloped_body(script.requests[0], "p")))["request"]
+        assert "serviceTier" not in wrapped
 
 
 async def test_a_person_is_told_which_keys_have_no_effect_and_the_prompt_is_answered() -> None:

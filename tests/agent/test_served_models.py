@@ -8,7 +8,7 @@ import pytest
 
 from alhena.models.catalogue import FLASH, PRO, ServedModel
 from alhena.models.served import newest_stable
-from tests.support.command import Ran, alhena
+from tests.support.command import Ran, alhena, keyed
 from tests.support.each import for_each
 from tests.support.server import ScriptedServer, json_reply, sse, text
 
@@ -75,6 +75,32 @@ def test_a_default_that_is_gone_is_replaced_by_the_newest_stable_of_its_tier(
     assert asked(server)[before:] == [FLASH, "list", "gemini-3.9-flash"]
     line = next(line for line in ran.err.splitlines() if "gemini-3.9-flash" in line)
     assert FLASH in line
+
+
+@pytest.mark.requirement("TODAY-01")
+@for_each(
+    "arguments",
+    [("--max-tokens", "100000"), ("--record-responses", "answers.jsonl")],
+)
+def test_limits_and_recordings_do_not_keep_a_default_from_being_replaced(
+    server: ScriptedServer, project: Path, arguments: tuple[str, ...]
+):
+    server.reply(json_reply(GONE, status=404))
+    if not server.requests:
+        server.reply(listing(*NAMES))
+    server.reply(sse(text("Hello.")))
+    ran = run(server, *arguments)
+    assert (ran.code, ran.out) == (0, "Hello.\n")
+    assert asked(server)[-1] == "gemini-3.9-flash"
+
+
+@pytest.mark.requirement("TODAY-01")
+def test_a_task_of_a_batch_has_its_default_replaced_too(server: ScriptedServer, project: Path):
+    (project / "t.jsonl").write_text('{"id": "a", "prompt": "one"}', encoding="utf-8")
+    server.reply(json_reply(GONE, status=404), listing(*NAMES), sse(text("Hello.")))
+    ran = alhena("batch", "t.jsonl", "--out", "r.jsonl", **keyed(server))
+    assert ran.code == 0
+    assert asked(server) == [FLASH, "list", "gemini-3.9-flash"]
 
 
 @pytest.mark.requirement("TODAY-01")

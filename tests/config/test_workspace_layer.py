@@ -32,6 +32,7 @@ FOR_OTHERS = {
     *("general.enableNotifications", "general.notificationMethod"),
     *("security.blockGitExtensions", "security.allowedExtensions"),
     *("tools.sandboxAllowedPaths", "model.prices", "model.loopCheckTurns"),
+    "model.serviceTier",
 }
 """Keys that no workspace says anything about. Whoever adds a key decides where it belongs."""
 

@@ -19,6 +19,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.server import json_reply
 
 GCA = {"GOOGLE_GENAI_USE_GCA": "true"}
+ENDED = ("2026-06-18", "Standard", "Enterprise", "API key", "Vertex AI")
 SECRETS = ("very-secret", CLIENT_SECRET)
 
 
@@ -340,3 +341,21 @@ def test_help_and_wrong_words() -> None:
     assert alhena("auth").code == 2
     assert alhena("auth", "lgoin").code == 2
     assert "auth login" in alhena("--help").out
+
+
+@pytest.mark.parametrize("arguments", [(), ("--no-browser",)])
+def test_a_login_begins_with_what_has_ended_and_what_works(
+    google: GoogleServer, arguments: tuple[str, ...]
+) -> None:
+    with signing_in(google, *arguments) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+    assert all(each in first for each in ENDED)
+    assert not google.requests
+
+
+def test_without_a_client_of_ones_own_a_login_still_begins_with_what_has_ended() -> None:
+    ran = alhena("auth", "login")
+    assert ran.code != 0
+    assert all(each in ran.out for each in ENDED)
+    assert "ALHENA_OAUTH_CLIENT_ID" in ran.err

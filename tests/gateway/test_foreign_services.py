@@ -158,7 +158,7 @@ def taken(body: Any) -> DialectRequest | None:
     """The request sent on to a foreign service; None when it is refused, as expected."""
     upstream = Upstream(ScriptedGenerator(), ModelNames("other", gemini=False))
     try:
-        sent = upstream.prepared(gemini.read_request(body, "m"), own=True)
+        sent = upstream.prepare(gemini.read_request(body, "m"), own=True).request
     except AlhenaError as error:
         fault = fault_of(error)
     else:

@@ -60,7 +60,7 @@ def judge(body: Any, read: Any, model: str, *, own: bool) -> None:
     upstream = Upstream(ScriptedGenerator(), ModelNames(model))
     fault = None
     try:
-        sent = upstream.prepared(read(body), own=own)
+        sent = upstream.prepare(read(body), own=own).request
     except AlhenaError as error:
         fault = fault_of(error)
     if fault is not None:

@@ -136,9 +136,51 @@ async def test_a_history_that_begins_and_ends_with_the_model_is_put_between_word
 )
 def test_whatever_a_client_says_conforms_when_it_is_sent_on(body: dict[str, Any], model: str):
     upstream = Upstream(ScriptedGenerator(), ModelNames(model))
-    sent = upstream.prepared(anthropic.read_request(body), own=False)
+    sent = upstream.prepare(anthropic.read_request(body), own=False).request
     info = model_info(model)
     found = check_request(sent, needs_signatures=info.needs_signatures)
     assert [item for item in found if item.level == "error"] == []
     again = gemini.read_request(gemini.write_request(anthropic.read_request(body)), model)
-    upstream.prepared(again, own=True)
+    upstream.prepare(again, own=True)
+
+
+PATHS = {
+    "openai": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/gemini-3.8-flash:generateContent",
+}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "given", "sent"),
+    [
+        ("openai", {"service_tier": "flex"}, "flex"),
+        ("openai", {"service_tier": "priority"}, "priority"),
+        ("openai", {"service_tier": "default"}, "standard"),
+        ("openai", {"service_tier": "auto"}, None),
+        ("openai", {}, None),
+        ("openai", {"service_tier": "scale"}, 400),
+        ("anthropic", {"service_tier": "standard_only"}, "standard"),
+        ("anthropic", {"service_tier": "auto"}, None),
+        ("anthropic", {"service_tier": "flex"}, 400),
+        ("gemini", {"serviceTier": "flex"}, "flex"),
+        ("gemini", {"service_tier": "SERVICE_TIER_PRIORITY"}, "priority"),
+        ("gemini", {"serviceTier": "cheap"}, 400),
+    ],
+)
+async def test_a_client_s_service_tier_goes_on_in_gemini_s_words_or_is_refused(
+    dialect: str, given: dict[str, Any], sent: str | int | None
+):
+    generator = ScriptedGenerator([text("x")])
+    body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [USER]}
+    if dialect == "gemini":
+        body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    async with gateway(generator) as running, client(running) as http:
+        answer = await http.post(PATHS[dialect], json=body | given)
+    if sent == 400:
+        assert answer.status_code == 400
+        assert next(iter(given.values())) in answer.text
+        assert not generator.requests
+    else:
+        assert answer.status_code == 200
+        assert generator.requests[0].config.service_tier == sent

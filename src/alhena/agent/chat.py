@@ -1,7 +1,6 @@
 """The conversation of a session and the choice of its model and generation settings."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from alhena.agent.context import SessionPrompt
@@ -47,6 +46,7 @@ class SessionModels:
         written = given or environ.get("GEMINI_MODEL") or settings.model.name
         self.requested = written or default_model()
         self._configs = settings.model_configs
+        self._tier = settings.model.service_tier
         if self._configs == _UNCONFIGURED:
             self.name = resolved_name(self.requested)
         else:
@@ -70,7 +70,8 @@ class SessionModels:
         """The settings for the conversation, which `model` answers; `is_retry`: those of an attempt
         after one that failed."""
         asked = self.requested if model == self.name else model
-        return config_for(asked, self._configs, is_retry=is_retry)
+        config = config_for(asked, self._configs, is_retry=is_retry)
+        return config.with_tier(self._tier)
 
     def require(self, model: str) -> None:
         """Raises ConfigError if `modelConfigs` sets something that `model` cannot take."""
@@ -214,10 +215,6 @@ def request_config(
     ).with_settings(settings)
 
 
-PATIENCE_S = 4.0
-"""Seconds that a service may take to list its models."""
-
-
 class Choices(Value, frozen=True):
     """Names of models; `complete`: the service itself has listed them."""
 
@@ -249,20 +246,11 @@ def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str
 async def available(session: Session) -> Choices:
     """The models that the credentials of a session can use, as far as the service tells in time;
     else those known by name."""
-    inner: Any = session.chosen.generator
-    while not hasattr(inner, "models") and hasattr(inner, "inner"):
-        inner = inner.inner
-    listing: Callable[[], Awaitable[tuple[str, ...]]] | None = getattr(inner, "models", None)
-    if listing is not None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                names = await listing()
-        except (AlhenaError, TimeoutError):
-            names = ()
-        if names:
-            foreign = not session.chosen.speaks_gemini
-            prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
-            return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
+    names = () if session.list_names is None else await session.list_names()
+    if names:
+        foreign = not session.chosen.speaks_gemini
+        prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
+        return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
     return Choices(tuple(each.name for each in served_models(today())), complete=False)
 
 

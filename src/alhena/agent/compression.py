@@ -39,6 +39,7 @@ def open_room(
 
     async def ask(contents: tuple[EncodedContent, ...], system: str) -> str:
         name, config = compression_model(chat.model.name, bench.settings.model_configs)
+        config = config.with_tier(bench.settings.model.service_tier)
         model = SessionModel(
             lambda: (generator, name), emit, texts=outlets.texts, role=ROLE, config=config
         )

@@ -406,13 +406,14 @@ def _config(
 def _settings(
     definition: AgentDefinition, model: str, bench: Toolset, *, is_retry: bool = False
 ) -> GenerateContentConfig:
-    return config_for(
+    config = config_for(
         model,
         bench.settings.model_configs,
         scope=definition.name,
         is_retry=is_retry,
         own={"temperature": definition.temperature, "topP": _TOP_P, "topK": None},
     )
+    return config.with_tier(bench.settings.model.service_tier)
 
 
 class SubagentModel(msgspec.Struct, frozen=True):
@@ -457,6 +458,7 @@ class Subagents:
                 f"Subagent '{name}' not found.", ToolErrorType.INVALID_TOOL_PARAMS
             )
         try:
+            definition.require_temperature(self.model().traits.name)
             if definition.in_worktree:
                 return await self._in_worktree(definition, objective, context)
             return await self._run(definition, objective, context, self.bench)

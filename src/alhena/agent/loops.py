@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from alhena.agent.limits import LoopError
-from alhena.agent.toolset.model_access import SessionModel
+from alhena.agent.toolset.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.toolset import SessionLinks
 from alhena.chat.chat import Chat
 from alhena.chat.loops import (
@@ -174,7 +174,10 @@ class LoopJudge:
 
     def __init__(self, chat: Chat, links: SessionLinks, first: int) -> None:
         self._chat = chat
-        self._model = SessionModel(links.answering, links.emit, texts=links.texts, role=ROLE)
+        plain = PLAIN.with_tier(chat.config.service_tier)
+        self._model = SessionModel(
+            links.answering, links.emit, texts=links.texts, role=ROLE, config=plain
+        )
         self._emit = links.emit
         self._first = first
         self._turns = 0

@@ -92,6 +92,7 @@ class Session(msgspec.Struct, kw_only=True):
     going_back: "threading.Event | None" = None
     before_first: Callable[[], Awaitable[None]] | None = None
     switch_model: Callable[[str], None] | None = None
+    list_names: "Callable[[], Awaitable[tuple[str, ...]]] | None" = None
     proceeds: bool = False
 
     @property

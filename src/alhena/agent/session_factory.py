@@ -25,7 +25,6 @@ from alhena.agent.toolset.factory import (
 from alhena.agent.toolset.memory import open_memory
 from alhena.agent.toolset.model_access import (
     Consent,
-    ModelRenewal,
     SessionFallback,
     SessionModelList,
     fallback_mode,
@@ -36,7 +35,7 @@ from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import imported
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
-from alhena.errors import AlhenaError
+from alhena.errors import AlhenaError, ConfigError
 from alhena.events import WarningEvent
 from alhena.models.providers.select import (
     RECORDINGS,
@@ -44,6 +43,7 @@ from alhena.models.providers.select import (
     ModelChoice,
     choose_generator,
     login_files,
+    require_tier,
 )
 from alhena.models.retry import retry_policy, within
 from alhena.system.processes import ProcessGroups
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.restoring import SavedConversations
+    from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.prompt_hooks import PromptHooks
@@ -85,6 +86,7 @@ def session_generator(
             return choose_generator(choice)
         plain = ChosenGenerator(generator=given, model=model)
         chosen: ChosenGenerator = getattr(given, "chosen", plain)
+        require_tier(replace(chosen, model=model), settings.model.service_tier)
         return replace(chosen, generator=given, model=model, owned=False)
 
     environ = options.environ
@@ -171,7 +173,6 @@ def _open(
     if chosen.speaks_gemini:
         served.prepare(chosen.model)
         channel.subscribe(served.feed)
-    renewal = ModelRenewal(models.chosen, served.models)
     checkpoints = _Checkpoints(place, begun, channel, lambda: (chat, bench))
     links = SessionLinks(
         session_id=begun.session_id,
@@ -184,7 +185,7 @@ def _open(
         approver=approver,
         ask=ask,
         turns=TurnLimits(options.max_turns, settings.model.max_session_turns, ask),
-        fallback=SessionFallback(mode, Consent(ask), models.config, renewal),
+        fallback=SessionFallback(mode, Consent(ask), models.config, models.chosen, served.renewal),
         opening=tuple(for_another_model(each, sign_calls=False) for each in opening[:2]),
         memory=memory,
         durable=begun.durable,
@@ -203,6 +204,7 @@ def _open(
         *begun.notices,
         *models.warnings,
         *_end_notices(chosen.model, environ),
+        *_temperature_problems(bench.agents, chosen.model),
         *memory.memory.warnings,
     )
     channel.subscribe(processes.feed)
@@ -242,6 +244,7 @@ def _open(
         recording=begun.recording,
         room=room,
         switch_model=partial(switch, chat, models, chosen),
+        list_names=served.names,
         prompts=begun.prompts,
         mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
         proceeds=options.proceeds and len(begun.contents) > begun.opening,
@@ -280,6 +283,15 @@ def _end_notices(model: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     from alhena.agent.toolset.model_list import end_notices
 
     return end_notices(model, environ)
+
+
+def _temperature_problems(agents: "tuple[AgentDefinition, ...]", model: str) -> "Iterable[str]":
+    """The agents that fail when they are called, because of the temperature that a person set."""
+    for agent in agents:
+        try:
+            agent.require_temperature(model)
+        except ConfigError as error:
+            yield f"agent {agent.name}: {error}"
 
 
 class _Checkpoints:

@@ -38,6 +38,7 @@ class RunConfig(Value, frozen=True, kw_only=True, omit_defaults=True):
     worktree: bool = False
     shared: Shared = Shared()
     model: str | None = None
+    service_tier: Literal["flex", "standard", "priority"] | None = None
     approval_mode: str = "default"
     limits: TaskLimits = TaskLimits()
     policy: tuple[str, ...] = ()

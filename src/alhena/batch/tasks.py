@@ -16,6 +16,7 @@ from alhena.batch.errors import TaskFileError
 MAX_PROBLEMS = 20
 """Most problems that one message lists."""
 _JSON_COLUMNS = ("limits", "output_schema", "env")
+_OTHER_NAMES = {"serviceTier": "service_tier"}
 
 
 class TaskLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +40,7 @@ class Task(
     cwd: str | None = None
     repo: str | None = None
     model: Annotated[str, msgspec.Meta(pattern=r"\S")] | None = None
+    service_tier: Literal["flex", "standard", "priority"] | None = None
     approval_mode: Literal["default", "auto_edit", "yolo", "plan"] | None = None
     limits: TaskLimits | None = None
     output_schema: dict[str, Any] | None = None
@@ -144,7 +146,7 @@ def _task(fields: object, cwd: Path, places: Mapping[str, str]) -> tuple[str | N
     if not isinstance(fields, Mapping):
         return f"expected an object, got {type(fields).__name__}", None
     given = {
-        str(name): value
+        _OTHER_NAMES.get(str(name), str(name)): value
         for name, value in cast("Mapping[Any, Any]", fields).items()
         if value is not None
     }

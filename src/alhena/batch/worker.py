@@ -352,6 +352,7 @@ def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
             include_directories=config.include_directories,
             skip_trust=config.skip_trust,
             sandbox=config.sandbox,
+            service_tier=task.service_tier or config.service_tier,
         ),
     )
 

@@ -123,6 +123,7 @@ class Account:
             role=self._role,
             text=None if self._pieces is None else _json(self._pieces),
             continues=self._continues,
+            service_tier=usage.service_tier or self._request.config.service_tier or "",
         )
 
     def _elapsed(self) -> float:

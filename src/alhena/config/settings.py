@@ -314,7 +314,7 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     share of the context window at which a conversation is compressed, 0 for never;
     `context_window`: its size in tokens, None for the known size of the model. `loop_check_turns`:
     number of turns of a prompt after which a model checks for loops, 0 for never. `prices` are by
-    model name, which may end in `*`."""
+    model name, which may end in `*`. `service_tier`: the class of service of all requests."""
 
     name: str | None = None
     max_session_turns: int = -1
@@ -325,6 +325,15 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     budget: BudgetSettings = BudgetSettings()
     prices: dict[str, PriceSettings] = msgspec.field(default_factory=dict[str, PriceSettings])
     fallback: Literal["ask", "always", "never"] = "ask"
+    service_tier: Literal["flex", "standard", "priority"] | None = None
+
+
+def with_tier(settings: "Settings", tier: str | None) -> "Settings":
+    """These settings with `model.serviceTier`, if one is given."""
+    if tier is None:
+        return settings
+    model = msgspec.structs.replace(settings.model, service_tier=tier)
+    return msgspec.structs.replace(settings, model=model)
 
 
 class ModelConfigSettings(Section, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -58,6 +58,7 @@ class RunArguments(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...] = ()
     prompt_interactive: str | None = None
     model: str | None = None
+    service_tier: Literal["flex", "standard", "priority"] | None = None
     output_format: OutputFormat | None = None
     approval_mode: ApprovalMode | None = None
     include_directories: tuple[str, ...] = ()
@@ -252,6 +253,11 @@ def _add_prompt_options(parser: Parser) -> None:
         help="start an interactive session with this prompt",
     )
     add("-m", "--model", metavar="NAME", help="the model; `demo` needs no key and no network")
+    add(
+        "--service-tier",
+        choices=["flex", "standard", "priority"],
+        help="flex costs half and may wait, priority costs more and is served first",
+    )
     add(
         "-o",
         "--output-format",

@@ -16,7 +16,7 @@ from alhena.config.effective_settings import (
     open_place,
 )
 from alhena.config.home import config_home
-from alhena.config.settings import CheckpointingSettings, Settings
+from alhena.config.settings import CheckpointingSettings, Settings, with_tier
 from alhena.display_text import one_line
 from alhena.frontends.arguments import RunArguments
 from alhena.frontends.streams import is_terminal, write_stderr
@@ -84,7 +84,7 @@ def session_options(
     """Session options from a run's arguments and the settings of its place. In an untrusted folder
     a mode that acts without asking is the default one for an `attended` session. Raises
     ConfigError, UntrustedFolderError."""
-    settings = place.settings
+    settings = with_tier(place.settings, arguments.service_tier)
     if arguments.checkpointing:
         settings = with_checkpoints(settings)
     if arguments.mcp_servers is not None:

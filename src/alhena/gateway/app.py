@@ -30,11 +30,10 @@ from alhena.gateway.dialects import (
 )
 from alhena.gateway.exchange import Exchange, Terms, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
-from alhena.gateway.upstream import ModelNames, Upstream
+from alhena.gateway.upstream import ModelNames, Question, Upstream
 from alhena.http.connect import is_loopback
 from alhena.models.catalogue import ModelInfo
 from alhena.wire.content import encode_value
-from alhena.wire.request import GenerateContentRequest
 
 _SINCE = 1735689600
 """A placeholder for the models' creation time, which both dialects require."""
@@ -256,12 +255,15 @@ class Gateway:
             exchange.entry.bytes_in = len(body)
             weight = await self._weighed(body)
             take(weight)
-            asked, sent = await self._read(body, weight, request, reading)
+            asked, question = await self._read(body, weight, request, reading)
             exchange.entry.model = asked.request.model[:200]
             exchange.entry.stream = asked.request.stream
-            exchange.entry.served_by = sent.model
+            exchange.entry.served_by = question.request.model
             del body
-            await until_gone(request.receive, self._ask(exchange, asked, sent))
+            try:
+                await until_gone(request.receive, self._ask(exchange, asked, question))
+            finally:
+                exchange.entry.served_by = question.request.model
         finally:
             self._under_way -= 1
             self._bodies.give_back(held)
@@ -274,31 +276,31 @@ class Gateway:
 
     async def _read(
         self, body: bytes, weight: int, request: Request, reading: Reading
-    ) -> tuple[Asked, GenerateContentRequest]:
+    ) -> tuple[Asked, Question]:
         """Reads a request and prepares it for the model. A large body, or one with many values, is
         read in a thread, so that other requests do not wait; one at a time, because the loop shares
         the interpreter with all busy threads."""
 
-        def read() -> tuple[Asked, GenerateContentRequest]:
+        def read() -> tuple[Asked, Question]:
             asked = reading(read_json(body), request)
-            return asked, self.upstream.prepared(asked.request, own=asked.own)
+            return asked, self.upstream.prepare(asked.request, own=asked.own)
 
         if len(body) <= _LARGE and weight <= _HEAVY:
             return read()
         async with self._reader:
             return await asyncio.to_thread(read)
 
-    async def _ask(self, exchange: Exchange, asked: Asked, request: GenerateContentRequest) -> None:
+    async def _ask(self, exchange: Exchange, asked: Asked, question: Question) -> None:
         entry = exchange.entry
         if asked.counts:
-            tokens = await exchange.within_time(self.upstream.count(request))
+            tokens = await exchange.within_time(self.upstream.count(question))
             entry.input_tokens = tokens
             await exchange.reply(200, exchange.speech.count(tokens))
         elif asked.request.stream:
             form = exchange.speech.stream(asked.request)
-            await exchange.stream(self.upstream.stream(request), form)
+            await exchange.stream(self.upstream.stream(question), form)
         else:
-            response = await exchange.within_time(self.upstream.answer(request))
+            response = await exchange.within_time(self.upstream.answer(question))
             entry.count(response)
             await exchange.reply(200, exchange.speech.whole(response, asked.request))
 

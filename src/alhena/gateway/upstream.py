@@ -2,14 +2,16 @@
 
 from collections.abc import AsyncGenerator, Mapping
 
+import msgspec
 from msgspec.structs import replace
 
-from alhena.errors import StreamCutError
+from alhena.errors import ModelError, StreamCutError
 from alhena.gateway.dialects import answer_id
 from alhena.models.catalogue import (
     ALIASES,
     ModelInfo,
     Thinking,
+    is_alias,
     model_info,
     refused_settings,
     resolved_name,
@@ -17,8 +19,9 @@ from alhena.models.catalogue import (
     today,
     without_refused,
 )
-from alhena.models.errors import SignatureError
+from alhena.models.errors import ModelNotFoundError, SignatureError
 from alhena.models.generator import ContentGenerator
+from alhena.models.served import ModelRenewal
 from alhena.wire.conformance.check import RequestGate, require_conformance
 from alhena.wire.conformance.history import is_signature
 from alhena.wire.conformance.repair import repair_entries, without_idle_calling
@@ -160,14 +163,20 @@ class ModelNames:
 
     `given` maps single names. Other Gemini names are unchanged if `gemini` models are served; any
     other name means the `configured` model, because clients of other dialects insist on the names
-    they know.
+    they know. `chosen`: the configured model is a default, or what an alias means.
     """
 
     def __init__(
-        self, configured: str, given: Mapping[str, str] | None = None, *, gemini: bool = True
+        self,
+        configured: str,
+        given: Mapping[str, str] | None = None,
+        *,
+        gemini: bool = True,
+        chosen: bool = False,
     ) -> None:
         self.configured = configured
         self.gemini = gemini
+        self._chosen = chosen
         self._given = dict(given or {})
 
     def model(self, name: str) -> str:
@@ -179,6 +188,14 @@ class ModelNames:
         if self.gemini and (_is_gemini(bare) or name.startswith("tunedModels/")):
             return resolved_name(bare)
         return self.configured
+
+    def is_chosen(self, name: str) -> bool:
+        """True for a name whose model we choose, so that another one may take its place."""
+        bare = name.removeprefix("models/")
+        mapped = self._given.get(name) or self._given.get(bare)
+        if mapped is not None or _is_gemini(bare) or name.startswith("tunedModels/"):
+            return self.gemini and is_alias(mapped or bare)
+        return self._chosen
 
     def listed(self) -> tuple[ModelInfo, ...]:
         """The models listed for clients: the configured one, the given names, and Gemini's known
@@ -211,21 +228,47 @@ def _is_gemini(name: str) -> bool:
     return name.startswith(_GEMINI) or name in ALIASES
 
 
+class Question(msgspec.Struct):
+    """A client's request and the one that is sent for it. `own`: in Gemini's own dialect."""
+
+    asked: DialectRequest
+    request: GenerateContentRequest
+    own: bool
+
+
 _CUT = "the model's answer ended without a finish reason."
 
 
 class Upstream:
-    """Answers requests of any dialect. All methods raise AlhenaError."""
+    """Answers requests of any dialect. `tier` is the service tier of requests that name none,
+    `renewal` finds the successors of models that the service no longer has. All methods raise
+    AlhenaError."""
 
-    def __init__(self, generator: ContentGenerator, names: ModelNames) -> None:
+    def __init__(
+        self,
+        generator: ContentGenerator,
+        names: ModelNames,
+        tier: str | None = None,
+        renewal: ModelRenewal | None = None,
+    ) -> None:
         self._generator = generator
+        self._tier = tier
+        self._renewal = renewal
+        self._successors: dict[str, str] = {}
         self.names = names
 
-    def prepared(self, asked: DialectRequest, *, own: bool) -> GenerateContentRequest:
-        """The request to send; checked and repaired for a Gemini model, only repaired for another
-        model in Gemini's `own` dialect. Settings of other dialects are adapted."""
+    def prepare(self, asked: DialectRequest, *, own: bool) -> Question:
+        """The question with the request to send; checked and repaired for a Gemini model, only
+        repaired for another model in Gemini's `own` dialect. Settings of other dialects are
+        adapted."""
         model = self.names.model(asked.model)
-        config, left_out = with_form(asked.config, SchemaForm.JSON_SCHEMA)
+        while self.names.is_chosen(asked.model) and model in self._successors:
+            model = self._successors[model]
+        return Question(asked, self._request(asked, model, own=own), own)
+
+    def _request(self, asked: DialectRequest, model: str, *, own: bool) -> GenerateContentRequest:
+        config = asked.config.with_tier(self._tier)
+        config, left_out = with_form(config, SchemaForm.JSON_SCHEMA)
         if left_out:
             first = left_out[0]
             name = asked.names.original(first.name)
@@ -245,24 +288,25 @@ class Upstream:
             require_conformance(GenerateContentRequest(model=model, contents=contents))
         return GenerateContentRequest(model=model, contents=contents, config=config)
 
-    async def answer(self, request: GenerateContentRequest) -> GenerateContentResponse:
+    async def answer(self, question: Question) -> GenerateContentResponse:
         """Returns the whole answer. Raises StreamCutError without a finish reason."""
-        try:
-            response = await self._generator.generate(request)
-        except SignatureError:
-            response = await self._generator.generate(_unsigned(request))
+        mended = False
+        while True:
+            try:
+                response = await self._generator.generate(question.request)
+                break
+            except ModelError as error:
+                mended = await self._mend(question, error, mended=mended)
         if not _is_end(response):
             raise StreamCutError(_CUT)
         return _identified(response)
 
-    async def stream(
-        self, request: GenerateContentRequest
-    ) -> AsyncGenerator[GenerateContentResponse, None]:
+    async def stream(self, question: Question) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the answer in chunks; closing it closes the upstream connection. Raises
         StreamCutError also without a finish reason."""
         ended = begun = mended = False
         while True:
-            chunks = self._generator.stream(request)
+            chunks = self._generator.stream(question.request)
             try:
                 async for chunk in chunks:
                     if not begun:
@@ -271,20 +315,48 @@ class Upstream:
                     yield chunk  # before anything that might delay it
                     ended = ended or _is_end(chunk)
                 break
-            except SignatureError:
-                if begun or mended:
+            except ModelError as error:
+                if begun:
                     raise
-                request, mended = _unsigned(request), True
+                mended = await self._mend(question, error, mended=mended)
             finally:
                 if isinstance(chunks, AsyncGenerator):
                     await chunks.aclose()
         if not ended:
             raise StreamCutError(_CUT)
 
-    async def count(self, request: GenerateContentRequest) -> int:
+    async def count(self, question: Question) -> int:
         """Counts the tokens of the request. Instructions and declarations are counted as text."""
-        contents = (*_told(request.config), *request.contents)
-        return await self._generator.count_tokens(contents, model=request.model)
+        while True:
+            request = question.request
+            contents = (*_told(request.config), *request.contents)
+            try:
+                return await self._generator.count_tokens(contents, model=request.model)
+            except ModelError as error:
+                await self._mend(question, error, mended=True)
+
+    async def _mend(self, question: Question, error: ModelError, *, mended: bool) -> bool:
+        """Changes the request that failed so that it can be sent once more: without signatures,
+        unless that was `mended` before, or to the successor of a model that is gone. True for the
+        first. Raises `error` for any other, with the names of served models for a model whose name
+        a client wrote."""
+        model = question.request.model
+        if isinstance(error, SignatureError) and not mended:
+            question.request = _unsigned(question.request)
+            return True
+        newer = None
+        if self._renewal is not None and self.names.gemini:
+            chosen = self.names.is_chosen(question.asked.model)
+            try:
+                newer = await self._renewal.instead_of(model, error, chosen=chosen)
+            except ModelNotFoundError as named:
+                # Remedies are for the operator; this one is the client's.
+                raise ModelNotFoundError(str(named), status=named.status) from error
+        if newer is None:
+            raise error
+        self._successors[model] = newer
+        question.request = self._request(question.asked, newer, own=question.own)
+        return mended
 
     async def aclose(self) -> None:
         """Closes the connections."""

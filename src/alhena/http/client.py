@@ -58,15 +58,23 @@ class Transport:
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, method: str, path: str, headers: Headers, body: Body = b"") -> "Response":
+    async def send(
+        self,
+        method: str,
+        path: str,
+        headers: Headers,
+        body: Body = b"",
+        idle: float | None = None,
+    ) -> "Response":
         """Sends over an idle connection or a new one and waits for the head of the response.
 
-        `headers` include everything but the length, also Host; `path` is already quoted. Raises
-        NetworkError.
+        `headers` include everything but the length, also Host; `path` is already quoted. `idle`:
+        timeout of silence for this exchange, None for the usual one. Raises NetworkError.
         """
         while True:
-            idle = self._take_idle()
-            connection = idle or await self._connect()
+            kept = self._take_idle()
+            connection = kept or await self._connect()
+            connection.idle = idle or self._timeouts.idle
             head = None
             try:
                 head = await connection.exchange(method, path, headers, body)
@@ -75,7 +83,7 @@ class Transport:
                     connection.abort()
             if head is not None:
                 return Response(self, connection, head)
-            if idle is None:
+            if kept is None:
                 raise NetworkError(
                     f"{self._named.place} closed the connection without an answer.",
                     remedy=f"Run again; if it stays so, check {self._named.source}.",

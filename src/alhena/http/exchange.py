@@ -46,12 +46,13 @@ class Named(Protocol):
 
 
 class Connection:
-    """One keep-alive connection to the service `named`. `idle`: timeout of silence in seconds."""
+    """One keep-alive connection to the service `named`. `idle`: timeout of silence in seconds,
+    which may be changed between exchanges."""
 
     def __init__(self, channel: Channel, named: Named, idle: float) -> None:
         self._channel = channel
         self._named = named
-        self._idle = idle
+        self.idle = idle
         self._method = ""
         self._response: ResponseReader | None = None
         self._sent = False
@@ -68,7 +69,7 @@ class Connection:
             head = await self._send(_request(method, path, headers, body), body)
             response = self._reader
             while head is None and (head := response.head()) is None:
-                arrived = await self._channel.read(self._idle)
+                arrived = await self._channel.read(self.idle)
                 if not arrived:
                     if not response.begun:
                         return None
@@ -96,7 +97,7 @@ class Connection:
             if head is not None:
                 self._channel.put(data)  # after its answer the peer may never read it
                 continue
-            await self._channel.write(data, self._idle)
+            await self._channel.write(data, self.idle)
             if self._channel.arrived:
                 response = self._reader
                 response.feed(self._channel.take())
@@ -127,7 +128,7 @@ class Connection:
                 data, done = response.body()
                 if data or done:
                     return data
-                response.feed(await self._channel.read(self._idle))
+                response.feed(await self._channel.read(self.idle))
         except TimeoutError as error:
             raise self._silence() from error
         except (OSError, MalformedResponseError) as error:
@@ -172,7 +173,7 @@ class Connection:
 
     def _silence(self) -> NetworkError:
         return NetworkError(
-            f"{self._named.place} sent nothing for {self._idle:g} s.",
+            f"{self._named.place} sent nothing for {self.idle:g} s.",
             remedy="Check the network and run again.",
         )
 

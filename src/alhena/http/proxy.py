@@ -103,12 +103,19 @@ class ProxiedTransport(Transport):
         self._named = Way(f"{endpoint.place} (through the proxy {self._proxy.shown})")
         self._tunnels = endpoint.secure or self._proxy.socks
 
-    async def send(self, method: str, path: str, headers: Headers, body: Body = b"") -> Response:
+    async def send(
+        self,
+        method: str,
+        path: str,
+        headers: Headers,
+        body: Body = b"",
+        idle: float | None = None,
+    ) -> Response:
         """Sends through the proxy. Raises NetworkError."""
         if self._tunnels:
-            return await super().send(method, path, headers, body)
+            return await super().send(method, path, headers, body, idle)
         path = f"{self._endpoint.place}{path}"
-        response = await super().send(method, path, [*headers, *self._proxy.headers], body)
+        response = await super().send(method, path, [*headers, *self._proxy.headers], body, idle)
         if response.status == _REFUSES:
             await response.aclose()
             raise self._refused("407 Proxy Authentication Required", _REFUSES)

@@ -4,7 +4,7 @@ them."""
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from alhena.agent.subagents import AgentDefinition, builtin_agents
 from alhena.agent.subagents.remote import RemoteAgent
 from alhena.agent.toolset.options import PolicySource, SessionOptions, of_place, workspace_directory
 from alhena.config.effective_settings import open_place
-from alhena.config.settings import Settings
+from alhena.config.settings import Settings, with_tier
 from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
@@ -134,6 +134,8 @@ class AgentOptions(Value, frozen=True, kw_only=True):
     `session_id`: the id of a new session. `record`: write the session to disk, so that it can be
     resumed. `full_context`: send the workspace's files first, as far as they fit.
     `wait_for_servers`: wait for MCP servers before the first prompt, for some seconds.
+    `service_tier`: "flex" costs half and may wait, "priority" costs more and is served first;
+    "standard"; None is that of the settings.
     """
 
     settings: Settings | None = None
@@ -149,6 +151,7 @@ class AgentOptions(Value, frozen=True, kw_only=True):
     record: bool = True
     full_context: bool = False
     wait_for_servers: bool = True
+    service_tier: Literal["flex", "standard", "priority"] | None = None
 
 
 class Subagent(Value, frozen=True, kw_only=True):
@@ -406,6 +409,7 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
     elif settings is None:
         place = open_place(cwd, environ, skip_trust=more.skip_trust, env_files=more.environ is None)
         settings, environ, found = place.settings, place.environ, of_place(place)
+    settings = with_tier(settings, more.service_tier)
     if given.servers:
         merged = {**settings.mcp_servers, **entries_of(given.servers)}
         settings = msgspec.structs.replace(settings, mcp_servers=merged)
@@ -443,5 +447,7 @@ def session_options(given: Arguments, home: str | None = None) -> SessionOptions
 
 
 _SAME = tuple(
-    name for name in AgentOptions.__struct_fields__ if name not in ("settings", "environ")
+    name
+    for name in AgentOptions.__struct_fields__
+    if name not in ("settings", "environ", "service_tier")
 )

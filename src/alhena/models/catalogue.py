@@ -245,9 +245,10 @@ def is_unknown(name: str) -> bool:
 
 class ServedModel(Value, frozen=True, kw_only=True):
     """A model of the service's own list. Limits are in tokens; None: not said. `levels`: its levels
-    of thinking, empty if not said."""
+    of thinking, empty if not said. `title`: its name for people."""
 
     name: str
+    title: str = ""
     input_limit: int | None = None
     output_limit: int | None = None
     levels: tuple[str, ...] = ()

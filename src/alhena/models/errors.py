@@ -13,7 +13,7 @@ PERSONAL_ENDED = (
     "Enterprise licences work. Otherwise use an API key (GEMINI_API_KEY) or Vertex AI "
     "(GOOGLE_GENAI_USE_VERTEXAI=true)."
 )
-"""Said where a sign-in with a Google account fails."""
+"""Said before a sign-in with a Google account, and where it fails."""
 MESSAGE_LIMIT = 500
 
 

@@ -34,11 +34,17 @@ class PriceTable(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of tokens. `cached` are part of `prompt`; thinking is part of `output`."""
+    """Numbers of tokens. `cached` are part of `prompt`; thinking is part of `output`. `tier` is the
+    service tier of their requests, "" for the usual one."""
 
     prompt: int = 0
     cached: int = 0
     output: int = 0
+    tier: str = ""
+
+
+TIER_FACTORS = {"flex": 0.5, "priority": 2.0}
+"""Prices of service tiers as factors of the usual ones. Priority is the documented maximum."""
 
 
 class Prices:
@@ -78,7 +84,8 @@ class Prices:
             return None
         fresh, cached, output = rates(price, tokens.prompt > LONG_PROMPT if long is None else long)
         amount = (tokens.prompt - tokens.cached) * fresh + tokens.cached * cached
-        return (amount + tokens.output * output) / _MILLION
+        amount += tokens.output * output
+        return amount * TIER_FACTORS.get(tokens.tier, 1.0) / _MILLION
 
 
 def rates(price: PriceSettings, long: bool) -> tuple[float, float, float]:

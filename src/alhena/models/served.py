@@ -6,12 +6,14 @@ import re
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from difflib import get_close_matches
+from typing import Any
 
 import msgspec
 
 from alhena.errors import AlhenaError, ModelError
 from alhena.models.catalogue import ServedModel, add_served, model_info, today
 from alhena.models.errors import ModelNotFoundError, ZeroQuotaError
+from alhena.models.generator import ContentGenerator
 
 PATIENCE_S = 4.0
 """Seconds that a service may take to list its models."""
@@ -73,6 +75,21 @@ class ModelList:
             return found
 
 
+async def list_names(generator: ContentGenerator) -> tuple[str, ...]:
+    """The names of the models of a service that lists only these; empty without an answer."""
+    inner: Any = generator
+    while not hasattr(inner, "models") and hasattr(inner, "inner"):
+        inner = inner.inner
+    listing: Callable[[], Awaitable[tuple[str, ...]]] | None = getattr(inner, "models", None)
+    if listing is None:
+        return ()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await listing()
+    except (AlhenaError, TimeoutError):
+        return ()
+
+
 def list_name(place: str, credential: str) -> str:
     """The name of the file of a list: one for each address and credential."""
     return hashlib.sha256(f"{place}\n{credential}".encode()).hexdigest()[:24] + ".json"
@@ -109,10 +126,40 @@ def is_gone(error: ModelError) -> bool:
 
 
 def nearest(name: str, served: Collection[ServedModel]) -> tuple[str, ...]:
-    """The served models of the most similar names, at most three, the nearest first."""
+    """The served models of the most similar names, at most three, the nearest first. Services list
+    models that they refuse to new keys: `name` is none of them, nor one that has announced its end,
+    nor one for speech or images unless `name` is one too."""
     bare = name.removeprefix("models/").lower()
-    names = [each.name for each in served]
+    others = _NOT_CONVERSING.difference(bare.split("-"), {"preview"})
+    names = [
+        each.name
+        for each in served
+        if each.name != bare
+        and not model_info(each.name).ends
+        and others.isdisjoint(each.name.split("-"))
+    ]
     return tuple(get_close_matches(bare, names, n=3, cutoff=0.4)) or tuple(names[:3])
+
+
+class ModelRenewal:
+    """Finds the successors of models that a service no longer has. `models` returns its list."""
+
+    def __init__(self, models: Callable[[], Awaitable[tuple[ServedModel, ...]]]) -> None:
+        self._models = models
+        self._gone: set[str] = set()
+
+    async def instead_of(self, model: str, error: ModelError, *, chosen: bool) -> str | None:
+        """The newest stable model of the same tier; None if the service still has `model`. Not
+        `chosen`: a person wrote the name, which is never replaced. Raises `error` with the names of
+        served models then."""
+        if not is_gone(error):
+            return None
+        if not chosen:
+            if isinstance(error, ModelNotFoundError):
+                raise with_served_names(error, model, await self._models())
+            return None
+        self._gone.add(model.removeprefix("models/"))
+        return newest_stable(model, await self._models(), self._gone)
 
 
 def with_served_names(error: ModelError, name: str, served: Collection[ServedModel]) -> ModelError:

@@ -13,11 +13,14 @@ from alhena.http.exchange import Body
 from alhena.models.errors import Asked, RequestRejectedError
 from alhena.version import __version__
 from alhena.wire.errors import DecodeError, SseError
+from alhena.wire.request import GenerateContentRequest, ServiceTier
 from alhena.wire.sse import SseDecoder
 
 T = TypeVar("T")
 Pause = Callable[[float], None]
 
+FLEX_IDLE_S = 1200.0
+"""Timeout of silence for requests that may wait: the service promises them within 15 minutes."""
 MAX_BODY_BYTES = 256 * 1024 * 1024
 MAX_ERROR_BYTES = 256 * 1024
 _TOO_MANY = 429
@@ -106,14 +109,15 @@ class HttpService:
         body: Body | None,
         decode: Callable[[bytes], T],
         pause: Pause | None = None,
+        idle: float | None = None,
     ) -> T:
         """Posts `body` (None: sends a GET) and returns the answer decoded by `decode`.
 
         `path` is appended to the endpoint's own and is already quoted. `pause` is called as that of
-        a GenerateContentRequest. Raises ModelError, and the errors of `decode` when the answer has
-        no API error.
+        a GenerateContentRequest; `idle` is its `idle_s`. Raises ModelError, and the errors of
+        `decode` when the answer has no API error.
         """
-        response, asked = await self._accepted(path, model, body, pause)
+        response, asked = await self._accepted(path, model, body, pause, idle)
         try:
             payload = await _read_all(BodyReader(response), MAX_BODY_BYTES)
         finally:
@@ -127,6 +131,7 @@ class HttpService:
         encode: Callable[[], Body],
         decode: Callable[[bytes], T],
         pause: Pause | None = None,
+        idle: float | None = None,
     ) -> AsyncGenerator[T, None]:
         """Posts a request and yields the events of its stream, each decoded by `decode`.
 
@@ -134,7 +139,7 @@ class HttpService:
         Raises StreamCutError when the connection, or the JSON of the last event, ends too early,
         and SseError when the body is not an event stream.
         """
-        response, asked = await self._accepted(path, model, encode(), pause)
+        response, asked = await self._accepted(path, model, encode(), pause, idle)
         try:
             reader, decoder = BodyReader(response), SseDecoder()
             try:
@@ -158,7 +163,7 @@ class HttpService:
             await transport.aclose()
 
     async def _accepted(
-        self, path: str, model: str, body: Body | None, pause: Pause | None
+        self, path: str, model: str, body: Body | None, pause: Pause | None, idle: float | None
     ) -> tuple[Response, Asked]:
         """Returns a 2xx response with unread body; raises the error of any other status."""
         credentials = await self._access.headers()
@@ -171,6 +176,7 @@ class HttpService:
                 f"{self._endpoint.prefix}{path}",
                 self._headers(model, credentials),
                 body or b"",
+                idle,
             )
             asked = self._asked(model, credentials)
             if 200 <= response.status < 300:
@@ -213,6 +219,11 @@ class HttpService:
             remedy=self._access.remedy,
             quota_tip=self._quota_tip,
         )
+
+
+def idle_s(request: GenerateContentRequest) -> float | None:
+    """The timeout of silence of a request in seconds; None: the usual one."""
+    return FLEX_IDLE_S if request.config.service_tier is ServiceTier.FLEX else None
 
 
 def parse_version(text: str, source: str) -> str:

@@ -307,7 +307,12 @@ class _Reader:
     def _response(self, event: ApiResponseEvent) -> None:
         prompt = event.input_tokens + event.tool_tokens
         output = event.output_tokens + event.thoughts_tokens
-        tokens = Tokens(prompt=prompt, cached=min(event.cached_tokens, prompt), output=output)
+        tokens = Tokens(
+            prompt=prompt,
+            cached=min(event.cached_tokens, prompt),
+            output=output,
+            tier=event.service_tier,
+        )
         step = self._add(Kind.MODEL, event.duration_ms, event.parent_call_id, name=event.model)
         long = event.input_tokens > LONG_PROMPT
         step.tokens, step.cost = tokens, self._prices.cost(event.model, tokens, long=long)

@@ -21,7 +21,12 @@ from alhena.wire.content import (
 )
 from alhena.wire.errors import ApiStatus, DecodeError, EncodeError
 from alhena.wire.json_values import as_array, as_object, excerpt, scrub
-from alhena.wire.request import GenerateContentConfig, GenerateContentRequest, GenerationConfig
+from alhena.wire.request import (
+    GenerateContentConfig,
+    GenerateContentRequest,
+    GenerationConfig,
+    ServiceTier,
+)
 from alhena.wire.response import (
     CountTokensResponse,
     EmbedContentResponse,
@@ -379,8 +384,14 @@ def enveloped_body(request: GenerateContentRequest, project: str) -> RequestBody
     """The body of Code Assist's generateContent and streamGenerateContent.
 
     Empty values are omitted: `project`, and the request's prompt and session. Raises EncodeError,
-    like `request_body`.
+    like `request_body`, and for a service tier: there is only the standard one.
     """
+    tier = request.config.service_tier
+    if tier not in (None, ServiceTier.STANDARD):
+        raise EncodeError(f'Code Assist has no service tier "{tier}".')
+    if tier is not None:
+        config = msgspec.structs.replace(request.config, service_tier=None)
+        request = msgspec.structs.replace(request, config=config)
     envelope = encode_value(
         _CodeAssist(
             model=scrub(request.model),

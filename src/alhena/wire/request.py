@@ -101,6 +101,20 @@ class ToolConfig(Wire, frozen=True, kw_only=True):
     include_server_side_tool_invocations: bool | None = None
 
 
+class ServiceTier(StrEnum):
+    """The class of service of a request: FLEX costs half and may wait, PRIORITY costs more and is
+    served first. Upper case and the prefix `SERVICE_TIER_` are accepted."""
+
+    FLEX = "flex"
+    STANDARD = "standard"
+    PRIORITY = "priority"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ServiceTier | None":
+        plain = str(value).lower().removeprefix("service_tier_")
+        return next((tier for tier in cls if tier.value == plain), None)
+
+
 class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
     """All of a request except its model and contents; keys are sent in the order of the fields."""
 
@@ -111,7 +125,7 @@ class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
     cached_content: str | None = None
     labels: dict[str, str] | None = None
     generation_config: GenerationConfig | None = None
-    service_tier: str | None = None
+    service_tier: ServiceTier | None = None
     model_armor_config: dict[str, Any] | None = None
     store: bool | None = None
 
@@ -122,6 +136,12 @@ class GenerateContentConfig(Wire, Value, frozen=True, kw_only=True):
             for tool in self.tools or ()
             for declaration in tool.function_declarations or ()
         )
+
+    def with_tier(self, tier: str | None) -> "GenerateContentConfig":
+        """The same with a service tier, unless it has one."""
+        if tier is None or self.service_tier is not None:
+            return self
+        return msgspec.structs.replace(self, service_tier=ServiceTier(tier))
 
     def with_settings(self, settings: "GenerateContentConfig") -> "GenerateContentConfig":
         """The same instruction and tools with other settings."""

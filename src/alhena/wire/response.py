@@ -55,7 +55,8 @@ NO_REASON = "the stream ended without a finish reason"
 
 
 class UsageMetadata(Wire, frozen=True, kw_only=True):
-    """Token counts from the server (WIRE-08). Negative ones become 0."""
+    """Token counts from the server (WIRE-08). Negative ones become 0. `service_tier` is that of the
+    request, if known; it changes the price."""
 
     prompt_token_count: int = 0
     candidates_token_count: int = 0
@@ -68,6 +69,7 @@ class UsageMetadata(Wire, frozen=True, kw_only=True):
     candidates_tokens_details: list[Any] | None = None
     tool_use_prompt_tokens_details: list[Any] | None = None
     traffic_type: str | None = None
+    service_tier: str | None = None
 
     def __post_init__(self) -> None:
         for name in COUNTS:

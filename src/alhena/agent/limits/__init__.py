@@ -176,7 +176,7 @@ class Spending:
 
     def __init__(self, own: Mapping[str, PriceSettings]) -> None:
         self._own = own
-        self._used: dict[tuple[str, bool], tuple[int, int, int]] = {}
+        self._used: dict[tuple[str, bool, str], tuple[int, int, int]] = {}
         self._uncounted = False
         self._requests = self._calls = self._thoughts = 0
 
@@ -191,7 +191,7 @@ class Spending:
         self._thoughts += event.thoughts_tokens
         if not event.input_tokens:
             self._uncounted = True
-        key = event.model, event.input_tokens > LONG_PROMPT
+        key = event.model, event.input_tokens > LONG_PROMPT, event.service_tier
         prompt, cached, output = self._used.get(key, (0, 0, 0))
         self._used[key] = (
             prompt + event.input_tokens + event.tool_tokens,
@@ -222,8 +222,8 @@ class Spending:
         from alhena.models.prices import Prices, Tokens
 
         prices, total = Prices(self._own), 0.0
-        for (model, long), (prompt, cached, output) in self._used.items():
-            tokens = Tokens(prompt=prompt, cached=min(cached, prompt), output=output)
+        for (model, long, tier), (prompt, cached, output) in self._used.items():
+            tokens = Tokens(prompt=prompt, cached=min(cached, prompt), output=output, tier=tier)
             cost = prices.cost(model, tokens, long=long)
             if cost is None:
                 return None

@@ -270,7 +270,7 @@ class MeteredGenerator:
     admit and charge."""
 
     def __init__(self, inner: ContentGenerator) -> None:
-        self._inner = inner
+        self.inner = inner
 
     async def _admit(self, model: str, tokens: Callable[[], int], /) -> int:
         """Returns when a request of about so many tokens may start; its number."""
@@ -288,7 +288,7 @@ class MeteredGenerator:
         number = await self._admit(request.model, lambda: _estimated(request))
         usage: UsageMetadata | None = None
         try:
-            response = await self._inner.generate(request)
+            response = await self.inner.generate(request)
             output = sum(map(part_tokens, response.parts))
             usage = usage_of(request, response.usage_metadata, output)
         except asyncio.CancelledError:
@@ -309,7 +309,7 @@ class MeteredGenerator:
         usage: UsageMetadata | None = None
         output = 0.0
         taken = whole = False
-        stream = self._inner.stream(request)
+        stream = self.inner.stream(request)
         try:
             async for chunk in stream:
                 taken = True
@@ -331,7 +331,7 @@ class MeteredGenerator:
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """The number of tokens the contents take, which costs nothing."""
-        return await self._inner.count_tokens(contents, model=model)
+        return await self.inner.count_tokens(contents, model=model)
 
     async def embed(
         self, contents: Sequence[EncodedContent], *, model: str
@@ -341,7 +341,7 @@ class MeteredGenerator:
         number = await self._admit(model, lambda: tokens)
         usage: UsageMetadata | None = None
         try:
-            response = await self._inner.embed(contents, model=model)
+            response = await self.inner.embed(contents, model=model)
             usage = UsageMetadata(prompt_token_count=tokens)
         finally:
             self._charge(number, model, usage)
@@ -349,7 +349,7 @@ class MeteredGenerator:
 
     async def aclose(self) -> None:
         """Closes the inner generator."""
-        await self._inner.aclose()
+        await self.inner.aclose()
 
 
 class BudgetedGenerator(MeteredGenerator):
@@ -374,7 +374,7 @@ def tokens_of(usage: UsageMetadata) -> Tokens:
     prompt = usage.prompt_token_count + usage.tool_use_prompt_token_count
     output = usage.candidates_token_count + usage.thoughts_token_count
     cached = min(usage.cached_content_token_count, prompt)
-    return Tokens(prompt=prompt, cached=cached, output=output)
+    return Tokens(prompt=prompt, cached=cached, output=output, tier=usage.service_tier or "")
 
 
 def usage_of(
@@ -389,6 +389,9 @@ def usage_of(
     not be counted."""
     came = ceil(output)
     usage = usage or UsageMetadata()
+    tier = request.config.service_tier
+    if tier is not None and usage.service_tier is None:
+        usage = msgspec.structs.replace(usage, service_tier=tier)
     said = usage.candidates_token_count + usage.thoughts_token_count
     if not usage.prompt_token_count:
         rest = usage.total_token_count - said - usage.tool_use_prompt_token_count

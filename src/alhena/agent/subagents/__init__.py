@@ -23,7 +23,8 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     session's. In `query`, the first message, `${query}` is replaced by the task.
     `in_worktree`: it works in a git worktree of its own, whose patch belongs to its result.
     `mcp_servers` are entries as in the settings, started for its tasks alone; `why_held` is asked
-    right before a start for the reason against it, "" for none.
+    right before a start for the reason against it, "" for none. `temperature_place` is the file or
+    the setting that sets the temperature, "" if it is the usual one.
     """
 
     name: str
@@ -34,6 +35,7 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     max_turns: int = 30
     time_limit_s: float = 600
     temperature: float = 1.0
+    temperature_place: str = ""
     model: str | None = None
     own_tools: tuple[Tool, ...] = ()
     display_name: str = ""
@@ -41,6 +43,18 @@ class AgentDefinition(Value, frozen=True, kw_only=True):
     in_worktree: bool = False
     mcp_servers: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     why_held: Callable[[str], str] | None = None
+
+    def require_temperature(self, model: str) -> None:
+        """Raises ConfigError if `model`, the session's unless the agent has its own, does not take
+        the temperature that a person set."""
+        if not self.temperature_place:
+            return
+        from alhena.models.catalogue import refuse_settings, refused_settings, resolved_name
+        from alhena.wire.request import GenerationConfig
+
+        name = resolved_name(self.model or model)
+        refused = refused_settings(name, GenerationConfig(temperature=self.temperature))
+        refuse_settings(name, refused, self.temperature_place)
 
     @property
     def summary(self) -> AgentSummary:

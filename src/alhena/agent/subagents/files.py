@@ -79,7 +79,7 @@ class _Fields(msgspec.Struct, kw_only=True):
     system_prompt: str = ""
     query: str = "${query}"
     model: str = "inherit"
-    temperature: float = 1.0
+    temperature: float | None = None
     max_turns: int = 30
     timeout_mins: float = 10
     output: dict[str, Any] | None = None
@@ -313,6 +313,8 @@ def apply_overrides(agent: AgentDefinition, override: AgentOverride) -> AgentDef
         "temperature": model.generate_content_config.get("temperature"),
         "tools": override.tools,
     }
+    if changes["temperature"] is not None:
+        changes["temperature_place"] = f"agents.overrides.{agent.name}"
     known = {name: value for name, value in changes.items() if value is not None}
     if model.model == "inherit":
         known["model"] = None
@@ -327,11 +329,11 @@ def parsed(path: Path, text: str) -> tuple[list[AgentDefinition | RemoteAgent], 
     agents: list[AgentDefinition | RemoteAgent] = []
     for document, unknown in documents:
         warnings += (f"has an unknown key '{key}'" for key in unknown)
-        agents.append(_checked(document))
+        agents.append(_checked(document, path))
     return agents, warnings
 
 
-def _checked(document: dict[str, Any]) -> AgentDefinition | RemoteAgent:
+def _checked(document: dict[str, Any], path: Path) -> AgentDefinition | RemoteAgent:
     try:
         fields = msgspec.convert(document, _Fields, strict=False)
     except msgspec.ValidationError as error:
@@ -356,7 +358,8 @@ def _checked(document: dict[str, Any]) -> AgentDefinition | RemoteAgent:
         result_schema=fields.output or _REPORT,
         max_turns=fields.max_turns,
         time_limit_s=fields.timeout_mins * 60,
-        temperature=fields.temperature,
+        temperature=1.0 if fields.temperature is None else fields.temperature,
+        temperature_place="" if fields.temperature is None else str(path),
         model=None if fields.model == "inherit" else fields.model,
         in_worktree=fields.isolation == "worktree",
         mcp_servers={name: _entry(name, each) for name, each in fields.mcp_servers.items()},

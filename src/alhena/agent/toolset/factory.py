@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.agent.limits import Spending
 from alhena.agent.subagents import AgentDefinition, builtin_agents
-from alhena.agent.toolset.model_access import SessionModel
+from alhena.agent.toolset.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, SessionMode, Toolset, ToolSources
 from alhena.config.environment import own_environment
@@ -333,7 +333,8 @@ def open_toolset(
     sandbox, told = (None, "") if groups is None else session_sandbox(options, workspace, groups)
     own = own_tools(options.tools, options.agents)
     engine = PolicyEngine([*policy.rules, *(rule for tool in own for rule in own_tool_rules(tool))])
-    model = SessionModel(links.answering, links.emit, texts=links.texts)
+    plain = PLAIN.with_tier(settings.model.service_tier)
+    model = SessionModel(links.answering, links.emit, texts=links.texts, config=plain)
     host = ToolHost(
         workspace=workspace,
         environ=options.environ,

@@ -1,6 +1,6 @@
 """The session's model as its tools use it, and the one that answers when it cannot."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alhena.chat.turn import InvalidResponseError
     from alhena.errors import ModelError
     from alhena.models.catalogue import ServedModel
-    from alhena.models.served import ModelList
+    from alhena.models.served import ModelList, ModelRenewal
     from alhena.tools.builtin.ask_user import Ask
 
 ROLE = "utility_tool"
@@ -190,6 +190,7 @@ class SessionModelList:
         self._requested: dict[tuple[str, str | None], str] = {}
         self._named: set[tuple[str, str]] = set()
         self._asking: Task[object] | None = None
+        self._renewal: ModelRenewal | None = None
 
     def _open(self) -> "ModelList | None":
         from alhena.agent.toolset.model_list import open_list
@@ -201,6 +202,21 @@ class SessionModelList:
         """The list; empty if the service has none or does not answer."""
         found = self._open()
         return () if found is None else await found.models()
+
+    async def names(self) -> tuple[str, ...]:
+        """The names of the list, also of a service that says no more than that."""
+        if self._open() is not None:
+            return tuple(each.name for each in await self.models())
+        from alhena.models.served import list_names
+
+        return await list_names(self._source[0])
+
+    def renewal(self) -> "ModelRenewal":
+        """Returns the finder of successors of models that are gone, made on first use."""
+        from alhena.models.served import ModelRenewal
+
+        self._renewal = self._renewal or ModelRenewal(self.models)
+        return self._renewal
 
     def prepare(self, model: str) -> None:
         """Takes the properties of an unlisted model from the list of today, if there is one."""
@@ -295,51 +311,24 @@ class Consent:
         )
 
 
-class ModelRenewal:
-    """Finds the successor of a model that the service no longer has. `chosen`: the names that a
-    default or an alias means; only these are replaced. `models` returns the service's list."""
-
-    def __init__(
-        self, chosen: set[str], models: "Callable[[], Awaitable[tuple[ServedModel, ...]]]"
-    ) -> None:
-        self.chosen = chosen
-        self._models = models
-        self._gone: set[str] = set()
-
-    async def instead_of(self, model: str, error: "ModelError") -> str | None:
-        """The newest stable model of the same tier; None if the service still has `model`. Raises
-        `error` with the names of served models if a person wrote the name of `model`."""
-        from alhena.models.errors import ModelNotFoundError
-        from alhena.models.served import is_gone, newest_stable, with_served_names
-
-        if not is_gone(error):
-            return None
-        if model not in self.chosen:
-            if isinstance(error, ModelNotFoundError):
-                raise with_served_names(error, model, await self._models())
-            return None
-        self._gone.add(model.removeprefix("models/"))
-        served = await self._models()
-        newer = newest_stable(model, served, self._gone)
-        if newer is not None:
-            self.chosen.add(newer)
-        return newer
-
-
 class SessionFallback:
     """A `chat.recovery.Fallback`. In mode "ask" a person decides; if no person can be
-    asked, no other model answers. `config` gives a model's settings."""
+    asked, no other model answers. `config` gives a model's settings. `chosen`: the names that a
+    default or an alias means; with `renewal` these are replaced when the service has them no
+    more."""
 
     def __init__(
         self,
         mode: FallbackMode,
         consent: Consent,
         config: "Callable[[str], GenerateContentConfig]",
-        renewal: "ModelRenewal | None" = None,
+        chosen: set[str],
+        renewal: "Callable[[], ModelRenewal] | None" = None,
     ) -> None:
         self._mode: FallbackMode = mode
         self._consent = consent
         self._config = config
+        self._chosen = chosen
         self._renewal = renewal
 
     def giving(
@@ -347,9 +336,9 @@ class SessionFallback:
     ) -> "SessionFallback":
         """The same for a conversation with settings of its own. `chosen`: the model that an alias
         means there."""
-        if chosen is not None and self._renewal is not None:
-            self._renewal.chosen.add(chosen)
-        return SessionFallback(self._mode, self._consent, config, self._renewal)
+        if chosen is not None:
+            self._chosen.add(chosen)
+        return SessionFallback(self._mode, self._consent, config, self._chosen, self._renewal)
 
     def offers(self, model: str, error: "ModelError") -> bool:
         """True when another model could answer and may be chosen."""
@@ -367,8 +356,12 @@ class SessionFallback:
         from alhena.chat.turn import traits_of
         from alhena.models.catalogue import fallback_model
 
-        newer = None if self._renewal is None else await self._renewal.instead_of(model, error)
+        newer = None
+        if self._renewal is not None:
+            chosen = model in self._chosen
+            newer = await self._renewal().instead_of(model, error, chosen=chosen)
         if newer is not None:
+            self._chosen.add(newer)
             return Substitute(traits=traits_of(newer), config=self._config(newer))
         other = fallback_model(model, error)
         if other is None or not self.offers(model, error):

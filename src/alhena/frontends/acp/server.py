@@ -45,7 +45,7 @@ AUTH_METHODS = [
     {
         "id": "oauth-personal",
         "name": "Google account",
-        "description": "Run `alhena auth login` in a terminal.",
+        "description": "Run `alhena auth login` in a terminal (Standard or Enterprise licence).",
     },
     {
         "id": "vertex-ai",

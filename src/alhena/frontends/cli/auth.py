@@ -29,7 +29,7 @@ from alhena.models.auth.store import (
     forget_key,
     load_key,
 )
-from alhena.models.errors import CredentialsError
+from alhena.models.errors import PERSONAL_ENDED, CredentialsError
 from alhena.models.providers.code_assist_setup import QuotaBucket
 from alhena.models.providers.select import AuthType, api_key, auth_type
 from alhena.system.private_files import PrivateFiles
@@ -44,9 +44,11 @@ usage: alhena auth login [--no-browser]
        alhena auth status [--json] [--quota]
        alhena auth logout
 
-login: signs in to Code Assist with a Google account, in your browser. It needs an OAuth client of
-your own: create one of type Desktop app at https://console.cloud.google.com/apis/credentials, and
-set ALHENA_OAUTH_CLIENT_ID and ALHENA_OAUTH_CLIENT_SECRET.
+login: signs in to Code Assist with a Google account, in your browser. Code Assist ended for
+personal accounts on 2026-06-18: the account needs a Standard or Enterprise licence. An API key
+(GEMINI_API_KEY) and Vertex AI need no login. It takes an OAuth client of your own: create one of
+type Desktop app at https://console.cloud.google.com/apis/credentials, and set
+ALHENA_OAUTH_CLIENT_ID and ALHENA_OAUTH_CLIENT_SECRET.
 
   --no-browser   print the address for a browser on any machine, and read the code it shows
 
@@ -83,6 +85,7 @@ async def _login(place: Place, files: PrivateFiles, *, browser: bool) -> int:
     from alhena.models.providers.code_assist import project_from
 
     environ = place.environ
+    write_stdout(f"{PERSONAL_ENDED}\n")
     client = require_client(find_client(environ, place.settings.security.auth.oauth))
     endpoint = TokenEndpoint(find_addresses(environ), environ=environ)
     project_from(environ)  # what is wrong with it is better said before than after

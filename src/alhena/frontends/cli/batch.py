@@ -103,6 +103,7 @@ def _options() -> Parser:
     add("--max-seconds", type=amount, metavar="N", help="seconds of one task")
     add("--max-cost", type=amount, metavar="USD", help="US dollars of one task")
     add("-m", "--model", metavar="NAME", help="the model")
+    add("--service-tier", choices=["flex", "standard", "priority"], help="the class of service")
     add("--approval-mode", choices=["default", "auto_edit", "yolo", "plan"])
     add("--policy", action="append", metavar="FILE", help="more policies")
     add("--allowed-tools", action="append", metavar="TOOLS", help="tools without approval")

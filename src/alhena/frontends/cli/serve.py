@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
-from alhena.config.settings import Settings
 from alhena.errors import ConfigError, UsageError
 from alhena.frontends.arguments import Parser
 from alhena.frontends.current_settings import place_here
@@ -25,6 +25,11 @@ from alhena.models.providers.select import (
 )
 from alhena.models.retry import RetryPolicy
 from alhena.wire.json_values import is_token
+
+if TYPE_CHECKING:
+    from alhena.agent.chat import SessionModels
+    from alhena.config.effective_settings import Place
+    from alhena.gateway.upstream import Upstream
 
 KEY_VARIABLE = "ALHENA_GATEWAY_KEY"
 PORT = 8080
@@ -67,12 +72,15 @@ def run(argv: list[str]) -> int:
         )
     named = _mapping(found.map)
     _require_extra()
+    from alhena.agent.chat import SessionModels
+
     place = place_here()
-    chosen = _generator(found, place.settings, place.environ)
+    models = SessionModels(found.model, place.environ, place.settings)
+    chosen = _generator(found, models, place)
     _require_service(named, chosen.model)
     for notice in chosen.notices:
         write_stderr(f"alhena: {notice}\n")
-    _serve(found, chosen, named, key)
+    _serve(found, _upstream(chosen, models, named, place), key)
     return 0
 
 
@@ -170,16 +178,16 @@ def _require_extra() -> None:
 
 
 def _generator(
-    found: argparse.Namespace, settings: Settings, environ: Mapping[str, str]
+    found: argparse.Namespace, models: "SessionModels", place: "Place"
 ) -> ChosenGenerator:
-    from alhena.agent.chat import SessionModels
     from alhena.agent.session_factory import installation_number
 
+    environ = place.environ
     return choose_generator(
         ModelChoice(
-            model=SessionModels(found.model, environ, settings).name,
+            model=models.name,
             environ=environ,
-            settings=settings,
+            settings=place.settings,
             fake_responses=found.fake_responses or found.fake_responses_non_strict,
             fake_strict=not found.fake_responses_non_strict,
             record_responses=found.record_responses,
@@ -191,15 +199,30 @@ def _generator(
     )
 
 
-def _serve(
-    found: argparse.Namespace, chosen: ChosenGenerator, named: Mapping[str, str], key: str
-) -> None:
+def _upstream(
+    chosen: ChosenGenerator, models: "SessionModels", named: Mapping[str, str], place: "Place"
+) -> "Upstream":
+    from alhena.agent.toolset.model_list import open_list
+    from alhena.gateway.upstream import ModelNames, Upstream
+    from alhena.models.served import ModelRenewal
+
+    served = open_list(chosen.generator, place.environ)
+    names = ModelNames(
+        chosen.model,
+        named,
+        gemini=chosen.speaks_gemini,
+        chosen=chosen.speaks_gemini and chosen.model in models.chosen,
+    )
+    renewal = None if served is None else ModelRenewal(served.models)
+    return Upstream(chosen.generator, names, place.settings.model.service_tier, renewal)
+
+
+def _serve(found: argparse.Namespace, upstream: "Upstream", key: str) -> None:
     from alhena.gateway.access_log import LogWriter
     from alhena.gateway.app import Guard, gateway_app
     from alhena.gateway.body import MB, Closing, Limits
     from alhena.gateway.exchange import Terms
     from alhena.gateway.server import GatewayServer, listening_socket
-    from alhena.gateway.upstream import ModelNames, Upstream
 
     limits = Limits()
     limits = Limits(
@@ -207,8 +230,6 @@ def _serve(
         body_bytes=(found.max_body_mb or limits.body_bytes // MB) * MB,
         bodies_bytes=max(limits.bodies_bytes, (found.max_body_mb or 0) * MB),
     )
-    names = ModelNames(chosen.model, named, gemini=chosen.speaks_gemini)
-    upstream = Upstream(chosen.generator, names)
     log = LogWriter(_write_log)
     terms = Terms(limits, Closing())
     app = gateway_app(upstream, Guard(key), terms, log.put)

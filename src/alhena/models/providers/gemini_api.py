@@ -10,7 +10,7 @@ from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, endpoint_from, parse_headers
 from alhena.models.errors import KEY_REMEDY, RequestRejectedError
 from alhena.models.generator import ContentGenerator
-from alhena.models.service import FixedAccess, HttpService, model_path, parse_version
+from alhena.models.service import FixedAccess, HttpService, idle_s, model_path, parse_version
 from alhena.wire.encode import (
     EncodedContent,
     decode_count_tokens,
@@ -98,7 +98,9 @@ class GeminiMethods:
         """Returns the whole answer."""
         path = self._path(request.model, "generateContent")
         body = request_body(request)
-        return await self._http.ask(path, request.model, body, decode_response, request.pause)
+        return await self._http.ask(
+            path, request.model, body, decode_response, request.pause, idle_s(request)
+        )
 
     def stream(
         self, request: GenerateContentRequest
@@ -111,7 +113,12 @@ class GeminiMethods:
         """
         path = self._path(request.model, "streamGenerateContent") + "?alt=sse"
         return self._http.events(
-            path, request.model, lambda: request_body(request), decode_response, request.pause
+            path,
+            request.model,
+            lambda: request_body(request),
+            decode_response,
+            request.pause,
+            idle_s(request),
         )
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
@@ -182,6 +189,7 @@ def _served(model: "dict[str, Any]") -> "ServedModel":
     levels = as_array(model.get("thinkingLevels")) or ()
     return ServedModel(
         name=str(model.get("name", "")).removeprefix("models/"),
+        title=title if isinstance(title := model.get("displayName"), str) else "",
         input_limit=count("inputTokenLimit"),
         output_limit=count("outputTokenLimit"),
         levels=tuple(each.upper() for each in levels if isinstance(each, str)),

@@ -18,7 +18,7 @@ from alhena.models.providers.foreign import (
     tool_names,
     unreadable,
 )
-from alhena.models.service import FixedAccess, HttpService
+from alhena.models.service import FixedAccess, HttpService, idle_s
 from alhena.wire.content import Content, encode_value
 from alhena.wire.dialects import openai
 from alhena.wire.dialects.conversation import DialectRequest, ToolNames
@@ -70,7 +70,9 @@ class OpenAiCompatible(WithoutEmbeddings):
         names = tool_names(request)
         body = self._body(request, names, stream=False)
         path = "/chat/completions"
-        answer = await self._http.ask(path, model, body, decode_object, request.pause)
+        answer = await self._http.ask(
+            path, model, body, decode_object, request.pause, idle_s(request)
+        )
         try:
             return openai.read_response(answer, names, self._new_id)
         except DialectError as error:
@@ -84,7 +86,9 @@ class OpenAiCompatible(WithoutEmbeddings):
         names = tool_names(request)
         body = self._body(request, names, stream=True)  # its errors are not an answer's
         model, path = foreign_name(request.model), "/chat/completions"
-        events = self._http.events(path, model, lambda: body, decode_event, request.pause)
+        events = self._http.events(
+            path, model, lambda: body, decode_event, request.pause, idle_s(request)
+        )
         chunks = answer_chunks(
             events,
             openai.EventReader(names, self._new_id),

@@ -179,14 +179,14 @@ class Recorder:
     def __init__(
         self, inner: ContentGenerator, path: str | os.PathLike[str], *, cwd: str | None = None
     ) -> None:
-        self._inner = inner
+        self.inner = inner
         self._path = os.fspath(path)
         self._cwd = cwd
         self._file = _open_recorder(self._path)
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the inner generator's answer."""
-        response = await self._inner.generate(request)
+        response = await self.inner.generate(request)
         self._append(Method.GENERATE, response, request.model, partial(encode_request, request))
         return response
 
@@ -195,7 +195,7 @@ class Recorder:
     ) -> AsyncGenerator[GenerateContentResponse, None]:
         """Yields the inner generator's chunks."""
         chunks: list[GenerateContentResponse] = []
-        stream = self._inner.stream(request)
+        stream = self.inner.stream(request)
         try:
             async for chunk in stream:
                 chunks.append(chunk)
@@ -207,7 +207,7 @@ class Recorder:
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Returns the inner generator's count."""
-        total = await self._inner.count_tokens(contents, model=model)
+        total = await self.inner.count_tokens(contents, model=model)
         answer = {"totalTokens": total}
         self._append(Method.COUNT_TOKENS, answer, model, partial(encode_count_tokens, contents))
         return total
@@ -216,14 +216,14 @@ class Recorder:
         self, contents: Sequence[EncodedContent], *, model: str
     ) -> EmbedContentResponse:
         """Returns the inner generator's vectors."""
-        response = await self._inner.embed(contents, model=model)
+        response = await self.inner.embed(contents, model=model)
         self._append(Method.EMBED, response, model, partial(encode_embed, contents, model))
         return response
 
     async def aclose(self) -> None:
         """Closes the file and the inner generator."""
         try:
-            await self._inner.aclose()
+            await self.inner.aclose()
         finally:
             self.close_file()
 

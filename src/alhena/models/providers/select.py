@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 import msgspec
 
 from alhena.config.settings import Settings
+from alhena.errors import ConfigError
 from alhena.models.catalogue import ANTHROPIC, DEMO, OPENAI
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
@@ -163,6 +164,7 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     CredentialsError when none is available, ConfigError or RecordingError for invalid values.
     """
     chosen = _choose(choice)
+    require_tier(chosen, choice.settings.model.service_tier)
     generator = chosen.generator
     if choice.record_responses is not None:
         from alhena.models.providers.recorded import Recorder
@@ -172,6 +174,20 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
         policy = choice.retry if choice.fake_responses is None else REPLAY
         generator = RetryingGenerator(generator, policy)
     return msgspec.structs.replace(chosen, generator=generator)
+
+
+def require_tier(chosen: ChosenGenerator, tier: str | None) -> None:
+    """Raises ConfigError for a service that has no such service tier."""
+    service = ""
+    if chosen.model.startswith(ANTHROPIC):
+        service = "Anthropic"
+    elif chosen.auth_type in {AuthType.LOGIN, AuthType.COMPUTE, AuthType.CLOUD_SHELL}:
+        service = "Code Assist"
+    if service and tier not in (None, "standard"):
+        raise ConfigError(
+            f"{service} has no service tier {tier!r} (model.serviceTier, --service-tier).",
+            remedy="Leave it out, or choose a model of the Gemini API, Vertex AI or OpenAI.",
+        )
 
 
 def _choose(choice: ModelChoice) -> ChosenGenerator:
@@ -251,7 +267,7 @@ def _without_credentials(choice: ModelChoice) -> ChosenGenerator:
         "no API key found (GEMINI_API_KEY is not set).",
         remedy=(
             f"Get one at {KEY_PAGE} and set GEMINI_API_KEY, or run alhena at a terminal to save "
-            "it. Other ways: GOOGLE_GENAI_USE_GCA=true (Code Assist), "
+            "it. Other ways: GOOGLE_GENAI_USE_GCA=true (Code Assist with a licence), "
             f"GOOGLE_GENAI_USE_VERTEXAI=true (Vertex AI), --model {DEMO} (no model)."
         ),
     )

@@ -29,6 +29,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
+    ServiceTier,
     ThinkingConfig,
     Tool,
     ToolConfig,
@@ -45,7 +46,7 @@ def read_request(body: object) -> DialectRequest:
 
     Raises DialectError. These distinctions are lost: a string and one text block, consecutive
     messages of one role, adjacent texts in a tool result, and settings without a Gemini equivalent
-    (`metadata`, `cache_control`, `service_tier`, `disable_parallel_tool_use`, `effort`, clearing
+    (`metadata`, `cache_control`, `disable_parallel_tool_use`, `effort`, clearing
     edits of `context_management`). The title and context of a document become text before it.
     """
     fields = Fields(body)
@@ -62,10 +63,18 @@ def read_request(body: object) -> DialectRequest:
             tools=(Tool(function_declarations=tools),) if tools else None,
             tool_config=_tool_config(fields, names),
             generation_config=_generation(fields),
+            service_tier=_tier(fields),
         ),
         stream=fields.flag("stream"),
         names=names,
     )
+
+
+def _tier(fields: Fields) -> ServiceTier | None:
+    tier = fields.text("service_tier")
+    if tier not in (None, "auto", "standard_only"):
+        raise unknown(fields, "service_tier", tier, "there are auto and standard_only")
+    return ServiceTier.STANDARD if tier == "standard_only" else None
 
 
 def _refuse_edits(fields: Fields) -> None:

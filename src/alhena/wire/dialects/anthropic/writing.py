@@ -46,7 +46,12 @@ from alhena.wire.dialects.fields import (
 )
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
 from alhena.wire.json_values import as_object
-from alhena.wire.request import FunctionCallingMode, GenerateContentConfig, GenerationConfig
+from alhena.wire.request import (
+    FunctionCallingMode,
+    GenerateContentConfig,
+    GenerationConfig,
+    ServiceTier,
+)
 from alhena.wire.response import Candidate, FinishReason, GenerateContentResponse, UsageMetadata
 
 DEFAULT_MAX_TOKENS = 8192
@@ -76,9 +81,18 @@ def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
     if choice is not None:
         body["tool_choice"] = choice
     body |= _generation(config.generation_config or GenerationConfig())
+    body |= _tier(config.service_tier)
     if request.stream:
         body["stream"] = True
     return body
+
+
+def _tier(tier: ServiceTier | None) -> dict[str, str]:
+    if tier is None:
+        return {}
+    if tier is not ServiceTier.STANDARD:
+        raise DialectError(f'Anthropic has no service tier "{tier}".', "serviceTier")
+    return {"service_tier": "standard_only"}
 
 
 def _messages(

@@ -43,6 +43,7 @@ from alhena.wire.request import (
     FunctionDeclaration,
     GenerateContentConfig,
     GenerationConfig,
+    ServiceTier,
     ThinkingConfig,
     Tool,
     ToolConfig,
@@ -51,6 +52,12 @@ from alhena.wire.request import (
 EFFORTS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768}
 """Reasoning effort -> thinking tokens."""
 
+_TIERS = {
+    "auto": None,
+    "default": ServiceTier.STANDARD,
+    "flex": ServiceTier.FLEX,
+    "priority": ServiceTier.PRIORITY,
+}
 _JSON = "application/json"
 _REFUSED = {
     "audio": "answers are text",
@@ -197,6 +204,21 @@ def _thinking(fields: Fields) -> ThinkingConfig | None:
     return ThinkingConfig(thinking_budget=budget, include_thoughts=True if budget else None)
 
 
+def read_tier(fields: Fields) -> ServiceTier | None:
+    """Reads `service_tier`."""
+    tier = fields.text("service_tier")
+    if tier is not None and tier not in _TIERS:
+        raise unknown(fields, "service_tier", tier, f"there are {', '.join(_TIERS)}")
+    return None if tier is None else _TIERS[tier]
+
+
+def write_tier(tier: ServiceTier | None) -> dict[str, str]:
+    """The field `service_tier`, if it is set."""
+    if tier is None:
+        return {}
+    return {"service_tier": next(name for name, each in _TIERS.items() if each is tier)}
+
+
 _DATA_URL = re.compile(r"data:([^;,\s]+)(?:;[^;,]+)*;base64,(.*)", re.DOTALL)
 _SYSTEM = frozenset({"system", "developer"})
 
@@ -223,6 +245,7 @@ def read_request(body: object) -> DialectRequest:
             tools=tools,
             tool_config=read_tool_choice(fields, names, any_tools=tools is not None),
             generation_config=read_generation(fields),
+            service_tier=read_tier(fields),
         ),
         stream=fields.flag("stream"),
         include_usage=options is not None and options.flag("include_usage"),
@@ -408,6 +431,7 @@ def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
     if choice is not None and tools:
         body["tool_choice"] = choice
     body |= _generation(config.generation_config or GenerationConfig())
+    body |= write_tier(config.service_tier)
     if request.stream:
         body["stream"] = True
         if request.include_usage:
