@@ -81,8 +81,8 @@ def _strip_item(item: Item) -> Item:
         return kept
     kept.pop("id", None)
     if item["type"] == "message":
-        texts = [{"type": "output_text", "text": each["text"]} for each in item["content"]]
-        kept["content"] = texts
+        # Without an id a message has plain text.
+        kept["content"] = "".join(each["text"] for each in item["content"])
     return kept
 
 
