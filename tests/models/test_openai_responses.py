@@ -46,6 +46,7 @@ from alhena.wire.request import (
     Tool,
     ToolConfig,
 )
+from tests.gateway.kit import client, gateway
 from tests.support.command import alhena
 from tests.support.responses import (
     function_call,
@@ -485,3 +486,59 @@ def test_refused_reasoning_is_left_out_once(server: ScriptedServer):
     kinds = [[item["type"] for item in sent.json["input"]] for sent in server.requests]
     assert "reasoning" in kinds[1]
     assert "reasoning" not in kinds[2]
+
+
+GOOGLE = "/v1beta/models/gemini-3-flash-preview:generateContent"
+ASKED: dict[str, Any] = {
+    "/v1/responses": {"model": "m", "input": [{"role": "user", "content": "hi"}]},
+    "/v1/messages": {
+        "model": "m",
+        "max_tokens": 50,
+        "messages": [{"role": "user", "content": "hi"}],
+    },
+    "/v1/chat/completions": {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+    GOOGLE: {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
+}
+
+
+def continued(path: str, body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """The next request of a client that sends the answer back with the result of its call."""
+    if path == "/v1/responses":
+        output = {"type": "function_call_output", "call_id": "call_a", "output": "r"}
+        return {**body, "input": [*body["input"], *answer["output"], output]}
+    if path == "/v1/messages":
+        result = {"type": "tool_result", "tool_use_id": "call_a", "content": "r"}
+        said = [{"role": "assistant", "content": answer["content"]}]
+        return {
+            **body,
+            "messages": [*body["messages"], *said, {"role": "user", "content": [result]}],
+        }
+    if path == "/v1/chat/completions":
+        result = {"role": "tool", "tool_call_id": "call_a", "content": "r"}
+        return {**body, "messages": [*body["messages"], answer["choices"][0]["message"], result]}
+    response = {"id": "call_a", "name": "f", "response": {"output": "r"}}
+    result = {"role": "user", "parts": [{"functionResponse": response}]}
+    return {"contents": [*body["contents"], answer["candidates"][0]["content"], result]}
+
+
+@pytest.mark.parametrize("path", list(ASKED))
+async def test_reasoning_passes_through_the_gateway_and_back(server: ScriptedServer, path: str):
+    first = (reasoning(1, "Hm."), function_call("call_a", "f", {"x": 1}))
+    server.reply(whole(*first), whole(message("done")))
+    async with (
+        gateway(connected(server), model=FORCED, gemini=False) as running,
+        client(running) as http,
+    ):
+        answer = await http.post(path, json=ASKED[path])
+        assert answer.status_code == 200, answer.text
+        last = await http.post(path, json=continued(path, ASKED[path], answer.json()))
+    assert last.status_code == 200, last.text
+    assert "done" in last.text
+    items = input_items(server.requests[1].json)
+    assert items[1] == first[0]
+    assert [item["type"] for item in items] == [
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+    ]

@@ -49,10 +49,14 @@ class ClientTools(ToolNames):
         return self._forms.get(sent) or ToolForm(self.original(sent))
 
 
+def form_of(names: ToolNames, sent: str) -> ToolForm:
+    """The form of the tool that is sent as `sent`; names of another dialect have functions only."""
+    return names.form(sent) if isinstance(names, ClientTools) else ToolForm(names.original(sent))
+
+
 def write_call(call: FunctionCall, call_id: str, names: ToolNames) -> Item:
     """The item of a call, in the form of its tool."""
-    form = names.form(call.name) if isinstance(names, ClientTools) else None
-    form = form or ToolForm(names.original(call.name))
+    form = form_of(names, call.name)
     item: Item = {"type": "function_call", "call_id": call_id, "name": form.name}
     if form.custom:
         item |= {"type": "custom_tool_call", "input": _custom_input(call.args or {})}

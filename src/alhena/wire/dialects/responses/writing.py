@@ -16,7 +16,7 @@ from alhena.wire.dialects.conversation import (
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.dialects.openai.reading import effort_for
 from alhena.wire.dialects.responses.events import ItemWriter
-from alhena.wire.dialects.responses.items import Item
+from alhena.wire.dialects.responses.items import Item, form_of
 from alhena.wire.dialects.results import from_response, refuse_lost, words_for
 from alhena.wire.request import (
     FunctionCallingMode,
@@ -46,7 +46,7 @@ def write_request(request: DialectRequest, *, new_id: NewId) -> dict[str, Any]:
         if content.role == MODEL:
             items += _model_items(content, request.names, new_id)
         else:
-            items += _user_items(content)
+            items += _user_items(content, request.names)
     body: dict[str, Any] = {"model": request.model, "input": items}
     body |= {"store": False, "include": [ENCRYPTED]}
     system = system_texts(config)
@@ -86,15 +86,16 @@ def _strip_item(item: Item) -> Item:
     return kept
 
 
-def _user_items(content: Content) -> list[Item]:
-    items = [_result(part.function_response) for part in content.parts if part.function_response]
+def _user_items(content: Content, names: ToolNames) -> list[Item]:
+    answers = [part.function_response for part in content.parts if part.function_response]
+    items = [_result(answer, names) for answer in answers]
     said = [piece for part in content.parts if (piece := _user_piece(part)) is not None]
     if said:
         items.append({"type": "message", "role": "user", "content": said})
     return items
 
 
-def _result(answer: FunctionResponse) -> Item:
+def _result(answer: FunctionResponse, names: ToolNames) -> Item:
     """The output of a call: a text, or pieces if it has media."""
     pieces, _ = from_response(answer)
     output: str | list[Item]
@@ -107,7 +108,8 @@ def _result(answer: FunctionResponse) -> Item:
             else _media(piece.inline_data, piece.file_data)
             for piece in pieces
         ]
-    return {"type": "function_call_output", "call_id": answer.id, "output": output}
+    kind = "custom_tool_call" if form_of(names, answer.name).custom else "function_call"
+    return {"type": f"{kind}_output", "call_id": answer.id, "output": output}
 
 
 def _user_piece(part: Part) -> Item | None:
