@@ -90,14 +90,14 @@ _RESPONSES = _Api(
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """How a model is asked. `encrypts`: its reasoning is asked for, to be sent back."""
+    """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back."""
 
     api: _Api
     encrypts: bool = True
 
 
 _LEARNED: dict[tuple[str, str], _Way] = {}
-"""What refusals have said, by address and model."""
+"""Ways learned from refusals, by address and model."""
 
 
 class OpenAiCompatible(WithoutEmbeddings):
@@ -200,7 +200,7 @@ class OpenAiCompatible(WithoutEmbeddings):
         await self._http.aclose()
 
     def _way(self, model: str) -> _Way:
-        """How to ask a model: as its prefix demands, as it was learned, or by its name."""
+        """Chooses the way to ask a model: by its prefix, by earlier refusals, or by its name."""
         name = foreign_name(model)
         known = _LEARNED.get((self._address, name))
         if known is not None and (known.api is _RESPONSES or not _is_forced(model)):

@@ -74,7 +74,7 @@ def _custom_input(args: dict[str, Any]) -> str:
 
 
 class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a signature carries: the reasoning items before a part, and the phase of its message."""
+    """The content of a signature: reasoning items before a part, and the phase of its message."""
 
     items: list[Item] = msgspec.field(default_factory=list[Item])
     phase: str = ""

@@ -177,7 +177,7 @@ def _grammar(tool: Fields) -> str:
 
 
 class _Choice:
-    """How tools are chosen. `only`: the names of the tools to declare; None: all."""
+    """The choice of tools. `only`: the names of the tools to declare; None: all."""
 
     def __init__(
         self,
