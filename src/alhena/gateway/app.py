@@ -228,7 +228,7 @@ class Gateway:
 
         return _Asgi(endpoint)
 
-    async def keep(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve_stored(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The endpoint that shows or removes a stored answer."""
         request = Request(scope, receive)
         exchange = self._exchange(request, send, speech_for(request, self.store))
@@ -359,7 +359,7 @@ def gateway_app(
         Route("/v1/chat/completions", gateway.posting(reads_openai), methods=post),
         Route("/v1/responses", gateway.posting(asks_responses), methods=post),
         Route("/v1/responses/input_tokens", gateway.posting(asks_responses), methods=post),
-        Route("/v1/responses/{id}", _Asgi(gateway.keep), methods=["GET", "DELETE"]),
+        Route("/v1/responses/{id}", _Asgi(gateway.serve_stored), methods=["GET", "DELETE"]),
         Route("/v1/models", gateway.telling(list_models), methods=get),
         Route("/v1/models/{name:path}", gateway.telling(describe_model), methods=get),
         Route("/v1/models/{name:path}", google, methods=post),

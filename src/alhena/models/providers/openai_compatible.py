@@ -45,7 +45,9 @@ _OWN_HOSTS = ("openai.com", "openai.azure.com")
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
 _LEAST_OUTPUT = 16
 """The least output limit that the Responses API takes, in tokens."""
-_ASK_RESPONSES = re.compile(r"v1/responses|responses api|not a chat model", re.IGNORECASE)
+_ASK_RESPONSES = re.compile(
+    r"/responses\b|responses (?:api|endpoint)|not a chat model", re.IGNORECASE
+)
 """Words of a refusal that say that a model answers to the Responses API."""
 _NO_ENCRYPTION = re.compile(
     r"encrypted content.{0,60}not supported|reasoning\.encrypted_content|\binclude\b",
