@@ -222,6 +222,28 @@ async def test_tools_of_a_namespace_keep_it():
     assert (item.name, item.namespace) == ("read", "mcp__files")
 
 
+async def test_tools_in_an_item_are_declared_too():
+    space = {"type": "namespace", "name": "functions", "description": "", "tools": [PATCH]}
+    added = {"type": "additional_tools", "role": "developer", "tools": [space, TOOL]}
+    called = chunk(call("functions__apply_patch", {"input": "x"}, id="c1"), finish="STOP")
+    generator = ScriptedGenerator([called], [text("ok")])
+    async with gateway(generator, model=MODEL) as running, connected(running) as client:
+        asked = [added, {"role": "user", "content": "hi"}]
+        first = await answered(client, asked, stream=True, tools=[])
+        (item,) = first.output
+        assert (item.type, item.name, item.namespace) == (
+            "custom_tool_call",
+            "apply_patch",
+            "functions",
+        )
+        result = {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"}
+        await answered(client, [*asked, *as_input(first), result], stream=False, tools=[])
+    (tool,) = generator.requests[1].config.tools
+    names = [each.name for each in tool.function_declarations]
+    assert names == ["functions__apply_patch", "weather"]
+    assert generator.seen(1)[1]["parts"][0]["functionCall"]["name"] == names[0]
+
+
 async def test_tools_that_the_service_would_run_are_left_out_and_named_in_a_header():
     generator = ScriptedGenerator([text("ok")])
     body = {

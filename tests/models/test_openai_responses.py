@@ -1,13 +1,17 @@
 """Models that answer to OpenAI's Responses API."""
 
+import asyncio
 import json
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from alhena.errors import AlhenaError, ServerFaultError, StreamCutError
+from alhena import Agent
+from alhena.agent.chat import drive_switch
+from alhena.errors import AlhenaError, InputError, ServerFaultError, StreamCutError
 from alhena.http.connect import parse_endpoint
+from alhena.models import OpenAICompatible
 from alhena.models.catalogue import (
     answers_to_responses,
     bare_name,
@@ -285,6 +289,19 @@ async def test_a_404_that_says_so_leads_to_the_responses_api_once_and_for_all(
     assert server.requests[1].json["model"] == "gpt-6"
 
 
+async def test_requests_beside_each_other_learn_it_together(server: ScriptedServer):
+    server.reply(refusal(ONLY), refusal(ONLY), stream(message("hi")), stream(message("hi")))
+    request = asking(model="openai:gpt-7")
+    generator = connected(server)
+
+    async def ask() -> str:
+        async with aclosing(generator.stream(request)) as chunks:
+            return "".join([p.text or "" async for chunk in chunks for p in chunk.parts])
+
+    async with aclosing(generator):
+        assert await asyncio.gather(ask(), ask()) == ["hi", "hi"]
+
+
 async def test_any_other_404_is_an_error(server: ScriptedServer):
     server.reply(refusal("The model `gpt-6` does not exist"))
     with pytest.raises(ModelNotFoundError, match="does not exist"):
@@ -468,6 +485,34 @@ def test_the_command_carries_reasoning_through_calls_and_a_resume(
     assert [item["encrypted_content"] for item in resumed] == ["gAAAA+1==", "gAAAA+2=="]
     assert [item["type"] for item in fourth].count("reasoning") == 0
     assert [item["type"] for item in fourth].count("function_call") == 1
+
+
+async def test_a_switch_within_the_service_keeps_the_reasoning_of_the_same_model_alone(
+    server: ScriptedServer, project: Any
+):
+    server.reply(
+        stream(reasoning(1), message("one")),
+        sse({"choices": [{"delta": {"content": "two"}, "finish_reason": "stop"}]}),
+        stream(message("three")),
+        stream(message("four")),
+    )
+    base = f"{server.url}/v1"
+    async with (
+        OpenAICompatible("openai-responses:gpt-5", base_url=base) as model,
+        Agent(model, cwd=project) as agent,
+    ):
+        await agent.run("go")
+        for name in ("openai:gpt-5", "openai-responses:gpt-5", "openai:gpt-5-codex"):
+            async for _ in agent.session.aside(drive_switch(name)):
+                pass
+            await agent.run("on")
+        with pytest.raises(InputError, match="another service"):
+            async for _ in agent.session.aside(drive_switch("anthropic:x")):
+                pass
+    paths = [sent.path for sent in server.requests]
+    assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/responses", "/v1/responses"]
+    carried = [b"gAAAA" in sent.body for sent in server.requests]
+    assert carried == [False, False, True, False]
 
 
 def test_refused_reasoning_is_left_out_once(server: ScriptedServer):

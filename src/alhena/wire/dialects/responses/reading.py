@@ -28,7 +28,7 @@ from alhena.wire.dialects.responses.items import (
     summary_texts,
 )
 from alhena.wire.dialects.results import Piece, to_response
-from alhena.wire.json_values import as_array
+from alhena.wire.json_values import as_array, as_object
 from alhena.wire.request import (
     FunctionCallingMode,
     FunctionDeclaration,
@@ -48,15 +48,18 @@ _REFUSED = {
     "prompt": "no prompts are stored here",
     "top_logprobs": "probabilities are not told",
 }
-_SERVER_ITEMS = frozenset(
+_ADDED_TOOLS = "additional_tools"
+_LEFT_OUT = frozenset(
     {
+        *(_ADDED_TOOLS, "configuration_update"),
         *("web_search_call", "file_search_call", "code_interpreter_call", "computer_call"),
         *("computer_call_output", "image_generation_call", "mcp_list_tools", "mcp_call"),
         *("mcp_approval_request", "mcp_approval_response", "tool_search_call"),
         *("tool_search_output", "program", "program_output"),
     }
 )
-"""Items of tools that the service runs itself; they are left out."""
+"""Items that are no part of the conversation: tools (read before it), settings, and what tools that
+the service runs itself did."""
 _MODES = {
     "auto": FunctionCallingMode.AUTO,
     "none": FunctionCallingMode.NONE,
@@ -134,7 +137,7 @@ def _read_tools(fields: Fields, names: ClientTools) -> tuple[list[FunctionDeclar
     """The functions, and the types of the tools that are left out."""
     declarations: list[FunctionDeclaration] = []
     left_out: list[str] = []
-    for tool in fields.objects("tools"):
+    for tool in _tools(fields):
         kind = tool.required_text("type")
         if kind == "namespace":
             space = tool.required_text("name")
@@ -147,6 +150,14 @@ def _read_tools(fields: Fields, names: ClientTools) -> tuple[list[FunctionDeclar
         else:
             declarations.append(declared)
     return declarations, left_out
+
+
+def _tools(fields: Fields) -> Iterator[Fields]:
+    """The tools of a request, and those that its items add."""
+    yield from fields.objects("tools")
+    for at, item in enumerate(input_items(fields)):
+        if (as_object(item) or {}).get("type") == _ADDED_TOOLS:
+            yield from Fields(item, f"{fields.place('input')}[{at}]").objects("tools")
 
 
 def _declare(tool: Fields, names: ClientTools, space: str = "") -> FunctionDeclaration | None:
@@ -317,7 +328,7 @@ class _Items:
             response, media = to_response(_pieces(item), failed=False)
             call_id = item.required_text("call_id")
             self._conversation.result(call_id, response, media, item.path)
-        elif kind not in _SERVER_ITEMS:
+        elif kind not in _LEFT_OUT:
             known = (
                 "there are message, reasoning, function_call, custom_tool_call and their outputs"
             )
