@@ -49,7 +49,7 @@ class ResponseStore:
         self.drop(answer["id"])
         stored = _Stored(encode_value(answer), encode_value(items), ids)
         self._kept[answer["id"]] = stored
-        self._owners |= dict.fromkeys(ids, answer["id"])
+        self._owners.update(dict.fromkeys(ids, str(answer["id"])))
         self._size += stored.size
         while len(self._kept) > self._max_answers or self._size > self._max_bytes:
             self.drop(next(iter(self._kept)))
@@ -98,8 +98,9 @@ class ResponseStore:
         if fields.get("type") != "item_reference" and fields.keys() != {"id"}:
             return item
         item_id = str(fields.get("id"))
-        answer = self.answer(self._owners.get(item_id, "")) or {"output": []}
-        found = next((each for each in answer["output"] if each.get("id") == item_id), None)
+        answer = self.answer(self._owners.get(item_id, ""))
+        output: list[dict[str, Any]] = answer["output"] if answer else []
+        found = next((each for each in output if each.get("id") == item_id), None)
         if found is None:
             raise DialectError(f'there is no item "{item_id[:100]}" here (any more).', place)
         return found
