@@ -330,8 +330,16 @@ async def test_a_model_without_reasoning_is_not_asked_for_it_again(server: Scrip
         stream(message("hi")),
         stream(message("hi")),
     )
+    called = FunctionCall(id="c1", name="f", args={})
+    history = (
+        text_content("user", "hi"),
+        Content(role="model", parts=(Part(function_call=called, thought_signature="QUJD"),)),
+        results_for(called),
+    )
     for _ in range(2):
-        await taken(server, asking())
+        await taken(server, asking(*history))
+    kinds = [[item["type"] for item in input_items(sent.json)] for sent in server.requests]
+    assert kinds == [["message", "function_call", "function_call_output"]] * 3
     assert ["include" in sent.json for sent in server.requests] == [True, False, False]
 
 

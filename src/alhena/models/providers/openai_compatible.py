@@ -239,8 +239,7 @@ class OpenAiCompatible(WithoutEmbeddings):
     def _body(
         self, request: GenerateContentRequest, names: ToolNames, way: _Way, *, stream: bool
     ) -> bytes:
-        carries = way.api is _RESPONSES and way.encrypts
-        own = (_own_parts(entry.content, carries=carries) for entry in request.contents)
+        own = (_own_parts(entry.content, way) for entry in request.contents)
         contents = tuple(content for content in own if content.parts)
         asked = DialectRequest(
             model=foreign_name(request.model),
@@ -285,14 +284,17 @@ def _is_forced(model: str) -> bool:
     return model.startswith(OPENAI_RESPONSES)
 
 
-def _own_parts(content: Content, *, carries: bool) -> Content:
-    """Removes thoughts, and signatures that the API asked does not know: with `carries` all but
-    the Responses API's, else those. An empty text that only had such a signature goes too."""
+def _own_parts(content: Content, way: _Way) -> Content:
+    """Removes thoughts, and signatures that the API does not know: the Responses API takes its own
+    only, and chat completions any other. An empty text that only had such a signature is removed
+    too."""
     if not any(part.thought or part.thought_signature for part in content.parts):
         return content
     parts: list[Part] = []
     for part in content.parts:
-        if part.thought_signature and is_carried(part.thought_signature) is not carries:
+        carried = is_carried(part.thought_signature)
+        is_known = carried and way.encrypts if way.api is _RESPONSES else not carried
+        if not is_known:
             part = replace(part, thought_signature=None)
         if not part.thought and (content.role != MODEL or part != Part(text="")):
             parts.append(part)
