@@ -133,3 +133,23 @@ def test_a_request_that_cannot_be_converted_says_where() -> None:
     assert alhena("wire", "convert", "--from", "latin", "--to", "openai", "-").code == 2
     words = ("wire", "convert", "--from", "openai", "--to", "gemini", "-")
     assert alhena_reads(b"{", *words).code == 42
+
+
+def test_a_responses_request_is_converted_and_back() -> None:
+    body = {
+        "model": "m",
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+        ],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+    there = alhena_reads(
+        json.dumps(body).encode(), "wire", "convert", "--from", "responses", "--to", "gemini", "-"
+    )
+    assert there.json["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
+    back = alhena_reads(
+        json.dumps(there.json).encode(),
+        *("wire", "convert", "--from", "gemini", "--to", "responses", "--model", "m", "-"),
+    )
+    assert back.json == body

@@ -12,7 +12,15 @@ from alhena.gateway.body import Closing
 from alhena.gateway.faults import FaultKind, RefusedError, refused
 from tests.gateway.kit import LIMITS, gateway
 from tests.gateway.sources import HeldGenerator
-from tests.gateway.test_streams import ALL, ANTHROPIC, GOOGLE, OPENAI, closed, raw_request
+from tests.gateway.test_streams import (
+    ALL,
+    ANTHROPIC,
+    GOOGLE,
+    OPENAI,
+    RESPONSES,
+    closed,
+    raw_request,
+)
 
 QUICK = replace(LIMITS, stop_s=0.05)
 GOOGLE_ARRAY = (GOOGLE[0].replace("?alt=sse", ""), GOOGLE[1])
@@ -22,7 +30,7 @@ def late() -> RefusedError:
     return refused(FaultKind.TIMEOUT, "late")
 
 
-@pytest.mark.parametrize(("path", "body"), [ANTHROPIC, OPENAI, GOOGLE, GOOGLE_ARRAY])
+@pytest.mark.parametrize(("path", "body"), [ANTHROPIC, OPENAI, RESPONSES, GOOGLE, GOOGLE_ARRAY])
 async def test_a_stream_that_has_begun_ends_with_the_reason_in_its_dialect(path: str, body: Any):
     generator = HeldGenerator()
     async with gateway(generator, limits=QUICK) as running:

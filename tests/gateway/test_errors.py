@@ -82,7 +82,7 @@ async def test_a_bad_request_is_a_typed_error_and_the_server_goes_on(
     ("method", "path", "status", "field"),
     [
         ("GET", "/", 404, ("type", "invalid_request_error")),
-        ("POST", "/v1/responses", 404, ("code", "unknown_url")),
+        ("POST", "/v1/completions", 404, ("code", "unknown_url")),
         ("GET", "/v1/chat/completions", 405, ("code", "method_not_supported")),
         ("GET", "/v1/messages", 405, ("type", "invalid_request_error")),
         ("POST", "/v1/messages/batches", 404, ("type", "not_found_error")),

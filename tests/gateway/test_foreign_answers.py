@@ -10,6 +10,7 @@ from tests.gateway.kit import client, gateway
 from tests.support.server import ScriptedServer, json_reply, sse
 
 ANTHROPIC, OPENAI = "/v1/messages", "/v1/chat/completions"
+RESPONSES = "/v1/responses"
 GOOGLE = "/v1beta/models/gemini-2.5-flash"
 TOOL = {"name": "f", "parameters": {"type": "object"}}
 CUT = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"a": "lo'}}
@@ -20,6 +21,9 @@ def asking(path: str, *, stream: bool = False) -> tuple[str, dict[str, Any]]:
     body: dict[str, Any] = {"model": "m", "messages": messages, "stream": stream, "max_tokens": 50}
     if path == OPENAI:
         return path, {**body, "tools": [{"type": "function", "function": TOOL}]}
+    if path == RESPONSES:
+        tools = [{"type": "function", **TOOL}]
+        return path, {"model": "m", "input": "hi", "stream": stream, "tools": tools}
     if path == ANTHROPIC:
         return path, {**body, "tools": [{"name": "f", "input_schema": {"type": "object"}}]}
     method = ":streamGenerateContent?alt=sse" if stream else ":generateContent"
@@ -42,7 +46,7 @@ def service(server: ScriptedServer) -> OpenAiCompatible:
         ({"object": "error", "message": "not available"}, 502),
     ],
 )
-@pytest.mark.parametrize("path", [OPENAI, ANTHROPIC, GOOGLE])
+@pytest.mark.parametrize("path", [OPENAI, ANTHROPIC, RESPONSES, GOOGLE])
 async def test_an_answer_that_is_none_is_not_passed_on_as_an_empty_one(
     server: ScriptedServer, path: str, answer: Any, status: int
 ):
@@ -63,6 +67,7 @@ async def test_an_answer_that_is_none_is_not_passed_on_as_an_empty_one(
     [
         (OPENAI, '"finish_reason":"length"'),
         (ANTHROPIC, '"stop_reason":"max_tokens"'),
+        (RESPONSES, '"reason":"max_output_tokens"'),
         (GOOGLE, '"finishReason":"MAX_TOKENS"'),
     ],
 )
@@ -86,8 +91,9 @@ async def test_a_call_that_the_output_limit_cut_off_ends_an_answer_as_that_limit
     assert got.status_code == 200, got.text
     assert word in got.text
     assert "Now:" in got.text
-    assert '"error"' not in got.text
-    assert not [kind for kind in ("tool_use", "tool_calls", "functionCall") if kind in got.text]
+    assert '"error":{' not in got.text
+    kinds = ("tool_use", '"tool_calls', "functionCall", "function_call")
+    assert not [kind for kind in kinds if kind in got.text]
 
 
 @pytest.mark.parametrize("stream", [False, True])

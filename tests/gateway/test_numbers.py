@@ -12,7 +12,7 @@ from alhena.models.providers.openai_compatible import OpenAiCompatible
 from alhena.wire.encode import encode_request
 from alhena.wire.request import GenerateContentConfig, GenerationConfig, ThinkingConfig
 from tests.gateway.kit import client, gateway
-from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI
+from tests.gateway.test_streams import ANTHROPIC, GOOGLE, OPENAI, RESPONSES
 from tests.support.scripted import ScriptedGenerator
 from tests.support.server import ScriptedServer, json_reply, text
 
@@ -24,6 +24,7 @@ MESSAGES = '"messages": [{"role": "user", "content": "x"}]'
 BODIES = {
     ANTHROPIC[0]: '{"model": "m", "max_tokens": 9, "temperature": %s, ' + MESSAGES + "}",
     OPENAI[0]: '{"model": "m", "temperature": %s, ' + MESSAGES + "}",
+    RESPONSES[0]: '{"model": "m", "temperature": %s, "input": "x"}',
     GEMINI_PATH: '{"generationConfig": {"temperature": %s}, '
     '"contents": [{"role": "user", "parts": [{"text": "x"}]}]}',
 }
@@ -42,7 +43,7 @@ async def test_a_number_beyond_a_double_is_the_clients_error_in_its_dialect(path
 
 
 @pytest.mark.parametrize("number", ["1e39", "-1e39"])
-@pytest.mark.parametrize("path", [ANTHROPIC[0], OPENAI[0]])
+@pytest.mark.parametrize("path", [ANTHROPIC[0], OPENAI[0], RESPONSES[0]])
 async def test_a_setting_beyond_32_bits_is_refused_as_the_service_refuses_it(
     path: str, number: str
 ):

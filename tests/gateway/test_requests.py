@@ -146,6 +146,7 @@ def test_whatever_a_client_says_conforms_when_it_is_sent_on(body: dict[str, Any]
 
 PATHS = {
     "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/gemini-3.8-flash:generateContent",
 }
@@ -160,6 +161,8 @@ PATHS = {
         ("openai", {"service_tier": "auto"}, None),
         ("openai", {}, None),
         ("openai", {"service_tier": "scale"}, 400),
+        ("responses", {"service_tier": "flex"}, "flex"),
+        ("responses", {"service_tier": "scale"}, 400),
         ("anthropic", {"service_tier": "standard_only"}, "standard"),
         ("anthropic", {"service_tier": "auto"}, None),
         ("anthropic", {"service_tier": "flex"}, 400),
@@ -175,6 +178,8 @@ async def test_a_client_s_service_tier_goes_on_in_gemini_s_words_or_is_refused(
     body: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [USER]}
     if dialect == "gemini":
         body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    elif dialect == "responses":
+        body = {"model": "m", "input": "hi"}
     async with gateway(generator) as running, client(running) as http:
         answer = await http.post(PATHS[dialect], json=body | given)
     if sent == 400:

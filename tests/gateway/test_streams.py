@@ -16,9 +16,10 @@ from tests.support.server import chunk, text
 MESSAGES: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 ANTHROPIC = ("/v1/messages", {"model": "c", "max_tokens": 9, "stream": True, **MESSAGES})
 OPENAI = ("/v1/chat/completions", {"model": "g", "stream": True, **MESSAGES})
+RESPONSES = ("/v1/responses", {"model": "g", "stream": True, "input": "hi"})
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 GOOGLE = ("/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse", CONTENTS)
-ALL = pytest.mark.parametrize(("path", "body"), [ANTHROPIC, OPENAI, GOOGLE])
+ALL = pytest.mark.parametrize(("path", "body"), [ANTHROPIC, OPENAI, RESPONSES, GOOGLE])
 
 
 async def raw_request(port: int, path: str, body: Any, **limits: int) -> Any:
@@ -101,7 +102,9 @@ async def test_a_long_silence_is_bridged_by_pings():
     generator = HeldGenerator()
     quick = replace(LIMITS, ping_s=0.01)
     async with gateway(generator, limits=quick) as running:
-        for (path, body), ping in ((ANTHROPIC, b"event: ping"), (OPENAI, b": still at work")):
+        quiet = b": still at work"
+        pings = ((ANTHROPIC, b"event: ping"), (OPENAI, quiet), (RESPONSES, quiet))
+        for (path, body), ping in pings:
             generator.go.clear()
             reader, writer = await raw_request(running.port, path, body)
             await reader.readuntil(b"xxxx")

@@ -14,10 +14,9 @@ from alhena.config.settings import ModelConfigSettings, Settings
 from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.events import Event
 from alhena.models.catalogue import (
-    ANTHROPIC,
-    OPENAI,
     default_generation,
     default_model,
+    foreign_service,
     is_alias,
     resolved_name,
     served_models,
@@ -225,9 +224,10 @@ class Choices(Value, frozen=True):
 def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:
     """Has another model of the same service answer from now on. Raises InputError for one of
     another service."""
-    foreign = name.startswith((OPENAI, ANTHROPIC)) or is_demo(name)
-    prefix = chosen.model.partition(":")[0] + ":"
-    same = not foreign if chosen.speaks_gemini else name.startswith(prefix)
+    service = foreign_service(name)
+    foreign = bool(service) or is_demo(name)
+    own = foreign_service(chosen.model)
+    same = not foreign if chosen.speaks_gemini else bool(service) and service == own
     if not same:
         raise InputError(
             f"{name} is a model of another service than this session's.",

@@ -2,12 +2,13 @@
 
 import asyncio
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers as RequestHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,13 +24,16 @@ from alhena.gateway.dialects import (
     GoogleSpeech,
     OpenAiSpeech,
     Reading,
+    ResponsesSpeech,
     Speech,
     reads_anthropic,
     reads_google,
     reads_openai,
+    reads_responses,
 )
-from alhena.gateway.exchange import Exchange, Terms, until_gone
+from alhena.gateway.exchange import Exchange, Headers, Terms, until_gone
 from alhena.gateway.faults import Fault, FaultKind, fault_of, refused
+from alhena.gateway.stored import ResponseStore
 from alhena.gateway.upstream import ModelNames, Question, Upstream
 from alhena.http.connect import is_loopback
 from alhena.models.catalogue import ModelInfo
@@ -189,6 +193,7 @@ class Gateway:
         self._limits = limits = terms.limits
         self._bodies = Bodies(limits.bodies_bytes)
         self._under_way = 0
+        self.store = ResponseStore()
         self._reader = asyncio.Lock()
 
     def posting(self, reading: Reading) -> ASGIApp:
@@ -196,7 +201,7 @@ class Gateway:
 
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             request = Request(scope, receive)
-            speech = speech_for(request)
+            speech = speech_for(request, self.store)
             exchange = self._exchange(request, send, speech)
 
             async def work() -> None:
@@ -221,6 +226,24 @@ class Gateway:
             await self._carry(exchange, request, work)
 
         return _Asgi(endpoint)
+
+    async def serve_stored(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The endpoint that shows or removes a stored answer."""
+        request = Request(scope, receive)
+        exchange = self._exchange(request, send, speech_for(request, self.store))
+
+        async def work() -> None:
+            answer_id = str(request.path_params["id"])
+            answer = self.store.answer(answer_id)
+            if answer is None:
+                message = f"there is no answer {answer_id[:100]!r} here (any more)."
+                raise refused(FaultKind.NOT_FOUND, message)
+            if request.method == "DELETE":
+                self.store.drop(answer_id)
+                answer = {"id": answer_id, "object": "response", "deleted": True}
+            await exchange.reply(200, answer)
+
+        await self._carry(exchange, request, work)
 
     def _exchange(self, request: Request, send: Send, speech: Speech) -> Exchange:
         entry = entry_of(request.scope)
@@ -292,6 +315,7 @@ class Gateway:
 
     async def _ask(self, exchange: Exchange, asked: Asked, question: Question) -> None:
         entry = exchange.entry
+        exchange.headers = _left_out(asked.request.left_out)
         if asked.counts:
             tokens = await exchange.within_time(self.upstream.count(question))
             entry.input_tokens = tokens
@@ -303,6 +327,12 @@ class Gateway:
             response = await exchange.within_time(self.upstream.answer(question))
             entry.count(response)
             await exchange.reply(200, exchange.speech.whole(response, asked.request))
+
+
+def _left_out(kinds: tuple[str, ...]) -> Headers:
+    """The header that names tools which could not be declared to the model."""
+    names = ", ".join(re.sub(r"[^\w.-]", "_", kind, flags=re.ASCII)[:60] for kind in kinds[:20])
+    return [(b"x-alhena-left-out", names.encode("ascii"))] if names else []
 
 
 class _Asgi:
@@ -323,11 +353,15 @@ def gateway_app(
     gateway = Gateway(upstream, guard, terms)
     post, get = ["POST"], ["GET"]
     google = gateway.posting(reads_google)
+    asks_responses = reads_responses(gateway.store)
     routes = [
         Route("/healthz", _Asgi(_health), methods=get),
         Route("/v1/messages", gateway.posting(reads_anthropic), methods=post),
         Route("/v1/messages/count_tokens", gateway.posting(reads_anthropic), methods=post),
         Route("/v1/chat/completions", gateway.posting(reads_openai), methods=post),
+        Route("/v1/responses", gateway.posting(asks_responses), methods=post),
+        Route("/v1/responses/input_tokens", gateway.posting(asks_responses), methods=post),
+        Route("/v1/responses/{id}", _Asgi(gateway.serve_stored), methods=["GET", "DELETE"]),
         Route("/v1/models", gateway.telling(list_models), methods=get),
         Route("/v1/models/{name:path}", gateway.telling(describe_model), methods=get),
         Route("/v1/models/{name:path}", google, methods=post),
@@ -345,7 +379,7 @@ def gateway_app(
     return AccessLog(app, log)
 
 
-def speech_for(request: Request) -> Speech:
+def speech_for(request: Request, store: ResponseStore | None = None) -> Speech:
     """The dialect of a request: determined by its path, or by its headers for a path shared by
     several dialects (the list of models)."""
     path, headers = request.url.path, request.headers
@@ -355,10 +389,12 @@ def speech_for(request: Request) -> Speech:
         return GoogleSpeech(sse=request.query_params.get("alt") == "sse")
     if path.startswith("/v1/messages") or (shared and "anthropic-version" in headers):
         return AnthropicSpeech()
+    if store is not None and path.startswith("/v1/responses"):
+        return ResponsesSpeech(store)
     return OpenAiSpeech()
 
 
-def _is_google(headers: Headers) -> bool:
+def _is_google(headers: RequestHeaders) -> bool:
     return "x-goog-api-client" in headers or "x-goog-api-key" in headers
 
 

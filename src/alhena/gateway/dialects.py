@@ -1,5 +1,5 @@
-"""The dialects of the gateway: Gemini's own, Anthropic's Messages, OpenAI's chat completions. Each
-reads requests, and writes answers, errors and ids."""
+"""The dialects of the gateway: Gemini's own, Anthropic's Messages, OpenAI's chat completions and
+Responses. Each reads requests, and writes answers, errors and ids."""
 
 import secrets
 import time
@@ -11,10 +11,12 @@ import msgspec
 from starlette.requests import Request
 
 from alhena.gateway.faults import Fault, FaultKind, refused
+from alhena.gateway.stored import ResponseStore
 from alhena.wire.content import encode_value
-from alhena.wire.dialects import anthropic, gemini, openai
+from alhena.wire.dialects import anthropic, gemini, openai, responses
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.responses.events import answer_to
 from alhena.wire.json_values import as_array, as_object
 from alhena.wire.response import GenerateContentResponse
 
@@ -129,6 +131,21 @@ def reads_openai(body: Any, request: Request) -> Asked:
     del request
     _require_few(body, "messages")
     return Asked(request=openai.read_request(body))
+
+
+def reads_responses(store: ResponseStore) -> Reading:
+    """POST /v1/responses, and its input_tokens."""
+
+    def read(body: Any, request: Request) -> Asked:
+        previous = (as_object(body) or {}).get("previous_response_id")
+        body = store.continued(body)
+        _require_few(body, "input")
+        asked = responses.read_request(body)
+        echo = {**asked.echo, "previous_response_id": previous}
+        counts = request.url.path.endswith("/input_tokens")
+        return Asked(request=msgspec.structs.replace(asked, echo=echo), counts=counts)
+
+    return read
 
 
 def reads_google(body: Any, request: Request) -> Asked:
@@ -412,6 +429,70 @@ class _OpenAiChunks:
 
     def failure(self, fault: Fault) -> bytes:
         return event(encode_value(OpenAiSpeech().error(fault).body))
+
+    def ping(self) -> bytes:
+        return b": still at work\n\n"
+
+
+_FAILURE_CODES = {
+    FaultKind.RATE_LIMIT: "rate_limit_exceeded",
+    FaultKind.QUOTA: "insufficient_quota",
+    FaultKind.INVALID: "invalid_prompt",
+}
+"""Codes of errors in a stream; the others are the server's."""
+
+
+class ResponsesSpeech(OpenAiSpeech):
+    """A `Speech`, with the errors of chat completions. Answers are put into the `store` unless the
+    request forbids it."""
+
+    name = "responses"
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+
+    def whole(self, response: GenerateContentResponse, asked: DialectRequest) -> dict[str, Any]:
+        """A response."""
+        made = responses.write_response(
+            response,
+            answer_to(asked, f"resp_{answer_id()}", int(time.time())),
+            names=asked.names,
+            new_id=call_ids("call"),
+        )
+        self._store.put(made, asked)
+        return made
+
+    def stream(self, asked: DialectRequest) -> StreamForm:
+        """The events of a response."""
+        return _ResponsesEvents(asked, self._store)
+
+    def count(self, tokens: int) -> dict[str, Any]:
+        """The answer of input_tokens."""
+        return {"object": "response.input_tokens", "input_tokens": tokens}
+
+
+class _ResponsesEvents:
+    media_type = "text/event-stream; charset=utf-8"
+
+    def __init__(self, asked: DialectRequest, store: ResponseStore) -> None:
+        self._asked = asked
+        self._store = store
+        self._writer = responses.EventWriter(
+            answer_to(asked, f"resp_{answer_id()}", int(time.time())),
+            names=asked.names,
+            new_id=call_ids("call"),
+        )
+
+    def feed(self, chunk: GenerateContentResponse) -> bytes:
+        return _joined(self._writer.feed(chunk))
+
+    def finish(self) -> bytes:
+        last = self._writer.finish()
+        self._store.put(last[-1]["response"], self._asked)
+        return _joined(last)
+
+    def failure(self, fault: Fault) -> bytes:
+        return _joined(self._writer.fail(_FAILURE_CODES.get(fault.kind, _SERVER), fault.message))
 
     def ping(self) -> bytes:
         return b": still at work\n\n"

@@ -37,7 +37,8 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Exchange:
-    """Writes the answer to one request in the client's dialect (`speech`)."""
+    """Writes the answer to one request in the client's dialect (`speech`), with `headers` besides
+    the usual ones."""
 
     def __init__(
         self, send: Send, speech: Speech, entry: Entry, terms: Terms, line: Line | None
@@ -47,6 +48,7 @@ class Exchange:
         self.speech = speech
         self._limits = terms.limits
         self._closing = terms.closing
+        self.headers: Headers = []
         self._quiet_since = 0.0
         self._begun = False
         self._beginning = asyncio.Lock()
@@ -153,7 +155,7 @@ class Exchange:
         return refused(FaultKind.TIMEOUT, message)
 
     async def _start(self, status: int, media_type: bytes, headers: Headers) -> None:
-        told = [(b"content-type", media_type), *headers]
+        told = [(b"content-type", media_type), *headers, *self.headers]
         await self._send({"type": "http.response.start", "status": status, "headers": told})
 
     async def _write(self, data: bytes, *, more: bool) -> None:

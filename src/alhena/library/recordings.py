@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from alhena.chat.prompt import GREETING
-from alhena.models.catalogue import ANTHROPIC, OPENAI
+from alhena.models.catalogue import is_foreign_model
 from alhena.models.errors import RecordingError
 from alhena.models.providers.recorded import Line, Method, RecordedGenerator, Recorder
 from alhena.models.providers.select import RECORDINGS, ChosenGenerator, is_demo
@@ -141,7 +141,7 @@ class _Answers:
         return ChosenGenerator(
             generator=RetryingGenerator(replayed, REPLAY),
             model=model,
-            speaks_gemini=not (model.startswith((OPENAI, ANTHROPIC)) or is_demo(model)),
+            speaks_gemini=not (is_foreign_model(model) or is_demo(model)),
         )
 
     def take(self, method: Method, asked: Any) -> _Answer:

@@ -35,8 +35,15 @@ ALIASES = {
 }
 """Alias -> model name. The names of series are the reference's; they mean the newest served."""
 
-OPENAI, ANTHROPIC = "openai:", "anthropic:"
-"""Prefixes of model names of other services, which use their own dialects."""
+OPENAI, OPENAI_RESPONSES, ANTHROPIC = "openai:", "openai-responses:", "anthropic:"
+"""Prefixes of model names of other services, which use their own dialects. The second one asks
+OpenAI's Responses API, the first one the API that the model answers to."""
+FOREIGN = (OPENAI, OPENAI_RESPONSES, ANTHROPIC)
+_RESPONSES_ONLY = re.compile(
+    r"(?:gpt-\d[\w.]*|o\d+)(?:-[a-z\d.]+)*?-(?:codex|pro|deep-research)(?:-.+)?"
+    r"|codex-.+|computer-use-preview(?:-.+)?"
+)
+"""Names of OpenAI's models that answer to the Responses API only."""
 DEMO = "demo"
 """The model that answers from fixed rules, without a key and a network."""
 
@@ -218,7 +225,7 @@ def resolved_name(name: str) -> str:
 def bare_name(name: str) -> str:
     """The name of a model without the folders before it (`models/…`, `publishers/google/models/…`),
     aliases resolved; so two names of one model are equal, unless the service alone knows it."""
-    return resolved_name(resolved_name(name).rpartition("/")[2])
+    return resolved_name(resolved_name(with_usual_prefix(name)).rpartition("/")[2])
 
 
 def today() -> str:
@@ -276,7 +283,7 @@ def model_info(name: str) -> ModelInfo:
     """The properties of a model by any of its names (`models/…`, `publishers/google/models/…`),
     derived from its series if it is not listed."""
     for begins, limit in _FOREIGN_LIMITS:
-        if name.startswith(begins):
+        if with_usual_prefix(name).startswith(begins):
             return ModelInfo(name=name, input_limit=limit)
     bare = resolved_name(name).rpartition("/")[2]
     if (known := _BY_NAME.get(bare) or _SERVED.get(bare)) is not None:
@@ -304,15 +311,37 @@ def thinking_config(name: str) -> ThinkingConfig | None:
             assert_never(info.thinking)
 
 
+def is_foreign_model(name: str) -> bool:
+    """True for the name of a model of another service."""
+    return name.startswith(FOREIGN)
+
+
+def foreign_service(name: str) -> str:
+    """The service of such a model, "openai" or "anthropic"; "" for other names."""
+    return with_usual_prefix(name).partition(":")[0] if is_foreign_model(name) else ""
+
+
 def foreign_name(name: str) -> str:
     """The name of another service's model without its prefix."""
-    return name.removeprefix(OPENAI).removeprefix(ANTHROPIC)
+    return name.partition(":")[2] if is_foreign_model(name) else name
+
+
+def answers_to_responses(name: str) -> bool:
+    """True for one of OpenAI's models (without prefix) that answers to the Responses API only."""
+    return _RESPONSES_ONLY.fullmatch(name) is not None
+
+
+def with_usual_prefix(name: str) -> str:
+    """The name of OpenAI's models with the prefix `openai:`, whichever API is asked."""
+    if name.startswith(OPENAI_RESPONSES):
+        return OPENAI + name.removeprefix(OPENAI_RESPONSES)
+    return name
 
 
 def default_generation(name: str) -> GenerationConfig:
     """The default generation settings of a conversation with a model. None for models of other
     services, whose parameters are unknown."""
-    if name.startswith((OPENAI, ANTHROPIC)):
+    if is_foreign_model(name):
         return GenerationConfig()
     thinking = thinking_config(name)
     if model_info(name).sampling is not Sampling.DEFAULT:

@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.config.settings import LONG_PROMPT, PriceSettings
 from alhena.errors import ConfigError
-from alhena.models.catalogue import resolved_name, today
+from alhena.models.catalogue import resolved_name, today, with_usual_prefix
 
 _TABLE = Path(__file__).parent / "prices.toml"
 _MILLION = 1_000_000
@@ -69,7 +69,8 @@ class Prices:
         return self._found[model]
 
     def _search(self, model: str) -> PriceSettings | None:
-        for name in (model, bare := resolved_name(model).rpartition("/")[2]):
+        bare = resolved_name(model).rpartition("/")[2]
+        for name in (model, with_usual_prefix(model), bare):
             if (found := _longest(self._own, name)) is not None:
                 return self._own[found]
         table = price_table().models

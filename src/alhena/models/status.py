@@ -41,6 +41,13 @@ _CANONICAL = {
 }
 _TYPES = {
     "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "context_length_exceeded": 400,
+    "invalid_image": 400,
+    "invalid_image_format": 400,
+    "invalid_image_url": 400,
+    "invalid_base64_image": 400,
+    "image_too_large": 400,
     "authentication_error": 401,
     "invalid_api_key": 401,
     "billing_error": 402,
@@ -59,6 +66,7 @@ _TYPES = {
 _NOT_SERVED = re.compile(
     r"no longer available|not available to new|has been (?:retired|shut down)", re.IGNORECASE
 )
+_SIGNATURE = re.compile(r"signature|invalid_encrypted_content|of type 'reasoning'", re.IGNORECASE)
 _WAIT = "Wait a while, or choose another model with -m."
 _QUOTA_WORDS: dict[type[QuotaError], tuple[str, str]] = {
     QuotaError: ("Quota for {model} exceeded", _WAIT),
@@ -183,7 +191,7 @@ def _by_code(code: int, api: ApiStatus, asked: Asked, said: str) -> ModelError:
             remedy=f"Set {asked.source} to the address it redirects to.",
             status=code,
         )
-    if code == 400 and "signature" in api.message.lower():
+    if code == 400 and _SIGNATURE.search(" ".join((api.message, *api.words))):
         return SignatureError(
             f"{asked.service} rejected the thought signatures of the conversation ({said}).",
             remedy="Begin a new session, or choose another model with -m.",

@@ -240,8 +240,9 @@ def decode_error(body: bytes) -> ApiStatus | None:
     """The API error in a body, None without one.
 
     Accepts `{"error": {code, message, status, details}}`, an array with one, `{"error": "text",
-    "error_description": "text"}`, `{"object": "error", code, message}`, and a complete error object
-    as JSON inside the message of another, as from gateways: the innermost counts.
+    "error_description": "text"}`, `{"object": "error", code, message}`, the events `error` and
+    `response.failed` of the Responses API, and a complete error object as JSON inside the message
+    of another, as from gateways: the innermost counts.
     """
     return _find_status(_parse(body))
 
@@ -313,7 +314,10 @@ def _find_status(value: object, depth: int = 0) -> ApiStatus | None:
     if (fields := as_object(error)) is not None:
         return _status(fields, depth)
     if not isinstance(error, str) or not error:
-        return _status(holder, depth) if holder.get("object") == "error" else None
+        if holder.get("type") == "response.failed":
+            return _find_status(holder.get("response"), depth)
+        is_error = "error" in (holder.get("object"), holder.get("type"))
+        return _status(holder, depth) if is_error else None
     described = holder.get("error_description") or holder.get("message")
     message = f"{error}: {described}" if isinstance(described, str) else error
     return _inner_status(message, depth) or ApiStatus(message=message)

@@ -235,3 +235,115 @@ def openai_settings(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         made |= {"stream": True, "stream_options": {"include_usage": True}}
     return made
+
+
+responses_media = st.one_of(
+    st.builds(
+        lambda mime, data: block(
+            "input_image", image_url=f"data:{mime};base64,{data}", detail="auto"
+        ),
+        st.sampled_from(["image/png", "image/jpeg"]),
+        pixels,
+    ),
+    st.just(block("input_image", image_url="https://example.org/a.png", detail="auto")),
+    st.just(
+        block(
+            "input_file",
+            filename="file.pdf",
+            file_data="data:application/pdf;base64,JVBERi0=",
+        )
+    ),
+)
+responses_text = st.builds(lambda text: block("input_text", text=text), texts.filter(bool))
+
+
+def summary(*said: str) -> list[dict[str, Any]]:
+    return [block("summary_text", text=text) for text in said]
+
+
+@st.composite
+def reasoning_items(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Draws reasoning that precedes an item: the service's own, Gemini's, or none."""
+    said = draw(st.lists(texts.filter(bool), max_size=1))
+    kind = draw(st.sampled_from(["none", "own", "gemini:", "gemini-text:", "thought:"]))
+    if kind == "none":
+        return []
+    if kind == "own":
+        return [
+            {
+                **block("reasoning", id=f"rs_{number}", summary=summary(*said)),
+                "encrypted_content": draw(opaque),
+            }
+            for number in range(draw(st.integers(1, 2)))
+        ]
+    return [block("reasoning", summary=summary(*said), encrypted_content=kind + draw(opaque))]
+
+
+@st.composite
+def responses_answers(draw: st.DrawFn, turn: int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    said = draw(st.booleans())
+    if said:
+        items += draw(reasoning_items())
+        message = block("message", role="assistant", content=draw(texts.filter(bool)))
+        own = not items or items[-1].get("id")  # only its own reasoning is kept with a phase
+        items.append(message | ({"phase": "commentary"} if own and draw(st.booleans()) else {}))
+    for number in range(draw(st.integers(0 if said else 1, 3))):
+        items += draw(reasoning_items())
+        call_id = f"call_{turn % 2}_{number}"
+        name = draw(st.sampled_from(TOOLS))
+        if name == "a" * 80:
+            items.append(block("custom_tool_call", call_id=call_id, name=name, input=draw(texts)))
+            continue
+        text = json.dumps(draw(arguments), separators=(",", ":"), ensure_ascii=False)
+        items.append(block("function_call", call_id=call_id, name=name, arguments=text))
+    return items
+
+
+@st.composite
+def responses_conversations(draw: st.DrawFn) -> dict[str, Any]:
+    items: list[dict[str, Any]] = []
+    prompts = st.lists(responses_text | responses_media, min_size=1, max_size=3)
+    for turn in range(draw(st.integers(1, 4))):
+        items.append(block("message", role="user", content=draw(prompts)))
+        answer = draw(responses_answers(turn))
+        items += answer
+        for call in answer:
+            if call["type"].endswith("_call"):
+                output = draw(texts | st.lists(responses_media, min_size=1, max_size=2))
+                kind = f"{call['type']}_output"
+                items.append(block(kind, call_id=call["call_id"], output=output))
+    items.append(block("message", role="user", content=draw(prompts)))
+    body: dict[str, Any] = {"model": "m", "input": items, "store": False}
+    body["include"] = ["reasoning.encrypted_content"]
+    return body | draw(responses_settings())
+
+
+@st.composite
+def responses_settings(draw: st.DrawFn) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "tools": [
+            block("function", name=name, description="d", parameters={"type": "object"})
+            | {"strict": False}
+            for name in TOOLS
+            if name != "a" * 80
+        ],
+        "parallel_tool_calls": draw(st.booleans()),
+    }
+    named = [block("function", name=name) for name in TOOLS[:2]]
+    allowed = block("allowed_tools", mode="required", tools=named)
+    if draw(st.booleans()):
+        made["tool_choice"] = draw(st.sampled_from(["auto", "none", "required", *named, allowed]))
+    if draw(st.booleans()):
+        made |= {"temperature": 0.5, "top_p": 0.9, "max_output_tokens": 90}
+    if draw(st.booleans()):
+        form = {"name": "answer", "schema": {"type": "object"}}
+        made["text"] = {
+            "format": draw(st.sampled_from([block("json_object"), block("json_schema", **form)]))
+        }
+    if draw(st.booleans()):
+        effort = draw(st.sampled_from(["minimal", "low", "medium", "high", "xhigh"]))
+        made["reasoning"] = {"effort": effort, "summary": "auto"}
+    if draw(st.booleans()):
+        made["instructions"] = draw(texts.filter(bool))
+    return made

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from alhena.wire.conformance.check import check_request
 from alhena.wire.content import Content, EncodedContent
-from alhena.wire.dialects import anthropic, gemini, openai
+from alhena.wire.dialects import anthropic, gemini, openai, responses
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.errors import Level
@@ -16,6 +16,7 @@ from tests.wire.dialects.conversations import (
     anthropic_conversations,
     ids,
     openai_conversations,
+    responses_conversations,
 )
 
 
@@ -83,3 +84,40 @@ def test_no_call_and_no_result_is_lost_on_the_way_to_the_other_dialect(
     results = [block for block in blocks if block["type"] == "tool_result"]
     assert answered == [block["tool_use_id"] for block in results]
     assert openai.write_request(openai.read_request(there), new_id=ids()) == there
+
+
+def comparable(body: dict[str, Any]) -> dict[str, Any]:
+    """The body without the generated ids of reasoning items."""
+    items = [
+        {key: value for key, value in item.items() if key != "id" or "_answer_" not in value}
+        for item in body["input"]
+    ]
+    return {**body, "input": items}
+
+
+@settings(max_examples=100, deadline=None)
+@given(responses_conversations())
+def test_a_responses_conversation_comes_back_as_it_was(body: dict[str, Any]) -> None:
+    request = responses.read_request(body)
+    assert comparable(responses.write_request(request, new_id=ids())) == body
+
+
+@settings(max_examples=50, deadline=None)
+@given(responses_conversations())
+def test_a_responses_conversation_passes_geminis_own_form(body: dict[str, Any]) -> None:
+    request = responses.read_request(body)
+    through = gemini.read_request(gemini.write_request(request), "m")
+    assert through.contents == request.contents
+
+
+@settings(max_examples=50, deadline=None)
+@given(anthropic_conversations())
+def test_no_call_is_lost_on_the_way_to_responses(body: dict[str, Any]) -> None:
+    body.pop("stop_sequences", None)  # there is no such setting
+    there = responses.write_request(anthropic.read_request(body), new_id=ids())
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    called = [item["call_id"] for item in there["input"] if item["type"] == "function_call"]
+    answered = [i["call_id"] for i in there["input"] if i["type"] == "function_call_output"]
+    assert called == asked
+    assert answered == [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]

@@ -13,10 +13,8 @@ from alhena.frontends.arguments import Parser
 from alhena.frontends.current_settings import place_here
 from alhena.frontends.streams import write_stderr, write_stdout
 from alhena.http.connect import is_loopback
-from alhena.models.catalogue import DEMO
+from alhena.models.catalogue import DEMO, foreign_service
 from alhena.models.providers.select import (
-    ANTHROPIC,
-    OPENAI,
     ChosenGenerator,
     ModelChoice,
     choose_generator,
@@ -42,10 +40,11 @@ RETRIES = RetryPolicy(max_attempts=3, initial_s=1.0, max_s=8.0, broken_attempts=
 """Clients wait themselves, and know better for how long."""
 
 DESCRIPTION = """\
-Serves the model over HTTP in three API forms:
+Serves the model over HTTP in four API forms:
 
   POST /v1/messages, /v1/messages/count_tokens       Anthropic
-  POST /v1/chat/completions, GET /v1/models          OpenAI
+  POST /v1/chat/completions, /v1/responses           OpenAI
+  GET  /v1/models
   POST /v1beta/models/NAME:generateContent,          Gemini
        :streamGenerateContent, :countTokens
   GET  /healthz
@@ -161,7 +160,7 @@ def _service_of(model: str) -> str:
     """The service that a name says beside that of the model, if it says one."""
     if is_demo(model):
         return DEMO
-    return model.partition(":")[0] if model.startswith((OPENAI, ANTHROPIC)) else ""
+    return foreign_service(model)
 
 
 def _require_extra() -> None:

@@ -10,7 +10,7 @@ from alhena.frontends.streams import read_input, write_json
 from alhena.models.catalogue import model_info
 from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import CallIds
-from alhena.wire.dialects import anthropic, gemini, openai
+from alhena.wire.dialects import anthropic, gemini, openai, responses
 from alhena.wire.dialects.conversation import DialectRequest
 from alhena.wire.dialects.fields import DialectError
 from alhena.wire.errors import Level, Violation
@@ -19,7 +19,8 @@ from alhena.wire.json_values import as_object
 if TYPE_CHECKING:
     from argparse import Namespace
 
-DIALECTS = "gemini|anthropic|openai"
+DIALECTS = "gemini|anthropic|openai|responses"
+_FORMS = {"anthropic": anthropic, "openai": openai, "responses": responses}
 
 USAGE = """\
 usage: alhena wire check [--repair] [--model NAME] FILE
@@ -34,8 +35,9 @@ check: prints the rules of the Gemini API that the request breaks: {"violations"
                 "path", "message"}], "body"}; violations are those that remain
   --model NAME  the model of the request, if the body does not name it: some rules depend on it
 
-convert: converts a request between the gemini, anthropic and openai forms. Calls, results, media
-and signatures are kept; anything that cannot be converted is an error with its path.
+convert: converts a request between the gemini, anthropic, openai (chat completions) and responses
+forms. Calls, results, media and signatures are kept; anything that cannot be converted is an error
+with its path.
 
   --model NAME  the model to name in the result
 """
@@ -115,8 +117,7 @@ def _convert(asked: "Namespace") -> int:
 def _read(source: str, body: object, model: str | None) -> DialectRequest:
     if source == "gemini":
         return gemini.read_request(body, model or _model_of(body))
-    read = anthropic.read_request if source == "anthropic" else openai.read_request
-    request = read(body)
+    request = _FORMS[source].read_request(body)
     return msgspec.structs.replace(request, model=model or request.model)
 
 
@@ -124,5 +125,4 @@ def _write(target: str, request: DialectRequest) -> dict[str, Any]:
     if target == "gemini":
         return gemini.write_request(request)
     new_id = CallIds("call").next
-    write = anthropic.write_request if target == "anthropic" else openai.write_request
-    return write(request, new_id=new_id)
+    return _FORMS[target].write_request(request, new_id=new_id)

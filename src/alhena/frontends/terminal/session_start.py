@@ -26,7 +26,7 @@ from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import line
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.frontends.terminal.session_commands import Folder
-from alhena.models.catalogue import ANTHROPIC, DEMO, OPENAI
+from alhena.models.catalogue import DEMO, is_foreign_model
 from alhena.models.providers.select import auth_type, is_demo, login_files
 from alhena.system.errors import printable
 from alhena.version import __version__
@@ -39,7 +39,7 @@ def _place(arguments: RunArguments) -> Place:
 def _lacks_access(arguments: RunArguments, place: Place) -> bool:
     """True when nothing says how to reach a model."""
     model = arguments.model or place.environ.get("GEMINI_MODEL") or place.settings.model.name or ""
-    if arguments.fake_responses or is_demo(model) or model.startswith((OPENAI, ANTHROPIC)):
+    if arguments.fake_responses or is_demo(model) or is_foreign_model(model):
         return False
     try:
         if auth_type(place.settings.security.auth, place.environ) is not None:

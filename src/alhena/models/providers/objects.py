@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from alhena.config.settings import AuthSettings, SecuritySettings, Settings
 from alhena.errors import ConfigError, ProgramError
-from alhena.models.catalogue import ANTHROPIC, OPENAI, default_model
+from alhena.models.catalogue import (
+    ANTHROPIC,
+    OPENAI,
+    OPENAI_RESPONSES,
+    default_model,
+    is_foreign_model,
+)
 from alhena.models.errors import CredentialsError
 from alhena.models.providers.select import (
     RECORDINGS,
@@ -157,7 +163,8 @@ class CodeAssist(SharedModel):
 class OpenAICompatible(SharedModel):
     """A model of OpenAI, or of a server with the same API at `base_url` (Ollama, llama.cpp, vLLM,
     …; "http://localhost:11434/v1"). What is not given is that of OPENAI_API_KEY and
-    OPENAI_BASE_URL; a server of this machine needs no key. Raises ConfigError, CredentialsError and
+    OPENAI_BASE_URL; a server of this machine needs no key. A name `openai-responses:NAME` asks the
+    Responses API. Raises ConfigError, CredentialsError and
     TypeError."""
 
     _WITHOUT_CREDENTIALS = "Pass api_key, or set OPENAI_API_KEY."
@@ -245,7 +252,7 @@ def _key(api_key: Any) -> str | None:
 def _own_name(name: Any) -> str:
     """The name of a model of Google's."""
     text = _name(name)
-    if is_demo(text) or text.startswith((OPENAI, ANTHROPIC)):
+    if is_demo(text) or is_foreign_model(text):
         raise ConfigError(
             f"{text!r} names no Gemini model.",
             remedy='Pass a name such as "gemini-3.8-flash"; OpenAICompatible and Anthropic are '
@@ -255,7 +262,10 @@ def _own_name(name: Any) -> str:
 
 
 def _with_prefix(prefix: str, name: Any) -> str:
-    return prefix + _name(name).removeprefix(prefix)
+    text = _name(name)
+    if prefix == OPENAI and text.startswith(OPENAI_RESPONSES):
+        return text
+    return prefix + text.removeprefix(prefix)
 
 
 def _name(name: Any) -> str:

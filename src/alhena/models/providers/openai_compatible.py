@@ -1,15 +1,21 @@
 """Models of OpenAI-compatible servers: OpenAI, Ollama, llama.cpp, vLLM and others."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
+from alhena.errors import ModelError
 from alhena.http.client import Timeouts
 from alhena.http.connect import Endpoint, endpoint_from, is_header_value
-from alhena.models.catalogue import foreign_name
-from alhena.models.errors import CredentialsError
+from alhena.models.catalogue import OPENAI_RESPONSES, answers_to_responses, foreign_name
+from alhena.models.errors import CredentialsError, ModelNotFoundError, RequestRejectedError
 from alhena.models.generator import WithoutEmbeddings
 from alhena.models.providers.foreign import (
+    Reader,
     answer_chunks,
     decode_event,
     decode_object,
@@ -19,10 +25,12 @@ from alhena.models.providers.foreign import (
     unreadable,
 )
 from alhena.models.service import FixedAccess, HttpService, idle_s
-from alhena.wire.content import Content, encode_value
-from alhena.wire.dialects import openai
-from alhena.wire.dialects.conversation import DialectRequest, ToolNames
+from alhena.wire.content import MODEL, Content, Part, encode_value
+from alhena.wire.dialects import openai, responses
+from alhena.wire.dialects.conversation import DialectRequest, NewId, ToolNames
 from alhena.wire.dialects.fields import DialectError
+from alhena.wire.dialects.responses.items import is_carried
+from alhena.wire.dialects.responses.response import ENDS
 from alhena.wire.dialects.results import beside_results
 from alhena.wire.encode import EncodedContent
 from alhena.wire.json_values import as_array, as_object
@@ -35,13 +43,74 @@ KEY_PAGE = "https://platform.openai.com/api-keys"
 _BYTES_PER_TOKEN = 4
 _OWN_HOSTS = ("openai.com", "openai.azure.com")
 _ACCOUNT = {"OPENAI_ORG_ID": "openai-organization", "OPENAI_PROJECT_ID": "openai-project"}
+_LEAST_OUTPUT = 16
+"""The least output limit that the Responses API takes, in tokens."""
+_ASK_RESPONSES = re.compile(
+    r"/responses\b|responses (?:api|endpoint)|not a chat model", re.IGNORECASE
+)
+"""Words of a refusal that say that a model answers to the Responses API."""
+_NO_ENCRYPTION = re.compile(
+    r"encrypted content.{0,60}not supported|reasoning\.encrypted_content|\binclude\b",
+    re.IGNORECASE,
+)
+"""Words of a refusal that say that a model's reasoning cannot be asked for."""
+
+
+class _Api(msgspec.Struct, frozen=True):
+    """One of OpenAI's APIs for answers."""
+
+    path: str
+    write: Callable[..., dict[str, Any]]
+    read: Callable[[object, ToolNames, NewId], GenerateContentResponse]
+    reader: Callable[[ToolNames, NewId], Reader]
+    is_end: Callable[[dict[str, Any] | None], bool]
+
+
+def _is_chat_end(event: dict[str, Any] | None) -> bool:
+    choices = as_array((event or {}).get("choices")) or ()
+    return any((as_object(choice) or {}).get("finish_reason") for choice in choices)
+
+
+def _is_responses_end(event: dict[str, Any] | None) -> bool:
+    return (event or {}).get("type") in ENDS
+
+
+_CHAT = _Api(
+    "/chat/completions",
+    openai.write_request,
+    openai.read_response,
+    openai.EventReader,
+    _is_chat_end,
+)
+_RESPONSES = _Api(
+    "/responses",
+    responses.write_request,
+    responses.read_response,
+    responses.EventReader,
+    _is_responses_end,
+)
+
+
+class _Way(msgspec.Struct, frozen=True):
+    """A way to ask a model. `encrypts`: its reasoning is asked for, to be sent back."""
+
+    api: _Api
+    encrypts: bool = True
+
+
+_LEARNED: dict[tuple[str, str], _Way] = {}
+"""Ways learned from refusals, by address and model."""
 
 
 class OpenAiCompatible(WithoutEmbeddings):
-    """A ContentGenerator. Model names may have the prefix `openai:`.
+    """A ContentGenerator. Model names may have the prefix `openai:` or `openai-responses:`.
 
-    Thoughts of earlier answers are dropped, media in tool results follow them: most servers reject
-    either. Opens nothing before the first request.
+    A model is asked by chat completions, or by the Responses API if its prefix or its name says so
+    or a refusal does; then the request is sent there, and later ones too.
+
+    Thoughts of earlier answers are dropped. In chat completions media in tool results follow them:
+    most servers reject either. The Responses API gets its own reasoning back, in signatures. Opens
+    nothing before the first request.
     """
 
     def __init__(
@@ -66,17 +135,21 @@ class OpenAiCompatible(WithoutEmbeddings):
 
     async def generate(self, request: GenerateContentRequest) -> GenerateContentResponse:
         """Returns the whole answer."""
-        model = foreign_name(request.model)
-        names = tool_names(request)
-        body = self._body(request, names, stream=False)
-        path = "/chat/completions"
-        answer = await self._http.ask(
-            path, model, body, decode_object, request.pause, idle_s(request)
-        )
-        try:
-            return openai.read_response(answer, names, self._new_id)
-        except DialectError as error:
-            raise unreadable(error) from error
+        names, model = tool_names(request), foreign_name(request.model)
+        way = self._way(request.model)
+        while True:
+            body = self._body(request, names, way, stream=False)
+            try:
+                answer = await self._http.ask(
+                    way.api.path, model, body, decode_object, request.pause, idle_s(request)
+                )
+            except (ModelNotFoundError, RequestRejectedError) as error:
+                way = self._other_way(way, request.model, error)
+                continue
+            try:
+                return way.api.read(answer, names, self._new_id)
+            except DialectError as error:
+                raise unreadable(error) from error
 
     async def stream(
         self, request: GenerateContentRequest
@@ -84,21 +157,36 @@ class OpenAiCompatible(WithoutEmbeddings):
         """Yields the answer in chunks, with calls in the last one. Raises StreamCutError when the
         stream ends before the answer."""
         names = tool_names(request)
-        body = self._body(request, names, stream=True)  # its errors are not an answer's
-        model, path = foreign_name(request.model), "/chat/completions"
+        way = self._way(request.model)
+        begun = False
+        while True:
+            chunks = self._chunks(request, names, way)
+            try:
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        begun = True
+                        yield chunk
+                return
+            except (ModelNotFoundError, RequestRejectedError) as error:
+                if begun:
+                    raise
+                way = self._other_way(way, request.model, error)
+
+    def _chunks(
+        self, request: GenerateContentRequest, names: ToolNames, way: _Way
+    ) -> AsyncGenerator[GenerateContentResponse, None]:
+        body = self._body(request, names, way, stream=True)  # its errors are not an answer's
+        model, path = foreign_name(request.model), way.api.path
         events = self._http.events(
             path, model, lambda: body, decode_event, request.pause, idle_s(request)
         )
-        chunks = answer_chunks(
+        return answer_chunks(
             events,
-            openai.EventReader(names, self._new_id),
+            way.api.reader(names, self._new_id),
             self.endpoint.place,
             is_last=lambda event: event is None,
-            is_whole=_is_end,
+            is_whole=way.api.is_end,
         )
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                yield chunk
 
     async def count_tokens(self, contents: Sequence[EncodedContent], *, model: str) -> int:
         """Estimates by size: the dialect has no counting method."""
@@ -115,20 +203,62 @@ class OpenAiCompatible(WithoutEmbeddings):
         """Closes the connections."""
         await self._http.aclose()
 
-    def _body(self, request: GenerateContentRequest, names: ToolNames, *, stream: bool) -> bytes:
-        contents = (_without_thoughts(entry.content) for entry in request.contents)
+    def _way(self, model: str) -> _Way:
+        """Chooses the way to ask a model: by its prefix, by earlier refusals, or by its name."""
+        name = foreign_name(model)
+        known = _LEARNED.get((self._address, name))
+        if known is not None and (known.api is _RESPONSES or not _is_forced(model)):
+            return known
+        return _Way(_RESPONSES if _is_forced(model) or answers_to_responses(name) else _CHAT)
+
+    def _other_way(self, way: _Way, model: str, error: ModelError) -> _Way:
+        """The way to ask after a refusal, which is kept for later requests. Raises the error if
+        there is none."""
+        status = error.status
+        known = _LEARNED.get((self._address, foreign_name(model)))
+        other = way
+        if way.api is _CHAT:
+            if status in {400, 404} and _ASK_RESPONSES.search(error.message):
+                other = known or _Way(_RESPONSES)  # a request beside this one may know already
+        elif way.encrypts and status == 400 and _NO_ENCRYPTION.search(error.message):
+            other = _Way(_RESPONSES, encrypts=False)
+        elif status in {404, 405} and not self._is_own_host and not _is_forced(model):
+            # Other servers may have a model of such a name, and no such API.
+            other = known or _Way(_CHAT)
+        if other == way:
+            raise error
+        _LEARNED[self._address, foreign_name(model)] = other
+        return other
+
+    @property
+    def _address(self) -> str:
+        return f"{self.endpoint.place}{self.endpoint.prefix}"
+
+    @property
+    def _is_own_host(self) -> bool:
+        return self.endpoint.host.endswith(_OWN_HOSTS)
+
+    def _body(
+        self, request: GenerateContentRequest, names: ToolNames, way: _Way, *, stream: bool
+    ) -> bytes:
+        own = (_own_parts(entry.content, way) for entry in request.contents)
+        contents = tuple(content for content in own if content.parts)
         asked = DialectRequest(
             model=foreign_name(request.model),
-            contents=beside_results([content for content in contents if content.parts]),
+            contents=contents if way.api is _RESPONSES else beside_results(contents),
             config=request.config,
             stream=stream,
             include_usage=stream,
             names=names,
         )
-        body = openai.write_request(asked, new_id=self._new_id)
-        if not self.endpoint.host.endswith(_OWN_HOSTS) and "max_completion_tokens" in body:
+        body = way.api.write(asked, new_id=self._new_id)
+        if not self._is_own_host and "max_completion_tokens" in body:
             # Other servers know the older name.
             body["max_tokens"] = body.pop("max_completion_tokens")
+        if "max_output_tokens" in body:
+            body["max_output_tokens"] = max(body["max_output_tokens"], _LEAST_OUTPUT)
+        if not way.encrypts:
+            del body["include"]
         return encode_value(body)
 
 
@@ -152,11 +282,22 @@ def openai_from(environ: Mapping[str, str], base_url: str | None = None) -> Open
     return OpenAiCompatible(endpoint, key, environ=environ, headers=headers)
 
 
-def _without_thoughts(content: Content) -> Content:
-    parts = tuple(part for part in content.parts if not part.thought)
-    return content if len(parts) == len(content.parts) else Content(role=content.role, parts=parts)
+def _is_forced(model: str) -> bool:
+    return model.startswith(OPENAI_RESPONSES)
 
 
-def _is_end(event: dict[str, Any] | None) -> bool:
-    choices = as_array((event or {}).get("choices")) or ()
-    return any((as_object(choice) or {}).get("finish_reason") for choice in choices)
+def _own_parts(content: Content, way: _Way) -> Content:
+    """Removes thoughts, and signatures that the API does not know: the Responses API takes its own
+    only, and chat completions any other. An empty text that only had such a signature is removed
+    too."""
+    if not any(part.thought or part.thought_signature for part in content.parts):
+        return content
+    parts: list[Part] = []
+    for part in content.parts:
+        carried = is_carried(part.thought_signature)
+        is_known = carried and way.encrypts if way.api is _RESPONSES else not carried
+        if not is_known:
+            part = replace(part, thought_signature=None)
+        if not part.thought and (content.role != MODEL or part != Part(text="")):
+            parts.append(part)
+    return Content(role=content.role, parts=tuple(parts))

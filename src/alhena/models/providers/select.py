@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
-from alhena.models.catalogue import ANTHROPIC, DEMO, OPENAI
+from alhena.models.catalogue import ANTHROPIC, DEMO, is_foreign_model
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
@@ -159,9 +159,10 @@ def choose_generator(choice: ModelChoice) -> ChosenGenerator:
     """Selects the generator of a session.
 
     In this order: recorded responses; the demo model by its name; a service of another dialect by
-    the prefix of the model's name (`openai:`, `anthropic:`); the transport selected by the settings
-    or the environment (`auth_type`); the demo model for a person at a terminal. Raises
-    CredentialsError when none is available, ConfigError or RecordingError for invalid values.
+    the prefix of the model's name (`openai:`, `openai-responses:`, `anthropic:`); the transport
+    selected by the settings or the environment (`auth_type`); the demo model for a person at a
+    terminal. Raises CredentialsError when none is available, ConfigError or RecordingError for
+    invalid values.
     """
     chosen = _choose(choice)
     require_tier(chosen, choice.settings.model.service_tier)
@@ -198,7 +199,7 @@ def _choose(choice: ModelChoice) -> ChosenGenerator:
         return ChosenGenerator(generator=recorded, model=choice.model)
     if is_demo(choice.model):
         return _demo()
-    if choice.model.startswith((OPENAI, ANTHROPIC)):
+    if is_foreign_model(choice.model):
         return _foreign(choice)
     auth = choice.settings.security.auth
     kind = auth_type(auth, choice.environ)
@@ -229,14 +230,14 @@ def _foreign(choice: ModelChoice) -> ChosenGenerator:
         raise CredentialsError(
             f"{choice.model!r} names no model.", remedy=f"Name one, such as {service}:NAME."
         )
-    if choice.model.startswith(OPENAI):
-        from alhena.models.providers.openai_compatible import openai_from
-
-        generator = openai_from(choice.environ, choice.base_url)
-    else:
+    if choice.model.startswith(ANTHROPIC):
         from alhena.models.providers.anthropic_api import anthropic_from
 
         generator = anthropic_from(choice.environ, choice.base_url)
+    else:
+        from alhena.models.providers.openai_compatible import openai_from
+
+        generator = openai_from(choice.environ, choice.base_url)
     return ChosenGenerator(
         generator=generator,
         model=choice.model,

@@ -118,7 +118,9 @@ class DialectRequest(Value, frozen=True, kw_only=True):
 
     `model` is the client's name. Media in a tool result are in `FunctionResponse.parts`;
     `results.beside_results` moves them for older models. `include_usage`: a stream ends with a
-    chunk of token counts (OpenAI).
+    chunk of token counts (OpenAI). Without `parallel_calls` an answer has one call at most.
+    Of the Responses API only: `left_out` are the types of tools that could not be declared, `echo`
+    the settings that the answer repeats, `items` the input as it was given.
     """
 
     model: str
@@ -126,6 +128,10 @@ class DialectRequest(Value, frozen=True, kw_only=True):
     config: GenerateContentConfig = GenerateContentConfig()
     stream: bool = False
     include_usage: bool = False
+    parallel_calls: bool = True
+    left_out: tuple[str, ...] = ()
+    echo: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    items: tuple[Any, ...] = ()
     names: ToolNames = msgspec.field(default_factory=ToolNames)
 
 

@@ -270,8 +270,10 @@ _NEXT = "gemini:"
 _OWN = "gemini-own:"
 _FOREIGN = "foreign:"
 _REDACTED = "redacted:"
-_SEALS = ("Zm9yZWln", "cmVkYWN0")
-"""The base64 prefixes of the two kinds of foreign signatures."""
+RESPONSES = "responses:"
+"""The mark of a signature with reasoning of the Responses API (`responses.items`)."""
+_SEALS = ("Zm9yZWln", "cmVkYWN0", "cmVzcG9u")
+"""The base64 prefixes of the kinds of foreign signatures."""
 
 
 def for_next_part(signature: str) -> str:
@@ -317,7 +319,9 @@ def sealed(signature: str) -> str:
     """A signature as base64, which clients of Gemini's dialect expect."""
     from base64 import b64encode
 
-    return b64encode(signature.encode("utf-8")).decode() if is_foreign(signature) else signature
+    if not is_foreign(signature) and not signature.startswith(RESPONSES):
+        return signature
+    return b64encode(signature.encode("utf-8")).decode()
 
 
 def unsealed(signature: str) -> str:
@@ -330,4 +334,4 @@ def unsealed(signature: str) -> str:
         opened = b64decode(signature, validate=True).decode("utf-8")
     except ValueError:  # not base64, or not UTF-8
         return signature
-    return opened if is_foreign(opened) else signature
+    return opened if is_foreign(opened) or opened.startswith(RESPONSES) else signature

@@ -9,7 +9,7 @@ import msgspec
 from alhena.wire.conformance.body import camel
 from alhena.wire.content import SIGNATURE_SENTINEL, Content, Wire
 from alhena.wire.dialects.conversation import DialectRequest
-from alhena.wire.dialects.fields import DialectError, Fields, sealed, unsealed
+from alhena.wire.dialects.fields import RESPONSES, DialectError, Fields, sealed, unsealed
 from alhena.wire.dialects.results import sole_text
 from alhena.wire.encode import EncodedContent, encode_request
 from alhena.wire.json_values import as_array, as_object
@@ -52,7 +52,8 @@ def _value(name: str, value: Any) -> Any:
     if name in _NAMED and (fields := as_object(value)) is not None:
         return {key: plainly_spelt(item) for key, item in fields.items()}
     if isinstance(value, str) and name in {"data", "thoughtSignature"}:
-        return value if value in _NO_BYTES else _standard(value)
+        is_plain = value in _NO_BYTES or value.startswith(RESPONSES)
+        return value if is_plain else _standard(value)
     return plainly_spelt(value)
 
 

@@ -51,6 +51,8 @@ from alhena.wire.request import (
 
 EFFORTS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768}
 """Reasoning effort -> thinking tokens."""
+READ_EFFORTS = {**EFFORTS, "max": EFFORTS["xhigh"]}
+"""The efforts of clients; the last one is not written, because few models take it."""
 
 _TIERS = {
     "auto": None,
@@ -113,16 +115,16 @@ def _choice(fields: Fields, names: ToolNames) -> ToolConfig | None:
         }
         if value not in modes:
             raise unknown(fields, "tool_choice", value, "there are auto, none and required")
-        return _tool_config(modes[value])
+        return calling_config(modes[value])
     choice = Fields(value, fields.place("tool_choice"))
     kind = choice.required_text("type")
     if kind == "function":
-        return _tool_config(FunctionCallingMode.ANY, (_function(choice, names),))
+        return calling_config(FunctionCallingMode.ANY, (_function(choice, names),))
     if kind == "allowed_tools":
         allowed = choice.object("allowed_tools") or choice
         only = tuple(_function(tool, names) for tool in allowed.objects("tools"))
         if allowed.text("mode") == "required":
-            return _tool_config(FunctionCallingMode.ANY, only)
+            return calling_config(FunctionCallingMode.ANY, only)
         raise allowed.fail(
             "mode", "Gemini can limit the choice of tools only when one is required."
         )
@@ -136,7 +138,8 @@ def _function(choice: Fields, names: ToolNames) -> str:
     return names.wire(function.required_text("name"))
 
 
-def _tool_config(mode: FunctionCallingMode, only: tuple[str, ...] | None = None) -> ToolConfig:
+def calling_config(mode: FunctionCallingMode, only: tuple[str, ...] | None = None) -> ToolConfig:
+    """The configuration of a calling mode, with the allowed names."""
     config = FunctionCallingConfig(mode=mode, allowed_function_names=only or None)
     return ToolConfig(function_calling_config=config)
 
@@ -195,13 +198,20 @@ def _format(fields: Fields) -> "tuple[str | None, dict[str, object] | None]":
 
 
 def _thinking(fields: Fields) -> ThinkingConfig | None:
-    effort = fields.text("reasoning_effort")
+    budget = read_effort(fields, "reasoning_effort")
+    if budget is None:
+        return None
+    return ThinkingConfig(thinking_budget=budget, include_thoughts=True if budget else None)
+
+
+def read_effort(fields: Fields, key: str) -> int | None:
+    """The thinking tokens of the effort in a field."""
+    effort = fields.text(key)
     if effort is None:
         return None
-    if effort not in EFFORTS:
-        raise unknown(fields, "reasoning_effort", effort, f"there are {', '.join(EFFORTS)}")
-    budget = EFFORTS[effort]
-    return ThinkingConfig(thinking_budget=budget, include_thoughts=True if budget else None)
+    if effort not in READ_EFFORTS:
+        raise unknown(fields, key, effort, f"there are {', '.join(READ_EFFORTS)}")
+    return READ_EFFORTS[effort]
 
 
 def read_tier(fields: Fields) -> ServiceTier | None:
@@ -337,16 +347,17 @@ def _media(part: Fields) -> FunctionResponsePart:
         known = "there are text, image_url, input_audio and file, each with its own field"
         raise unknown(part, "type", kind, known)
     if kind == "image_url":
-        return _by_url(holder, "url")
+        return media_by_url(holder, "url")
     if kind == "input_audio":
         mime = f"audio/{holder.required_text('format')}"
         return _inline(mime, holder.required_text("data"))
     if holder.value("file_id") is not None:
         raise holder.fail("file_id", "files are not kept here; send file_data.")
-    return _by_url(holder, "file_data")
+    return media_by_url(holder, "file_data")
 
 
-def _by_url(holder: Fields, key: str) -> FunctionResponsePart:
+def media_by_url(holder: Fields, key: str) -> FunctionResponsePart:
+    """The media at a URL, or in a data URL."""
     url = holder.required_text(key)
     if not url.startswith("data:"):
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url) is None:
@@ -557,13 +568,13 @@ def _generation(config: GenerationConfig) -> dict[str, Any]:
         body["response_format"] = {"type": "json_schema", "json_schema": described}
     elif config.response_mime_type == "application/json":
         body["response_format"] = {"type": "json_object"}
-    effort = _effort(thinking_budget(config.thinking_config))
+    effort = effort_for(thinking_budget(config.thinking_config))
     if effort is not None:
         body["reasoning_effort"] = effort
     return body
 
 
-def _effort(tokens: int | None) -> str | None:
+def effort_for(tokens: int | None) -> str | None:
     """The lowest effort that grants the tokens."""
     if tokens is None or tokens < 0:
         return None

@@ -1,0 +1,128 @@
+"""Items of the Responses API: forms of tools, and reasoning carried in signatures.
+
+Reasoning items of the service itself become the signature of the next part, with the phase of its
+message. In the other direction `encrypted_content` has one of these marks: `gemini:` for the
+signature of the next part, `gemini-text:` for that of an empty text, `thought:` for that of the
+thought itself. Content without a mark is the service's own.
+"""
+
+from typing import Any
+
+import msgspec
+
+from alhena.wire.content import FunctionCall, encode_value
+from alhena.wire.dialects.conversation import ToolNames
+from alhena.wire.dialects.fields import RESPONSES, Fields, word, write_arguments
+from alhena.wire.json_values import as_array, as_object, scrub
+
+Item = dict[str, Any]
+
+TEXT_MARK = "gemini-text:"
+THOUGHT_MARK = "thought:"
+INPUT = "input"
+"""The parameter of a custom tool, whose input is one text."""
+
+
+class ToolForm(msgspec.Struct, frozen=True):
+    """A tool as its client declared it. A `custom` one takes a text instead of arguments."""
+
+    name: str
+    namespace: str = ""
+    custom: bool = False
+
+
+class ClientTools(ToolNames):
+    """The names of a client's tools, with their forms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._forms: dict[str, ToolForm] = {}
+
+    def declare(self, form: ToolForm) -> str:
+        """The name to send for a tool; the first form of a name counts."""
+        sent = self.wire(f"{form.namespace}__{form.name}" if form.namespace else form.name)
+        self._forms.setdefault(sent, form)
+        return sent
+
+    def form(self, sent: str) -> ToolForm:
+        """The form of the tool that is sent as `sent`."""
+        return self._forms.get(sent) or ToolForm(self.original(sent))
+
+
+def form_of(names: ToolNames, sent: str) -> ToolForm:
+    """The form of the tool that is sent as `sent`; names of another dialect have functions only."""
+    return names.form(sent) if isinstance(names, ClientTools) else ToolForm(names.original(sent))
+
+
+def write_call(call: FunctionCall, call_id: str, names: ToolNames) -> Item:
+    """The item of a call, in the form of its tool."""
+    form = form_of(names, call.name)
+    item: Item = {"type": "function_call", "call_id": call_id, "name": form.name}
+    if form.custom:
+        item |= {"type": "custom_tool_call", "input": _custom_input(call.args or {})}
+    else:
+        item["arguments"] = write_arguments(call.args)
+    return {**item, "namespace": form.namespace} if form.namespace else item
+
+
+def _custom_input(args: dict[str, Any]) -> str:
+    """The text for a custom tool, also if the model named the parameter otherwise."""
+    given = args.get(INPUT)
+    if given is None and len(args) == 1:
+        (given,) = args.values()
+    return given if isinstance(given, str) else write_arguments(args)
+
+
+class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The content of a signature: reasoning items before a part, and the phase of its message."""
+
+    items: list[Item] = msgspec.field(default_factory=list[Item])
+    phase: str = ""
+
+
+def seal_reasoning(items: list[Item], phase: str = "") -> str | None:
+    """The signature that carries reasoning items and a phase; None for neither."""
+    if not items and not phase:
+        return None
+    return RESPONSES + encode_value(Carried(items, phase)).decode()
+
+
+def open_reasoning(signature: str | None) -> Carried | None:
+    """The content of such a signature; None for any other."""
+    if signature is None or not signature.startswith(RESPONSES):
+        return None
+    try:
+        return msgspec.json.decode(signature.removeprefix(RESPONSES), type=Carried)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def is_carried(signature: str | None) -> bool:
+    """True for a signature with the service's own reasoning."""
+    return signature is not None and signature.startswith(RESPONSES)
+
+
+def carried_item(item: Fields) -> Item | None:
+    """A reasoning item to send back; None for one that a server without a store cannot read."""
+    kept: Item = {"type": "reasoning"}
+    if item_id := word(item, "id"):
+        kept["id"] = item_id
+    kept["summary"] = [{"type": "summary_text", "text": text} for text in summary_texts(item)]
+    content = item_texts(item, "content")
+    if content:
+        kept["content"] = [{"type": "reasoning_text", "text": text} for text in content]
+    encrypted = word(item, "encrypted_content")
+    if encrypted:
+        kept["encrypted_content"] = encrypted
+    return kept if encrypted or content else None
+
+
+def summary_texts(item: Fields) -> list[str]:
+    """The texts of a summary."""
+    return item_texts(item, "summary")
+
+
+def item_texts(item: Fields, key: str) -> list[str]:
+    """The texts in a field's objects; odd elements are ignored."""
+    found = [as_object(each) or {} for each in as_array(item.value(key)) or ()]
+    return [scrub(text) for each in found if isinstance(text := each.get("text"), str)]
