@@ -62,7 +62,7 @@ from tests.support.responses import (
     stream,
     whole,
 )
-from tests.support.server import ScriptedServer, json_reply, sse
+from tests.support.server import Received, Reply, ScriptedServer, json_reply, sse
 
 FORCED = "openai-responses:m"
 ONLY = "This model is only supported in v1/responses and not in v1/chat/completions."
@@ -289,8 +289,13 @@ async def test_a_404_that_says_so_leads_to_the_responses_api_once_and_for_all(
     assert server.requests[1].json["model"] == "gpt-6"
 
 
-async def test_requests_beside_each_other_learn_it_together(server: ScriptedServer):
-    server.reply(refusal(ONLY), refusal(ONLY), stream(message("hi")), stream(message("hi")))
+async def test_requests_beside_each_other_learn_it_together(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+):
+    def reply(received: Received) -> Reply:
+        return stream(message("hi")) if received.path == "/v1/responses" else refusal(ONLY)
+
+    monkeypatch.setattr(server, "take", reply)
     request = asking(model="openai:gpt-7")
     generator = connected(server)
 
