@@ -40,7 +40,13 @@ from alhena.events import (
 from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import is_alias, resolved_name
 from alhena.models.generator import ContentGenerator
-from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
+from alhena.scheduler.confirmation import (
+    Answer,
+    Approver,
+    ConfirmationRequest,
+    Verdict,
+    call_approver,
+)
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Ask, agrees
 from alhena.tools.builtin.subagents import CompleteTask, RunAgent
@@ -369,7 +375,7 @@ class Delegation:
             return Answer.no("No person can be asked.")
         named = msgspec.structs.replace(request, call_id=self._relay.call_id(request.call_id))
         with self._clock_stopped():
-            return await asked(self._approver, named)
+            return await call_approver(self._approver, named)
 
     @contextmanager
     def _clock_stopped(self) -> Generator[None]:

@@ -11,7 +11,7 @@ import msgspec
 from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import Course
 from alhena.agent.recording import Recording, close_recording
-from alhena.agent.toolset.toolset import Toolset, at_once
+from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
@@ -80,7 +80,6 @@ class Session(msgspec.Struct, kw_only=True):
     checkpoints: "Callable[[], Checkpoints]"
     conversations: "Callable[[], SavedConversations]"
     turn_over: Callable[[], Awaitable[None]]
-    close_bus: Callable[[], Awaitable[None]] = at_once
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "tuple[Telemetry, ...]" = ()
     recording: Recording | None = None
@@ -124,7 +123,6 @@ class Session(msgspec.Struct, kw_only=True):
         for leave in self.bench.when_closed:
             leave()
         try:
-            await self.close_bus()
             await self.bench.sources.close()
             await self.processes.groups.close()
         finally:

@@ -1,5 +1,6 @@
 """Confirmation requests: details to show, possible answers, and their validation."""
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -9,13 +10,7 @@ import msgspec
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.bus import (
-    LastingRule,
-    MessageBus,
-    ToolConfirmationRequest,
-    ToolConfirmationResponse,
-    UpdatePolicy,
-)
+from alhena.scheduler.messages import LastingRule, ToolConfirmationRequest, UpdatePolicy
 from alhena.scheduler.states import ConfirmationError, TrackedCall, plain
 from alhena.tools.contract import (
     AskUserConfirmation,
@@ -96,10 +91,14 @@ class Answer(Value, frozen=True):
 class ConfirmationRequest(
     ToolConfirmationRequest, frozen=True, kw_only=True, tag="tool-confirmation-request"
 ):
-    """The request on the bus with typed `details` and the `decision` that requires confirmation."""
+    """A question to a person, with typed `details` and the `decision` that requires it."""
 
     details: ConfirmationDetails
     decision: Decision
+
+    def find_offer(self, outcome: str) -> LastingRule | None:
+        """The approval beyond the call that an answer with this outcome saves, if any."""
+        return next((each for each in self.lasting if each.outcome == outcome), None)
 
 
 Verdict = Answer | Outcome | bool
@@ -108,7 +107,7 @@ Approver = Callable[[ConfirmationRequest], Verdict | Awaitable[Verdict]]
 function that is not async runs in its own thread."""
 
 
-async def asked(approver: Approver, request: ConfirmationRequest) -> Verdict:
+async def call_approver(approver: Approver, request: ConfirmationRequest) -> Verdict:
     """Calls `approver`, async or not, and returns its answer. Raises what it raises."""
     if iscoroutinefunction(approver):
         return await approver(request)
@@ -116,17 +115,24 @@ async def asked(approver: Approver, request: ConfirmationRequest) -> Verdict:
     return await answer if isawaitable(answer) else answer
 
 
-async def verdict(approver: Approver, request: ConfirmationRequest) -> Answer | ToolFailure:
-    """The answer of `approver`; a failure if it raises or returns something else."""
+async def find_answer(approver: Approver, request: ConfirmationRequest) -> Answer:
+    """The answer of `approver`. Raises ConfirmationError if there is none that the request
+    accepts."""
     boundary = Boundary()
     answer: object = None
     with boundary:
-        answer = await asked(approver, request)
+        answer = await call_approver(approver, request)
+    if isinstance(boundary.failure, ConfirmationError):
+        raise boundary.failure
     if boundary.failure is not None:
-        return ToolFailure(f"the approval callback raised {one_line(boundary.failure)}")
-    if isinstance(answer, bool | Outcome | Answer):
-        return as_answer(answer)
-    return ToolFailure(f"the approval callback answered {type(answer).__name__}, no outcome")
+        raise ConfirmationError(f"the approval callback raised {one_line(boundary.failure)}")
+    if not isinstance(answer, bool | Outcome | Answer):
+        raise ConfirmationError(
+            f"the approval callback answered {type(answer).__name__}, no outcome"
+        )
+    found = as_answer(answer)
+    require_answer(found, request)
+    return found
 
 
 def as_answer(verdict: Verdict) -> Answer:
@@ -136,49 +142,7 @@ def as_answer(verdict: Verdict) -> Answer:
     return verdict if isinstance(verdict, Answer) else Answer(verdict)
 
 
-def listen(approver: Approver, bus: "MessageBus") -> Callable[[], None]:
-    """Lets `approver` answer the requests on `bus`; returns the function that unsubscribes it."""
-
-    async def answer(message: ToolConfirmationRequest) -> None:
-        if not isinstance(message, ConfirmationRequest):
-            raise TypeError("an approval callback cannot answer for another process")
-        bus.publish(response_to(message, await verdict(approver, message)))
-
-    return bus.subscribe(ToolConfirmationRequest, answer)
-
-
-def response_to(
-    request: ToolConfirmationRequest, answer: Answer | ToolFailure
-) -> ToolConfirmationResponse:
-    """Converts an answer to its message; a failure becomes a refusal."""
-    if isinstance(answer, ToolFailure):
-        return request.refused(answer.message)
-    return ToolConfirmationResponse(
-        correlation_id=request.correlation_id,
-        confirmed=answer.outcome in PROCEEDING,
-        outcome=answer.outcome,
-        payload=None if answer.payload == NOTHING else msgspec.to_builtins(answer.payload),
-    )
-
-
-def answer_of(response: ToolConfirmationResponse) -> Answer:
-    """The answer in a message. Raises ConfirmationError if there is none or it contradicts
-    itself."""
-    if response.requires_user_confirmation:
-        raise ConfirmationError(response.reason or "no answer came")
-    if response.outcome is None:
-        outcome = Outcome.PROCEED_ONCE if response.confirmed else Outcome.CANCEL
-        return answer_from(outcome, response.payload)
-    answer = answer_from(response.outcome, response.payload)
-    proceeds = answer.outcome in PROCEEDING
-    if proceeds != response.confirmed and answer.outcome is not Outcome.MODIFY_WITH_EDITOR:
-        raise ConfirmationError(
-            f'the answer "{answer.outcome}" contradicts confirmed={response.confirmed}'
-        )
-    return answer
-
-
-def answer_from(outcome: str, payload: object = None) -> Answer:
+def make_answer(outcome: str, payload: object = None) -> Answer:
     """Makes an answer from outcome and payload, plain or typed. Raises ConfirmationError."""
     try:
         known = Outcome(outcome)
@@ -376,18 +340,22 @@ def no_offers(_call: PolicyCall) -> tuple[LastingRule, ...]:
     return ()
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of confirmations.
+Save = Callable[[UpdatePolicy], Awaitable[None]]
+"""Applies an approval beyond its call, which an answer chose."""
 
-    Questions go over `bus`. `offers` lists approvals beyond a call; subscribers to UpdatePolicy
-    apply them. `edit` opens the person's editor. A question without an answer after `timeout_s`
-    seconds is no approval; None waits without limit.
-    """
 
-    bus: MessageBus
+async def save_nothing(_update: UpdatePolicy) -> None:
+    """Applies nothing."""
+
+
+class Confirmations(msgspec.Struct, frozen=True, kw_only=True):
+    """The approver and the effects of its answers: `approve` answers; `offers` lists approvals beyond a
+    call, and `save` applies them; `edit` opens the person's editor."""
+
+    approve: Approver
     offers: Offers = no_offers
+    save: Save = save_nothing
     edit: Edit | None = None
-    timeout_s: float | None = None
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -401,7 +369,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question(
-    call: TrackedCall, entry: RegisteredTool, asked: Asked, asking: Asking
+    call: TrackedCall, entry: RegisteredTool, asked: Asked, asking: Confirmations
 ) -> ConfirmationRequest:
     """Builds the request with the answers it accepts."""
     details = asked.details
@@ -417,7 +385,7 @@ def question(
     )
     edits = (Outcome.MODIFY_WITH_EDITOR,) if modifiable and asking.edit is not None else ()
     return ConfirmationRequest(
-        correlation_id=asking.bus.new_id(),
+        correlation_id=os.urandom(8).hex(),
         call_id=call.current.call_id,
         name=call.current.name,
         tool_name=entry.tool.name,
@@ -454,8 +422,8 @@ def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
     )
 
 
-def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePolicy:
-    """The message that saves an offered approval (SCHED-10)."""
+def describe_update(request: ConfirmationRequest, offer: LastingRule) -> UpdatePolicy:
+    """The change of the policy by an offered approval (SCHED-10)."""
     rule = offer.rule or {}
     prefixes = rule.get("commandPrefix", ())
     return UpdatePolicy(

@@ -8,32 +8,31 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.events import ConfirmationRequestEvent
+from alhena.events import ConfirmationRequestEvent, WarningEvent
 from alhena.policy.model import Decision, PolicyOutcome
-from alhena.scheduler.bus import ToolConfirmationResponse
 from alhena.scheduler.confirmation import (
     Answer,
     Asked,
-    Asking,
     ConfirmationRequest,
+    Confirmations,
     Outcome,
-    answer_of,
     changes,
+    describe_update,
     ends_turn,
+    find_answer,
     in_words,
     question,
     refined,
     refusal,
     refuses,
     request_event,
-    require_answer,
     unanswered,
     unasked,
-    update_policy,
 )
 from alhena.scheduler.executor import Executor, Leash, at_boundary
 from alhena.scheduler.gate import denial, deny
-from alhena.scheduler.states import ConfirmationError, TrackedCall, WaitingToolCall
+from alhena.scheduler.messages import UpdatePolicy
+from alhena.scheduler.states import ConfirmationError, NoListenerError, TrackedCall, WaitingToolCall
 from alhena.tools.contract import (
     ApprovableInvocation,
     ConfirmationDetails,
@@ -65,7 +64,7 @@ class Answers:
     """Waits for answers to the open questions of one scheduler. `decide` asks the policy, which may
     settle a question while the person is being asked."""
 
-    def __init__(self, asking: Asking, leash: Leash, decide: Decide) -> None:
+    def __init__(self, asking: Confirmations, leash: Leash, decide: Decide) -> None:
         self._asking = asking
         self._leash = leash
         self._decide = decide
@@ -73,8 +72,8 @@ class Answers:
     async def first(
         self, call: TrackedCall, question: OpenQuestion, *, by_hook: bool
     ) -> Answer | Decision | None:
-        """The first answer: from the bus, `Scheduler.confirm` or a changed policy. None if the call
-        has ended, because it was stopped or there is no answer."""
+        """The first answer: of the approver, `Scheduler.confirm` or a changed policy. None if the
+        call has ended, because it was stopped or there is no answer."""
         request = question.request
         call.open_question(request)
         try:
@@ -98,78 +97,63 @@ class Answers:
         slot = call.answer
         if slot is None or slot.done():  # answered while it was announced, or not open
             return None if slot is None else slot.result()
-        responses: list[ToolConfirmationResponse] = []
-
-        def take(response: ToolConfirmationResponse) -> None:
-            responses.append(response)
-            if not slot.done():
-                slot.set_result(_taken(response, request))
-
-        over_bus = asyncio.create_task(self._over_bus(call, request, slot, take))
+        asking = asyncio.create_task(self._ask(call, request))
         try:
-            return await self._settled(call, slot, over_bus, by_hook=by_hook)
+            return await self._settle(call, slot, asking, by_hook=by_hook)
         finally:
             call.close_question()  # after this, `Scheduler.confirm` accepts no answer
-            if not responses:  # else it ends by itself, once all listeners are done
-                over_bus.cancel()
-            await asyncio.wait({over_bus})
+            await self._leash.stop(asking)
 
-    async def _settled(
+    async def _settle(
         self,
         call: TrackedCall,
-        slot: asyncio.Future[Answer | ToolFailure],
-        over_bus: asyncio.Task[None],
+        slot: "asyncio.Future[Answer | ToolFailure]",
+        asking: "asyncio.Task[Answer | ToolFailure]",
         *,
         by_hook: bool,
     ) -> Answer | ToolFailure | Decision | None:
-        """Waits for an answer in the slot or for a decision of the policy."""
+        """Waits for an answer in the slot, one of the approver or a decision of the policy."""
         while True:
             again = call.reconsider = asyncio.get_running_loop().create_future()
             if call.stale:
                 again.set_result(None)
-            await asyncio.wait({slot, over_bus, again}, return_when=asyncio.FIRST_COMPLETED)
-            if slot.done():
-                return slot.result()
-            if over_bus.done():
-                over_bus.result()
+            await asyncio.wait({slot, asking, again}, return_when=asyncio.FIRST_COMPLETED)
+            if slot.done() or asking.done():
+                return _read_first(slot, asking)
             decision = await self._decide(call)
             if decision is None or call.ended:
                 return None
             if decision.outcome is PolicyOutcome.DENY:
                 return decision
             # An answer given while the policy was asked was accepted, so it counts.
-            if slot.done() and isinstance(slot.result(), Answer):
-                return slot.result()
+            if slot.done() or asking.done():
+                answer = _read_first(slot, asking)
+                if isinstance(answer, Answer):
+                    return answer
             if decision.outcome is PolicyOutcome.ALLOW and not by_hook:
                 return decision
 
-    async def _over_bus(
-        self,
-        call: TrackedCall,
-        request: ConfirmationRequest,
-        slot: asyncio.Future[Answer | ToolFailure],
-        take: Callable[[ToolConfirmationResponse], None],
-    ) -> None:
-        """Asks over the bus; without a listener, puts a denial into the slot."""
-        bus = self._asking.bus
-        if bus.has(type(request)):
-            await bus.request(request, self._asking.timeout_s, take)
-        elif not slot.done():
+    async def _ask(self, call: TrackedCall, request: ConfirmationRequest) -> Answer | ToolFailure:
+        """The approver's answer; a failure if there is none."""
+        try:
+            return await find_answer(self._asking.approve, request)
+        except NoListenerError:
             shown = request.tool_name if call.entry is None else call.entry.tool.display_name
             nobody = Decision(outcome=PolicyOutcome.DENY, reason=request.reason)
-            slot.set_result(ToolFailure(denial(nobody, shown), ToolErrorType.POLICY_VIOLATION))
+            return ToolFailure(denial(nobody, shown), ToolErrorType.POLICY_VIOLATION)
+        except ConfirmationError as error:
+            return unanswered(error.message)
 
 
-def _taken(
-    response: ToolConfirmationResponse, request: ConfirmationRequest
+def _read_first(
+    slot: "asyncio.Future[Answer | ToolFailure]", asking: "asyncio.Task[Answer | ToolFailure]"
 ) -> Answer | ToolFailure:
-    """The answer in a response; a failure for an invalid one."""
-    try:
-        answer = answer_of(response)
-        require_answer(answer, request)
-    except ConfirmationError as error:
-        return unanswered(error.message)
-    return answer
+    """The answer in the slot, else that of the approver."""
+    if slot.done():
+        return slot.result()
+    if asking.cancelled():
+        return unanswered("whoever was asked has given up")
+    return asking.result()
 
 
 def enter_waiting(call: TrackedCall, details: ConfirmationDetails) -> None:
@@ -234,7 +218,7 @@ class Asker:
 
     def __init__(
         self,
-        asking: Asking,
+        asking: Confirmations,
         executor: Executor,
         decide: Decide,
         notify: Callable[[TrackedCall, ConfirmationRequest], None],
@@ -299,7 +283,7 @@ class Asker:
     def _settled(self, call: TrackedCall, decision: Decision) -> bool:
         """Applies a decision that the policy made meanwhile."""
         if decision.outcome is PolicyOutcome.DENY:
-            deny(call, decision, self._asking.bus)
+            deny(call, decision)
             return False
         call.decision = decision
         call.outcome = None
@@ -315,12 +299,9 @@ class Asker:
             call.ends_turn = ends_turn(answer)
             call.end_cancelled(refusal(answer))
             return False
-        offer = next((each for each in request.lasting if each.outcome == answer.outcome), None)
-        if offer is not None:
-            message = update_policy(request, offer)
-            await self._executor.leash.held(call, self._asking.bus.deliver(message))
-            if call.ended:
-                return False
+        offer = request.find_offer(answer.outcome)
+        if offer is not None and not await self._save(call, describe_update(request, offer)):
+            return False
         invocation = call.invocation
         if isinstance(invocation, ApprovableInvocation):
             invocation.approve()
@@ -331,6 +312,15 @@ class Asker:
             call.invocation = invocation.with_mode(payload.approval_mode)
         call.outcome = answer.outcome
         return True
+
+    async def _save(self, call: TrackedCall, update: UpdatePolicy) -> bool:
+        """Applies a saved approval, whose failure is a warning; False if the call has ended."""
+        work = partial(self._asking.save, update)
+        found = await self._executor.leash.held(call, at_boundary(work))
+        if isinstance(found, Boundary) and found.failure is not None:
+            text = f"the approval holds for this call only: {one_line(found.failure)}"
+            call.emit(WarningEvent(message=text))
+        return not call.ended
 
     async def _said(
         self, call: TrackedCall, entry: RegisteredTool, *, in_any_case: bool
@@ -400,7 +390,7 @@ class Asker:
         call.modified = True
         decision = await self._decide(call)
         if decision is not None and decision.outcome is PolicyOutcome.DENY:
-            deny(call, decision, self._asking.bus)
+            deny(call, decision)
         if decision is None or call.ended:
             return None
         shown = await self._said(call, entry, in_any_case=False)

@@ -26,8 +26,7 @@ from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:
     from alhena.hooks.model import HookVerdict
-    from alhena.scheduler.bus import MessageBus
-    from alhena.scheduler.confirmation import Asking, ConfirmationRequest
+    from alhena.scheduler.confirmation import ConfirmationRequest, Confirmations
     from alhena.scheduler.confirmation_flow import Asker
     from alhena.scheduler.hooks import ToolHooks
 
@@ -45,26 +44,11 @@ def denial(decision: Decision, display_name: str) -> str:
     return f"{text} Reason: {decision.reason.rstrip('.')}." if decision.reason else text
 
 
-def deny(call: TrackedCall, decision: Decision, bus: "MessageBus | None") -> None:
-    """Ends a call that the policy denies, and publishes the rejection."""
+def deny(call: TrackedCall, decision: Decision) -> None:
+    """Ends a call that the policy denies."""
     call.decision = decision
-    name = call.request.name if call.entry is None else call.entry.tool.name
-    shown = name if call.entry is None else call.entry.tool.display_name
-    message = denial(decision, shown)
-    if bus is not None:
-        from alhena.scheduler.bus import ToolPolicyRejection
-
-        if bus.has(ToolPolicyRejection):
-            bus.publish(
-                ToolPolicyRejection(
-                    call_id=call.current.call_id,
-                    name=call.current.name,
-                    tool_name=name,
-                    message=message,
-                    reason=decision.reason,
-                )
-            )
-    call.fail(message, ToolErrorType.POLICY_VIOLATION)
+    shown = call.request.name if call.entry is None else call.entry.tool.display_name
+    call.fail(denial(decision, shown), ToolErrorType.POLICY_VIOLATION)
 
 
 def deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
@@ -109,7 +93,7 @@ class Gate:
         self,
         authority: Authority,
         executor: Executor,
-        asking: "Asking | None",
+        asking: "Confirmations | None",
         hooks: "ToolHooks | None",
     ) -> None:
         self._authority = authority
@@ -182,7 +166,7 @@ class Gate:
         call.decision = decision
         match decision.outcome:
             case PolicyOutcome.DENY:
-                deny(call, decision, None if self._asking is None else self._asking.bus)
+                deny(call, decision)
                 return False
             case PolicyOutcome.ALLOW:
                 return not call.ended
@@ -194,7 +178,7 @@ class Gate:
     async def _ask(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
         if self._asking is None:
             nobody = msgspec.structs.replace(why, outcome=PolicyOutcome.DENY)
-            deny(call, nobody, None)
+            deny(call, nobody)
             return False
         if self._asker is None:
             from alhena.scheduler.confirmation_flow import Asker

@@ -32,7 +32,7 @@ from alhena.tools.threads import Boundary, one_line
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
-    from alhena.scheduler.confirmation import Asking, Payload
+    from alhena.scheduler.confirmation import Confirmations, Payload
     from alhena.tools.contract import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
@@ -53,13 +53,13 @@ class Scheduler:
         emit: Emit,
         executor: Executor,
         *,
-        asking: "Asking | None" = None,
+        asking: "Confirmations | None" = None,
     ) -> None:
         self._registry = registry
         self._emit = emit
         self._executor = executor
         self._gate = Gate(authority, executor, asking, executor.hooks)
-        self._view = BatchView(emit, None if asking is None else asking.bus)
+        self._view = BatchView(emit)
         self._turn = asyncio.Lock()
         self._batch: list[TrackedCall] = []
         self._cancellations = 0
@@ -106,7 +106,7 @@ class Scheduler:
     ) -> None:
         """Answers the first waiting call with this id. Raises ConfirmationError if no call can take
         the answer; waiting calls keep waiting."""
-        from alhena.scheduler.confirmation import answer_from, require_answer
+        from alhena.scheduler.confirmation import make_answer, require_answer
 
         for call in self._batch:
             question, taker = call.question, call.answer
@@ -114,7 +114,7 @@ class Scheduler:
                 continue
             if taker.done() or call.ended:
                 continue
-            answer = answer_from(outcome, payload)
+            answer = make_answer(outcome, payload)
             require_answer(answer, question)
             taker.set_result(answer)
             return

@@ -1,11 +1,10 @@
-"""Approvals: about one call at a time over the bus, and those that hold beyond their call."""
+"""Approvals: about one call at a time, and those that hold beyond their call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from alhena.errors import ConfigError
@@ -20,67 +19,35 @@ from alhena.policy.model import (
     Tier,
 )
 from alhena.policy.parse import RulePlace, parse_rule, rule_fields
-from alhena.scheduler.bus import AskUserRequest, LastingRule, MessageBus, UpdatePolicy
 from alhena.scheduler.confirmation import (
     Answer,
     Approver,
-    Asking,
     ConfirmationRequest,
+    Confirmations,
     Verdict,
-    answer_of,
     as_answer,
-    asked,
+    call_approver,
     ends_turn,
-    listen,
 )
-from alhena.tools.contract import AskUserConfirmation, Question, ToolConfirmationOutcome
+from alhena.scheduler.messages import LastingRule, UpdatePolicy
+from alhena.tools.contract import AskUserConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.toolset import Toolset
-    from alhena.tools.builtin.ask_user import Answers, Ask
 
 
-def session_bus(
-    approver: Approver | None, given: MessageBus | None, emit: Callable[[Event], None]
-) -> tuple[MessageBus, Callable[[], Awaitable[None]]]:
-    """The bus of a session: the program's own, or a new one; `approver` answers over it. And what
-    ends the session's part in it."""
-    bus = given or MessageBus(lambda text: emit(WarningEvent(message=text)))
-    leave = None if approver is None else listen(one_at_a_time(approver), bus)
-
-    async def close() -> None:
-        if leave is not None:
-            leave()
-        if given is None:
-            await bus.aclose()
-
-    return bus, close
-
-
-def open_asking(
-    bench: "Toolset",
-    emit: Callable[[Event], None],
-    approver: Approver | None,
-    bus: MessageBus | None,
-) -> Asking:
-    """Confirmation for a scheduler: over `bus`, or over a new one on which `approver` answers.
-    Saved approvals become part of the toolset's policy."""
-    own = bus is None
-    if bus is None:
-        bus = MessageBus(lambda text: emit(WarningEvent(message=text)))
-        if approver is not None:
-            listen(approver, bus)
+def confirm_with(
+    approver: Approver, bench: "Toolset", emit: Callable[[Event], None]
+) -> Confirmations:
+    """Confirmation of a toolset's calls by `approver`. Saved approvals become part of the toolset's
+    policy."""
     edit = bench.options.edit
     if bench.settings.security.disable_always_allow:
-        return Asking(bus=bus, edit=edit)
-
+        return Confirmations(approve=approver, edit=edit)
     lasting = LastingApprovals(bench, emit)
-    leave = bus.subscribe(UpdatePolicy, lasting.update)
-    if not own:  # one of its own goes with the scheduler, of which a toolset may have thousands
-        bench.when_closed.append(leave)
-    return Asking(bus=bus, offers=lasting.offers, edit=edit)
+    return Confirmations(approve=approver, offers=lasting.offers, save=lasting.save, edit=edit)
 
 
 def one_at_a_time(approver: Approver) -> Approver:
@@ -101,38 +68,12 @@ def one_at_a_time(approver: Approver) -> Approver:
         async with turn:
             if refusals != before:
                 return Answer.no()
-            given = await asked(approver, request)
+            given = await call_approver(approver, request)
             if isinstance(cast("object", given), bool | Outcome | Answer):
                 refusals += ends_turn(as_answer(given))
             return given
 
     return answer
-
-
-def asks_over(bus: MessageBus) -> Approver:
-    """Puts requests of another scheduler to whoever answers over `bus`."""
-
-    async def answer(request: ConfirmationRequest) -> Answer:
-        passed_on = msgspec.structs.replace(request, correlation_id=bus.new_id())
-        return answer_of(await bus.request(passed_on, None))
-
-    return answer
-
-
-def questions_over(bus: MessageBus) -> "Ask":
-    """Puts the model's questions to whoever answers over `bus`."""
-
-    async def ask(questions: tuple[Question, ...]) -> "Answers | None":
-        request = AskUserRequest(
-            correlation_id=bus.new_id(),
-            questions=tuple(msgspec.to_builtins(each) for each in questions),
-        )
-        response = await bus.request(request, None)
-        if response.cancelled:
-            return None
-        return {int(key): text for key, text in response.answers.items() if key.isdecimal()}
-
-    return ask
 
 
 EDITS = frozenset({"write_file", "replace", "smart_edit"})
@@ -176,7 +117,7 @@ class LastingApprovals:
             if self._would_allow(call, each)
         )
 
-    async def update(self, message: UpdatePolicy) -> None:
+    async def save(self, message: UpdatePolicy) -> None:
         """Applies an offer: to the session at once, permanently if chosen."""
         if message.mode is not None:
             self._bench.modes.switch(ApprovalMode(message.mode))

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from alhena.hooks.planning import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety_checks import SafetyChecks
-    from alhena.scheduler.bus import MessageBus
-    from alhena.scheduler.confirmation import Approver, Asking
+    from alhena.scheduler.confirmation import Approver, Confirmations
     from alhena.scheduler.executor import Durable, Keep
     from alhena.scheduler.hooks import ToolHooks
     from alhena.scheduler.scheduler import Scheduler
@@ -357,21 +356,19 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         emit: Callable[[Event], None],
         approver: "Approver | None" = None,
         registry: ToolRegistry | None = None,
-        bus: "MessageBus | None" = None,
         caller: "Caller | None" = None,
     ) -> "Scheduler":
         """A scheduler over these tools, or over those of another registry for a subagent, the
-        `caller`; policy and hooks are the same. People are asked over `bus`, or else `approver` is;
-        without either no person is asked."""
+        `caller`; policy and hooks are the same. Without `approver` no person is asked."""
         from alhena.scheduler.executor import Executor
         from alhena.scheduler.gate import Authority
         from alhena.scheduler.scheduler import Scheduler
 
-        asking: Asking | None = None
-        if bus is not None or approver is not None:
-            from alhena.agent.toolset.approval import open_asking
+        asking: Confirmations | None = None
+        if approver is not None:
+            from alhena.agent.toolset.approval import confirm_with
 
-            asking = open_asking(self, emit, approver, bus)
+            asking = confirm_with(approver, self, emit)
         executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
         executor.durable = self.links.durable
         executor.keep = self.links.keep
