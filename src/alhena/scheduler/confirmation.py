@@ -349,8 +349,8 @@ async def save_nothing(_update: UpdatePolicy) -> None:
 
 
 class Confirmations(msgspec.Struct, frozen=True, kw_only=True):
-    """The approver and the effects of its answers: `approve` answers; `offers` lists approvals beyond a
-    call, and `save` applies them; `edit` opens the person's editor."""
+    """The approver and the effects of its answers: `approve` answers; `offers` lists approvals
+    beyond a call, and `save` applies them; `edit` opens the person's editor."""
 
     approve: Approver
     offers: Offers = no_offers
