@@ -40,6 +40,7 @@ from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
+    from alhena.agent.limits.budget import Ledger, TimeWatch
     from alhena.agent.restoring import AgentCheckpoints
 
 
@@ -74,6 +75,16 @@ class LastTurn:
                 pass
 
 
+def watch_time(ledger: "Ledger | None") -> "TimeWatch | None":
+    """Cancels the current task when the run's time limit, if any, is reached."""
+    driver = asyncio.current_task()
+    if ledger is None or not ledger.times or driver is None:
+        return None
+    from alhena.agent.limits.budget import TimeWatch
+
+    return TimeWatch(ledger, driver)
+
+
 async def drive_prompt(
     session: Session,
     channel: EventChannel,
@@ -88,15 +99,14 @@ async def drive_prompt(
     listeners = [last.feed] if listen is None else [listen(session), last.feed]
     leave = [channel.subscribe(listener) for listener in listeners]
     reason = "error"
-    watch = session.course.watch_time()
-    ids = (prompt_id, session.session_id)
+    watch = watch_time(session.ledger)
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
         if prompt is None:
             from alhena.agent.restoring import propose
 
-            await propose(session, ids)
+            await propose(session, prompt_id)
         else:
             parts = (
                 _left(session, channel, prompt_id, prompt)
@@ -104,13 +114,13 @@ async def drive_prompt(
                 else await _first(session, prompt_id, prompt)
             )
             while parts:
-                turn = await run_prompt(session.chat, session.scheduler, session.course, parts, ids)
+                turn = await run_prompt(session.chat, session.scheduler, session.guard, parts)
                 parts = () if proceeds else await _after(session, channel, prompt_id, turn)
         if watch is not None:
             watch.stop()
         await session.turn_over()
         await session.settle()
-        reason = "cancelled" if session.course.cancelled else "done"
+        reason = "cancelled" if session.guard.cancelled else "done"
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")
@@ -252,7 +262,8 @@ def _left(
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
     if prompt.final is not None:
         prompt.final.by_tool = not session.chosen.speaks_gemini
-    session.course.new_prompt(prompt_id, prompt.final, turns=turns)
+    session.limits.new_prompt(turns)
+    session.guard.new_prompt(prompt_id, prompt.final)
 
 
 async def _after(

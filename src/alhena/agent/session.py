@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from alhena.agent.limits import TurnLimits
-from alhena.agent.loop import Course
+from alhena.agent.loop import TurnGuard
 from alhena.agent.recording import Recording, close_recording
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from alhena.agent.chat import ConversationRoom
     from alhena.agent.checkpointing import Checkpoints
+    from alhena.agent.limits.budget import Ledger
     from alhena.agent.restoring import Proposal, SavedConversations
     from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.events import CompressedEvent
@@ -72,7 +73,7 @@ class Session(msgspec.Struct, kw_only=True):
     room: "ConversationRoom"
     scheduler: "Callable[[], Scheduler]"
     limits: TurnLimits
-    course: Course
+    guard: TurnGuard
     processes: SessionProcesses
     bench: Toolset
     chosen: ChosenGenerator
@@ -80,6 +81,7 @@ class Session(msgspec.Struct, kw_only=True):
     checkpoints: "Callable[[], Checkpoints]"
     conversations: "Callable[[], SavedConversations]"
     turn_over: Callable[[], Awaitable[None]]
+    ledger: "Ledger | None" = None
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "tuple[Telemetry, ...]" = ()
     recording: Recording | None = None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from alhena.agent.chat import ConversationRoom, SessionModels, open_chat, switch
 from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
 from alhena.agent.limits import TurnLimits
-from alhena.agent.loop import open_course, within_budget
+from alhena.agent.loop import open_guard, within_budget
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session, SessionProcesses
@@ -222,7 +222,7 @@ def _open(
     chat = open_chat(bench, chosen, models, begun.contents or opening, prompt, room)
     begun.attach(chat, channel)
     _tell_checkers(bench, chat, begun.opening)
-    course = open_course(settings, chat, links, ledger)
+    guard = open_guard(settings, chat, links)
     again = bool(options.history or begun.contents)
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, begun)
     if hooks is not None and bench.hooks is not None:
@@ -234,7 +234,8 @@ def _open(
         chat=chat,
         scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
         limits=links.turns,
-        course=course,
+        guard=guard,
+        ledger=ledger,
         processes=processes,
         bench=bench,
         chosen=chosen,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from alhena.scheduler.confirmation import Approver, Confirmations
     from alhena.scheduler.executor import Durable, Keep
     from alhena.scheduler.hooks import ToolHooks
-    from alhena.scheduler.scheduler import Scheduler
+    from alhena.scheduler.scheduler import Caller, Scheduler
     from alhena.skills.files import Skills
     from alhena.system.processes import ProcessGroups
     from alhena.tools.builtin.ask_user import Ask
@@ -134,13 +134,6 @@ class SessionLinks(Value, frozen=True, kw_only=True):
     resumed: bool = False
     texts: bool = False
     transcript: str = ""
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """A subagent whose calls a scheduler runs; the session knows them by `session_id` of theirs."""
-
-    name: str
-    session_id: Callable[[str], str]
 
 
 class SessionMode:
@@ -373,7 +366,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         executor.durable = self.links.durable
         executor.keep = self.links.keep
         executor.program = self.options.program
-        known_as: Callable[[str], str] = str if caller is None else caller.session_id
+        known_as: Callable[[str], str] = str if caller is None else caller.call_id
         executor.traceparent = lambda call_id: self.trace_of(known_as(call_id))
         if self.memory is not None:
             executor.discover = self.memory.conversation()
@@ -385,6 +378,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
             emit,
             executor,
             asking=asking,
+            caller=caller,
         )
 
     def _hooks_of_tools(self) -> "ToolHooks | None":
