@@ -204,7 +204,7 @@ class Delegation:
         self._limits = office.limits
         relay = EventRelay(self._caller, outlets.emit, context.update_output)
         registry = isolated(bench.registry, definition.tools, *definition.own_tools)
-        approver = None if office.approver is None else self._untimed(office.approver)
+        approver = None if office.approver is None else self._stop_clock_for(office.approver)
         self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
         self._final = task_result(definition)
         self._turns = UntimedTurns(office.limits, self._clock)
@@ -235,7 +235,7 @@ class Delegation:
             self._limit, reason = error, Termination.LIMIT
         if self._stop is not None:
             return ToolResult.failed(self._stop.message, self._stop.type)
-        return self._result(reason)
+        return self._build_result(reason)
 
     async def _work(self, parts: tuple[Part, ...]) -> Termination:
         """Runs the prompt within the agent's own limits; returns the reason why it ended. Raises
@@ -263,7 +263,7 @@ class Delegation:
         pending = take_unsent(self._chat)
         if not pending and len(self._chat.history) <= self._opening:
             pending = first  # the first request was cancelled
-        note = Part(text=self._explanation(reason) + _LAST_CHANCE)
+        note = Part(text=self._explain(reason) + _LAST_CHANCE)
         try:
             async with self._clock.start(GRACE_S):
                 await self._turns.check()
@@ -275,7 +275,7 @@ class Delegation:
             pass
         return self._final.given
 
-    def _result(self, reason: Termination) -> ToolResult:
+    def _build_result(self, reason: Termination) -> ToolResult:
         name = self._definition.name
         data: dict[str, Any] = {
             "agent": name,
@@ -295,13 +295,13 @@ class Delegation:
             )
         told = (
             f"Subagent '{name}' did not complete its task.\nTermination Reason: {reason}\n"
-            f"{self._explanation(reason)}"
+            f"{self._explain(reason)}"
         )
         if self._guard.words:
             told += f"\nWhat it said last:\n{self._guard.words}"
         return msgspec.structs.replace(ToolResult.failed(told), data=data)
 
-    def _explanation(self, reason: Termination) -> str:
+    def _explain(self, reason: Termination) -> str:
         match reason:
             case Termination.GOAL:
                 return "Agent completed its task."
@@ -321,7 +321,7 @@ class Delegation:
             case _:
                 assert_never(reason)
 
-    def _untimed(self, approver: Approver) -> Approver:
+    def _stop_clock_for(self, approver: Approver) -> Approver:
         """The session's approver; the time a person takes is not the agent's."""
 
         async def approve(request: ConfirmationRequest) -> Verdict:

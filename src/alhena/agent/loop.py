@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from alhena.agent.limits import wants_more
-from alhena.agent.run import settled
+from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
@@ -86,9 +86,9 @@ class LoopGuard:
 
     async def check_chanting(self, error: ChantingError) -> tuple[Part, ...]:
         """The note to the model about an answer that was broken off. Raises LoopError."""
-        from alhena.agent.loops import GO_ON, chanting
+        from alhena.agent.loops import GO_ON, describe_chanting
 
-        return await self._correct(chanting(error)) or (Part(text=GO_ON),)
+        return await self._correct(describe_chanting(error)) or (Part(text=GO_ON),)
 
     async def _correct(self, loop: "Loop") -> tuple[Part, ...]:
         """The note to the model about a loop; none if a person wants it to continue."""
@@ -293,7 +293,7 @@ async def run_prompt(
         others = [call for call in turn.calls if call.call_id not in finals]
         known = tuple(finals.values())
         done = await run_calls(chat, scheduler(), others, known) if others else ()
-        parts = (*answers(done), *known)
+        parts = (*join_answers(done), *known)
         if guard.is_over(done):
             chat.record_responses(parts)
             guard.finish(chat)
@@ -326,13 +326,13 @@ async def run_calls(
     except asyncio.CancelledError:
         scheduler.cancel_all(CANCELLED)
         try:
-            await settled(running)
+            await wait_until_done(running)
         finally:
-            chat.record_responses((*known, *answers(running.result())))
+            chat.record_responses((*known, *join_answers(running.result())))
         raise
 
 
-def answers(done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
+def join_answers(done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
     """The parts of the user content that responds to a batch."""
     from alhena.tools.response import join_responses
 

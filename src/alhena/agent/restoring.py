@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.agent.checkpointing import Checkpoints
-from alhena.agent.loop import answers, run_calls, run_prompt
+from alhena.agent.loop import join_answers, run_calls, run_prompt
 from alhena.agent.recording import Recording, notices_of, told_behind
 from alhena.agent.run import EventStream
 from alhena.agent.session import Session
@@ -262,7 +262,7 @@ async def propose(session: Session, prompt_id: str) -> None:
     ]
     with session.bench.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)
-    parts = (*known, *answers(done))
+    parts = (*known, *join_answers(done))
     if session.guard.is_over(done) or any(map(_is_denied, done)):
         chat.record_responses(parts)
         return

@@ -342,9 +342,9 @@ def _find_people(
     if options.approve is not None and options.bus is not None:
         raise InputError("approve and bus would both confirm calls.", remedy="Give one of the two.")
     if options.approve is not None:
-        from alhena.agent.toolset.approval import one_at_a_time
+        from alhena.agent.toolset.approval import serialize_approver
 
-        return one_at_a_time(options.approve), options.ask
+        return serialize_approver(options.approve), options.ask
     if options.bus is not None:
         from alhena.scheduler.bus_approver import BusApprover
 

@@ -140,7 +140,7 @@ class MessageBus:
                 self._subscriptions.remove(subscription)
                 for request in tuple(self._open.values()):
                     task = request.listeners.get(subscription)
-                    _leave(request, subscription, "whoever was asked has gone")
+                    _remove_listener(request, subscription, "whoever was asked has gone")
                     if task is not None and task is not asyncio.current_task():
                         task.cancel()
 
@@ -153,14 +153,14 @@ class MessageBus:
     def publish(self, message: Message) -> int:
         """Sends a message to its listeners without waiting for them. Returns their number; the
         request that a response answers counts too, unless the answer is late."""
-        return len(self._start(message)) + self._answered(message)
+        return len(self._start(message)) + self._settle(message)
 
     async def deliver(self, message: Message) -> int:
         """Like `publish`, but returns when the listeners are done."""
         started = self._start(message)
         if started:
             await asyncio.wait(started.values())
-        return len(started) + self._answered(message)
+        return len(started) + self._settle(message)
 
     async def request(self, message: Request[R], timeout_s: float | None = REQUEST_TIMEOUT_S) -> R:
         """Sends a request and returns its first answer; always returns one.
@@ -175,7 +175,7 @@ class MessageBus:
         opened = self._open[message.correlation_id] = _Open(message, answer)
         late: asyncio.TimerHandle | None = None
         if timeout_s is not None:
-            refused = cast("Message", message.refused(_too_late(timeout_s)))
+            refused = cast("Message", message.refused(_describe_timeout(timeout_s)))
             late = asyncio.get_running_loop().call_later(timeout_s, opened.settle, refused)
         try:
             self._ask(opened)
@@ -203,20 +203,20 @@ class MessageBus:
         if not started:
             opened.settle(opened.request.refused("nothing listens"))
         for subscription, task in started.items():
-            task.add_done_callback(partial(_listened, opened, subscription))
+            task.add_done_callback(partial(_remove_failed, opened, subscription))
 
     def _start(self, message: Message) -> dict[_Subscription, asyncio.Task[Any]]:
         """Starts a task for each listener; its exceptions stay in the task."""
         started: dict[_Subscription, asyncio.Task[Any]] = {}
         for subscription in tuple(self._subscriptions):
             if isinstance(message, subscription.kind):
-                task = asyncio.ensure_future(_heard(subscription.listener, message))
+                task = asyncio.ensure_future(_call_listener(subscription.listener, message))
                 self._tasks.add(task)
-                task.add_done_callback(partial(self._ended, type(message)))
+                task.add_done_callback(partial(self._report_failure, type(message)))
                 started[subscription] = task
         return started
 
-    def _answered(self, message: Message) -> bool:
+    def _settle(self, message: Message) -> bool:
         if not isinstance(message, _RESPONSES):
             return False
         opened = self._open.get(message.correlation_id)
@@ -225,7 +225,7 @@ class MessageBus:
         opened.answerer = asyncio.current_task()
         return opened.settle(message)
 
-    def _ended(self, kind: type[Message], task: asyncio.Task[Any]) -> None:
+    def _report_failure(self, kind: type[Message], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
@@ -234,24 +234,24 @@ class MessageBus:
             self.report(f"a listener for {kind.__name__} failed: {type(error).__name__}: {error}")
 
 
-def _too_late(timeout_s: float) -> str:
+def _describe_timeout(timeout_s: float) -> str:
     return f"no answer within {timeout_s:g} seconds"
 
 
-async def _heard(listener: Listener[Any], message: Message) -> None:
+async def _call_listener(listener: Listener[Any], message: Message) -> None:
     answer = listener(message)
     if isawaitable(answer):
         await answer
 
 
-def _listened(opened: _Open, subscription: _Subscription, task: asyncio.Task[Any]) -> None:
+def _remove_failed(opened: _Open, subscription: _Subscription, task: asyncio.Task[Any]) -> None:
     """Removes a failed listener; one that returned may still answer."""
     if task.cancelled():
-        _leave(opened, subscription, "whoever was asked has given up")
+        _remove_listener(opened, subscription, "whoever was asked has given up")
     elif task.exception() is not None:
-        _leave(opened, subscription, "whoever was asked has failed")
+        _remove_listener(opened, subscription, "whoever was asked has failed")
 
 
-def _leave(opened: _Open, subscription: _Subscription, why: str) -> None:
+def _remove_listener(opened: _Open, subscription: _Subscription, why: str) -> None:
     if opened.listeners.pop(subscription, None) is not None and not opened.listeners:
         opened.settle(opened.request.refused(why))

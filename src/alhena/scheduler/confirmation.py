@@ -130,12 +130,12 @@ async def find_answer(approver: Approver, request: ConfirmationRequest) -> Answe
         raise ConfirmationError(
             f"the approval callback answered {type(answer).__name__}, no outcome"
         )
-    found = as_answer(answer)
+    found = to_answer(answer)
     require_answer(found, request)
     return found
 
 
-def as_answer(verdict: Verdict) -> Answer:
+def to_answer(verdict: Verdict) -> Answer:
     """Converts a verdict to an answer."""
     if isinstance(verdict, bool):
         verdict = Outcome.PROCEED_ONCE if verdict else Outcome.CANCEL
@@ -201,12 +201,12 @@ LOOKED_AT = 200_000
 rest as unchecked."""
 
 
-def refined(
+def refine_details(
     details: ConfirmationDetails, call: TrackedCall, entry: RegisteredTool
 ) -> ConfirmationDetails:
     """Adds warnings about deceptive text, and all programs of a command; the result encodes to
     JSON. Raises what msgspec raises if that is impossible."""
-    warned = _warned(details, call, entry)
+    warned = _add_warnings(details, call, entry)
     try:
         msgspec.json.encode(warned)
     except UnicodeEncodeError:
@@ -214,26 +214,26 @@ def refined(
     return warned
 
 
-def _warned(
+def _add_warnings(
     details: ConfirmationDetails, call: TrackedCall, entry: RegisteredTool
 ) -> ConfirmationDetails:
     match details:
         case ExecConfirmation():
-            return _command(details) if call.asked(entry).is_shell else details
+            return _describe_command(details) if call.asked(entry).is_shell else details
         case EditConfirmation():
-            warnings = (*details.warnings, *_of_change(details))
+            warnings = (*details.warnings, *_check_change(details))
             return msgspec.structs.replace(details, warnings=warnings)
         case InfoConfirmation():
-            return msgspec.structs.replace(details, warnings=tuple(_of_words(details)))
+            return msgspec.structs.replace(details, warnings=tuple(_check_prompt(details)))
         case McpConfirmation():
-            return msgspec.structs.replace(details, warnings=tuple(_of_server(details)))
+            return msgspec.structs.replace(details, warnings=tuple(_check_server(details)))
         case AskUserConfirmation() | ExitPlanModeConfirmation():
             return details
         case _:
             assert_never(details)
 
 
-def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
+def make_details(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
     """Default details for a call whose tool has none."""
     shown = entry.tool.display_name
     if entry.server is None:
@@ -250,7 +250,7 @@ def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
     )
 
 
-def holds_alone(details: ConfirmationDetails) -> bool:
+def applies_once(details: ConfirmationDetails) -> bool:
     """True if an answer applies to this call only: to questions, plans, and text that may deceive.
     Edits may still switch to auto-edit mode, whatever their warnings."""
     if isinstance(details, ExecConfirmation | InfoConfirmation | McpConfirmation):
@@ -258,7 +258,7 @@ def holds_alone(details: ConfirmationDetails) -> bool:
     return isinstance(details, AskUserConfirmation | ExitPlanModeConfirmation)
 
 
-def _command(details: ExecConfirmation) -> ExecConfirmation:
+def _describe_command(details: ExecConfirmation) -> ExecConfirmation:
     from alhena.policy.bash.analysis import analyse
     from alhena.policy.saved import root_commands
     from alhena.suspicious_text import suspicious
@@ -273,7 +273,7 @@ def _command(details: ExecConfirmation) -> ExecConfirmation:
     )
 
 
-def _of_change(details: EditConfirmation) -> Iterator[str]:
+def _check_change(details: EditConfirmation) -> Iterator[str]:
     from alhena.suspicious_text import hidden, suspicious
 
     yield from (f"the path {each}" for each in suspicious(details.file_path))
@@ -291,7 +291,7 @@ def _of_change(details: EditConfirmation) -> Iterator[str]:
     yield from (f"the new content {each}" for each in hidden(text))
 
 
-def _of_words(details: InfoConfirmation) -> Iterator[str]:
+def _check_prompt(details: InfoConfirmation) -> Iterator[str]:
     from alhena.suspicious_text import hidden, suspicious
 
     yield from (f"the text {each}" for each in hidden(details.prompt))
@@ -299,27 +299,27 @@ def _of_words(details: InfoConfirmation) -> Iterator[str]:
         yield from (f"a URL {each}" for each in suspicious(url))
 
 
-def _of_server(details: McpConfirmation) -> Iterator[str]:
+def _check_server(details: McpConfirmation) -> Iterator[str]:
     from alhena.suspicious_text import hidden, suspicious
 
     for what, name in (("server", details.server_name), ("tool", details.tool_display_name)):
         yield from (f"the name of the {what} {each}" for each in suspicious(name))
-    for text in _texts(plain(details.tool_args)):
+    for text in _list_texts(plain(details.tool_args)):
         yield from (f"an argument {each}" for each in hidden(text))
     yield from (f"the description {each}" for each in hidden(details.tool_description))
 
 
-def _texts(value: object) -> Iterator[str]:
+def _list_texts(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value
         case dict():
             for key, item in cast("dict[str, Any]", value).items():
-                yield from _texts(key)
-                yield from _texts(item)
+                yield from _list_texts(key)
+                yield from _list_texts(item)
         case list():
             for item in cast("list[Any]", value):
-                yield from _texts(item)
+                yield from _list_texts(item)
         case _:
             return
 
@@ -368,7 +368,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def question(
+def build_request(
     call: TrackedCall, entry: RegisteredTool, asked: Asked, asking: Confirmations
 ) -> ConfirmationRequest:
     """Builds the request with the answers it accepts."""
@@ -376,7 +376,7 @@ def question(
     modifiable = isinstance(details, EditConfirmation) and isinstance(
         call.invocation, EditInvocation
     )
-    alone = asked.by_hook or holds_alone(details)
+    alone = asked.by_hook or applies_once(details)
     lasting = () if alone else asking.offers(call.asked(entry))
     why = msgspec.structs.replace(
         asked.why,
@@ -407,7 +407,7 @@ def question(
     )
 
 
-def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
+def build_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
     """The question as an event."""
     return ConfirmationRequestEvent(
         call_id=request.call_id,
@@ -439,41 +439,41 @@ def describe_update(request: ConfirmationRequest, offer: LastingRule) -> UpdateP
     )
 
 
-def changes(answer: Answer) -> bool:
+def changes_call(answer: Answer) -> bool:
     """True if the answer also changes the call."""
     payload = answer.payload
     changed = payload.new_content is not None or payload.args is not None
     return changed or answer.outcome is Outcome.MODIFY_WITH_EDITOR
 
 
-def refuses(answer: Answer) -> bool:
+def refuses_call(answer: Answer) -> bool:
     """True if the answer refuses the call."""
     return answer.outcome is Outcome.CANCEL or answer.payload.approved is False
 
 
 def ends_turn(answer: Answer) -> bool:
     """True for a refusal that ends the turn: it has no words, or is for all calls."""
-    return refuses(answer) and (answer.payload.scope == "all" or not _words(answer))
+    return refuses_call(answer) and (answer.payload.scope == "all" or not _read_reason(answer))
 
 
-def _words(answer: Answer) -> str:
+def _read_reason(answer: Answer) -> str:
     return (answer.payload.reason or "").strip() or (answer.payload.feedback or "").strip()
 
 
-def refusal(answer: Answer) -> str:
+def describe_refusal(answer: Answer) -> str:
     """The message to the model about a refusal."""
-    said = _words(answer)
+    said = _read_reason(answer)
     return f"{_FEEDBACK}{said}" if said else NOT_ALLOWED
 
 
-def unanswered(reason: str) -> ToolFailure:
+def fail_unanswered(reason: str) -> ToolFailure:
     """The failure of a call whose question got no answer."""
     return ToolFailure(
         f"Tool execution was not approved: {reason.rstrip('.')}.", ToolErrorType.EXECUTION_FAILED
     )
 
 
-def unasked(reason: str) -> ToolFailure:
+def fail_unasked(reason: str) -> ToolFailure:
     """The failure of a call whose question could not be built."""
     return ToolFailure(
         f"Tool execution was not approved: it cannot be asked for ({reason}).",

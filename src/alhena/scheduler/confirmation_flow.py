@@ -16,21 +16,21 @@ from alhena.scheduler.confirmation import (
     ConfirmationRequest,
     Confirmations,
     Outcome,
-    changes,
+    build_event,
+    build_request,
+    changes_call,
+    describe_refusal,
     describe_update,
     ends_turn,
+    fail_unanswered,
+    fail_unasked,
     find_answer,
-    in_words,
-    question,
-    refined,
-    refusal,
-    refuses,
-    request_event,
-    unanswered,
-    unasked,
+    make_details,
+    refine_details,
+    refuses_call,
 )
 from alhena.scheduler.executor import Executor, Leash, at_boundary
-from alhena.scheduler.gate import denial, deny
+from alhena.scheduler.gate import deny, describe_denial
 from alhena.scheduler.messages import UpdatePolicy
 from alhena.scheduler.states import ConfirmationError, NoListenerError, TrackedCall, WaitingToolCall
 from alhena.tools.contract import (
@@ -60,7 +60,7 @@ class OpenQuestion(msgspec.Struct, frozen=True):
     opened: Callable[[], None] = lambda: None
 
 
-class Answers:
+class AnswerWait:
     """Waits for answers to the open questions of one scheduler. `decide` asks the policy, which may
     settle a question while the person is being asked."""
 
@@ -69,7 +69,7 @@ class Answers:
         self._leash = leash
         self._decide = decide
 
-    async def first(
+    async def wait(
         self, call: TrackedCall, question: OpenQuestion, *, by_hook: bool
     ) -> Answer | Decision | None:
         """The first answer: of the approver, `Scheduler.confirm` or a changed policy. None if the
@@ -82,16 +82,16 @@ class Answers:
                 return None
             call.emit(question.event)
             question.opened()
-            found = await self._leash.held(call, self._race(call, request, by_hook=by_hook))
+            found = await self._leash.held(call, self._wait_answer(call, request, by_hook=by_hook))
         finally:
             call.close_question()
         if isinstance(found, asyncio.CancelledError):
-            found = unanswered("whoever was asked has given up")
+            found = fail_unanswered("whoever was asked has given up")
         if isinstance(found, ToolFailure) and not call.ended:
             call.fail(found.message, found.type)
         return None if isinstance(found, ToolFailure) or call.ended else found
 
-    async def _race(
+    async def _wait_answer(
         self, call: TrackedCall, request: ConfirmationRequest, *, by_hook: bool
     ) -> Answer | ToolFailure | Decision | None:
         slot = call.answer
@@ -99,12 +99,12 @@ class Answers:
             return None if slot is None else slot.result()
         asking = asyncio.create_task(self._ask(call, request))
         try:
-            return await self._settle(call, slot, asking, by_hook=by_hook)
+            return await self._wait_first(call, slot, asking, by_hook=by_hook)
         finally:
             call.close_question()  # after this, `Scheduler.confirm` accepts no answer
             await self._leash.stop(asking)
 
-    async def _settle(
+    async def _wait_first(
         self,
         call: TrackedCall,
         slot: "asyncio.Future[Answer | ToolFailure]",
@@ -140,9 +140,9 @@ class Answers:
         except NoListenerError:
             shown = request.tool_name if call.entry is None else call.entry.tool.display_name
             nobody = Decision(outcome=PolicyOutcome.DENY, reason=request.reason)
-            return ToolFailure(denial(nobody, shown), ToolErrorType.POLICY_VIOLATION)
+            return ToolFailure(describe_denial(nobody, shown), ToolErrorType.POLICY_VIOLATION)
         except ConfirmationError as error:
-            return unanswered(error.message)
+            return fail_unanswered(error.message)
 
 
 def _read_first(
@@ -152,7 +152,7 @@ def _read_first(
     if slot.done():
         return slot.result()
     if asking.cancelled():
-        return unanswered("whoever was asked has given up")
+        return fail_unanswered("whoever was asked has given up")
     return asking.result()
 
 
@@ -175,7 +175,7 @@ def enter_waiting(call: TrackedCall, details: ConfirmationDetails) -> None:
 UNCHANGED = "The editor left the proposed change as it was."
 
 
-async def change(
+async def change_edit(
     invocation: EditInvocation,
     given: str | None,
     edit: Callable[[ProposedContents], Awaitable[str | ToolFailure]] | None,
@@ -227,9 +227,9 @@ class Asker:
         self._executor = executor
         self._decide = decide
         self._notify = notify
-        self._answers = Answers(asking, executor.leash, decide)
+        self._answers = AnswerWait(asking, executor.leash, decide)
 
-    async def approved(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
+    async def ask_person(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
         """Asks until there is an answer; False if the call has ended. `by_hook`: a hook, not the
         policy, requires confirmation."""
         entry = call.entry
@@ -237,31 +237,33 @@ class Asker:
             return False
         # A rule or hook requires confirmation even if the tool has nothing to confirm.
         in_any_case = by_hook or why.rule is not None
-        details = await self._said(call, entry, in_any_case=in_any_case)
+        details = await self._find_details(call, entry, in_any_case=in_any_case)
         if call.ended or details is None:
             return not call.ended
         asked = Asked(details=details, why=why, by_hook=by_hook)
-        return await self._answered(call, entry, asked)
+        return await self._ask_until_answered(call, entry, asked)
 
-    async def _answered(self, call: TrackedCall, entry: RegisteredTool, asked: Asked) -> bool:
+    async def _ask_until_answered(
+        self, call: TrackedCall, entry: RegisteredTool, asked: Asked
+    ) -> bool:
         """Asks again after each answer that changes the call; True if it may run."""
         for _ in range(MAX_QUESTIONS):
-            put = self._put(call, entry, asked)
+            put = self._build_question(call, entry, asked)
             if put is None:
                 return False
-            answer = await self._answers.first(call, put, by_hook=asked.by_hook)
+            answer = await self._answers.wait(call, put, by_hook=asked.by_hook)
             if answer is None:
                 return False
             request = put.request
             if isinstance(answer, Decision):
-                return self._settled(call, answer)
-            if not changes(answer) or refuses(answer):
-                return await self._accepted(call, request, answer)
-            changed = await self._changed(call, asked, answer)
+                return self._apply_decision(call, answer)
+            if not changes_call(answer) or refuses_call(answer):
+                return await self._apply_answer(call, request, answer)
+            changed = await self._change_call(call, asked, answer)
             if changed is None:
                 return False
             if not changed.problem and answer.outcome is not Outcome.MODIFY_WITH_EDITOR:
-                return await self._accepted(call, request, answer)
+                return await self._apply_answer(call, request, answer)
             asked = changed
         call.fail(
             f"Tool execution was not approved: it was asked about {MAX_QUESTIONS} times.",
@@ -269,18 +271,22 @@ class Asker:
         )
         return False
 
-    def _put(self, call: TrackedCall, entry: RegisteredTool, asked: Asked) -> OpenQuestion | None:
+    def _build_question(
+        self, call: TrackedCall, entry: RegisteredTool, asked: Asked
+    ) -> OpenQuestion | None:
         """Builds the question; ends the call and returns None if that fails."""
         boundary = Boundary()
         with boundary:
-            request = question(call, entry, asked, self._asking)
+            request = build_request(call, entry, asked, self._asking)
             opened = partial(self._notify, call, request)
-            return OpenQuestion(request, request_event(request), opened)
-        failure = unasked("nothing" if boundary.failure is None else one_line(boundary.failure))
+            return OpenQuestion(request, build_event(request), opened)
+        failure = fail_unasked(
+            "nothing" if boundary.failure is None else one_line(boundary.failure)
+        )
         call.fail(failure.message, failure.type)
         return None
 
-    def _settled(self, call: TrackedCall, decision: Decision) -> bool:
+    def _apply_decision(self, call: TrackedCall, decision: Decision) -> bool:
         """Applies a decision that the policy made meanwhile."""
         if decision.outcome is PolicyOutcome.DENY:
             deny(call, decision)
@@ -289,15 +295,15 @@ class Asker:
         call.outcome = None
         return True
 
-    async def _accepted(
+    async def _apply_answer(
         self, call: TrackedCall, request: ConfirmationRequest, answer: Answer
     ) -> bool:
         """Applies a final answer; False if the call has ended."""
         payload = answer.payload
-        if refuses(answer):
+        if refuses_call(answer):
             call.outcome = Outcome.CANCEL
             call.ends_turn = ends_turn(answer)
-            call.end_cancelled(refusal(answer))
+            call.end_cancelled(describe_refusal(answer))
             return False
         offer = request.find_offer(answer.outcome)
         if offer is not None and not await self._save(call, describe_update(request, offer)):
@@ -322,7 +328,7 @@ class Asker:
             call.emit(WarningEvent(message=text))
         return not call.ended
 
-    async def _said(
+    async def _find_details(
         self, call: TrackedCall, entry: RegisteredTool, *, in_any_case: bool
     ) -> ConfirmationDetails | None:
         """The details to show. None if the call has ended, because it was stopped or its tool
@@ -335,41 +341,41 @@ class Asker:
             context = self._executor.context(call)
             found = cast("object", await invocation.confirmation(context))
             if found is None and in_any_case:
-                found = in_words(call, entry)
+                found = make_details(call, entry)
             if not isinstance(found, ConfirmationDetails | None):
                 kind = type(found).__name__
                 raise TypeError(f"the tool returned {kind} instead of what to confirm")
-            return None if found is None else refined(found, call, entry)
+            return None if found is None else refine_details(found, call, entry)
 
         said = await self._executor.leash.held(call, at_boundary(say))
         if isinstance(said, Boundary):
-            said = unasked("nothing" if said.failure is None else one_line(said.failure))
+            said = fail_unasked("nothing" if said.failure is None else one_line(said.failure))
         elif isinstance(said, asyncio.CancelledError):
-            said = unasked("the tool cancelled itself")
+            said = fail_unasked("the tool cancelled itself")
         if isinstance(said, ToolFailure) and not call.ended:
             call.fail(said.message, said.type)
         return None if isinstance(said, ToolFailure) else said
 
-    async def _changed(self, call: TrackedCall, asked: Asked, answer: Answer) -> Asked | None:
+    async def _change_call(self, call: TrackedCall, asked: Asked, answer: Answer) -> Asked | None:
         """Applies the person's change and asks the policy about it. Returns the next question, with
         the problem if nothing was changed; None if the call has ended."""
         invocation, entry, details = call.invocation, call.entry, asked.details
         asked = msgspec.structs.replace(asked, problem="")
         if entry is not None and answer.payload.args is not None:
-            made = _with_args(entry, answer.payload.args)
+            made = _build_with_args(entry, answer.payload.args)
         elif entry is None or not isinstance(invocation, EditInvocation):
             return msgspec.structs.replace(asked, problem="What it writes cannot be changed.")
         else:
-            made = await self._edited(call, invocation, details, answer)
+            made = await self._change_edit(call, invocation, details, answer)
         if made is None or call.ended:
             return None
         if isinstance(made, ToolFailure):
             return msgspec.structs.replace(asked, problem=made.message)
         if made is invocation:
             return asked
-        return await self._reconsidered(call, entry, made, asked)
+        return await self._decide_again(call, entry, made, asked)
 
-    async def _edited(
+    async def _change_edit(
         self,
         call: TrackedCall,
         invocation: EditInvocation,
@@ -380,9 +386,9 @@ class Asker:
             enter_waiting(call, msgspec.structs.replace(details, is_modifying=True))
             if call.ended:
                 return None
-        return await self._made(call, invocation, answer)
+        return await self._build_change(call, invocation, answer)
 
-    async def _reconsidered(
+    async def _decide_again(
         self, call: TrackedCall, entry: RegisteredTool, made: ToolInvocation, asked: Asked
     ) -> Asked | None:
         """Puts the changed call to the policy; returns the next question, None if it has ended."""
@@ -393,7 +399,7 @@ class Asker:
             deny(call, decision)
         if decision is None or call.ended:
             return None
-        shown = await self._said(call, entry, in_any_case=False)
+        shown = await self._find_details(call, entry, in_any_case=False)
         if call.ended:
             return None
         call.decision = decision
@@ -401,13 +407,13 @@ class Asker:
         why = decision if by_policy else asked.why
         return msgspec.structs.replace(asked, details=shown or asked.details, why=why)
 
-    async def _made(
+    async def _build_change(
         self, call: TrackedCall, invocation: EditInvocation, answer: Answer
     ) -> ToolInvocation | ToolFailure | None:
         """The invocation with the person's change; None if the call was stopped."""
         context = self._executor.context(call)
         content = answer.payload.new_content
-        work = partial(change, invocation, content, self._asking.edit, context)
+        work = partial(change_edit, invocation, content, self._asking.edit, context)
         made = await self._executor.leash.held(call, at_boundary(work))
         if isinstance(made, Boundary):
             return ToolFailure(one_line(made.failure) if made.failure else "Nothing came of it.")
@@ -416,7 +422,7 @@ class Asker:
         return made
 
 
-def _with_args(entry: RegisteredTool, args: dict[str, Any]) -> ToolInvocation | ToolFailure:
+def _build_with_args(entry: RegisteredTool, args: dict[str, Any]) -> ToolInvocation | ToolFailure:
     """The call with these arguments."""
     boundary = Boundary()
     with boundary:

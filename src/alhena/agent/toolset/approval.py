@@ -25,9 +25,9 @@ from alhena.scheduler.confirmation import (
     ConfirmationRequest,
     Confirmations,
     Verdict,
-    as_answer,
     call_approver,
     ends_turn,
+    to_answer,
 )
 from alhena.scheduler.messages import LastingRule, UpdatePolicy
 from alhena.tools.contract import AskUserConfirmation, ToolConfirmationOutcome
@@ -50,7 +50,7 @@ def confirm_with(
     return Confirmations(approve=approver, offers=lasting.offers, save=lasting.save, edit=edit)
 
 
-def one_at_a_time(approver: Approver) -> Approver:
+def serialize_approver(approver: Approver) -> Approver:
     """`approver`, asked about one call at a time although calls wait, and subagents work, side by
     side. After a refusal that ends the turn, those that waited are refused without asking.
 
@@ -70,7 +70,7 @@ def one_at_a_time(approver: Approver) -> Approver:
                 return Answer.no()
             given = await call_approver(approver, request)
             if isinstance(cast("object", given), bool | Outcome | Answer):
-                refusals += ends_turn(as_answer(given))
+                refusals += ends_turn(to_answer(given))
             return given
 
     return answer
@@ -99,7 +99,7 @@ class LastingApprovals:
         if bench.decide(call).outcome is PolicyOutcome.ALLOW:
             return ()
         if call.server_name is None and call.names[0] in EDITS:
-            return self._auto_edit(call)
+            return self._offer_auto_edit(call)
         rule = always_rule(call)
         if rule is None:
             return ()
@@ -112,7 +112,7 @@ class LastingApprovals:
             lasting.insert(1, (Outcome.PROCEED_ALWAYS_TOOL, rule, False))
             lasting.insert(2, (Outcome.PROCEED_ALWAYS_SERVER, server, False))
         return tuple(
-            _offer(outcome, each, persist=persist, shown=self._shown(call, each))
+            _make_offer(outcome, each, persist=persist, shown=self._find_fingerprint(call, each))
             for outcome, each, persist in lasting
             if self._would_allow(call, each)
         )
@@ -126,7 +126,7 @@ class LastingApprovals:
         source = FOR_GOOD if message.persist else IN_SESSION
         written = parse_rule(message.rule, tier=Tier.USER, place=RulePlace(source, 1)).rule
         rule = replace(written, source=source, file=None)
-        if not self._pinned(message, rule):
+        if not self._pin_tools(message, rule):
             return
         if rule not in self._bench.engine.rules:
             self._bench.engine.add_rule(rule)
@@ -140,13 +140,13 @@ class LastingApprovals:
         except ConfigError as error:
             self._emit(WarningEvent(message=str(error)))
 
-    def _shown(self, call: PolicyCall, rule: PolicyRule) -> str:
+    def _find_fingerprint(self, call: PolicyCall, rule: PolicyRule) -> str:
         servers = self._bench.servers_of(call.server_name)
         if servers is None or call.server_name is None:
             return ""
         return servers.shown(call.names[0], every=not rule.tool_names)
 
-    def _pinned(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
+    def _pin_tools(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
         """Holds on to what the question showed of a server's tools; whether that could be done,
         where there is a need to."""
         servers = self._bench.servers_of(message.mcp_name)
@@ -154,7 +154,7 @@ class LastingApprovals:
             return True
         return servers.approved(message.mcp_name, message.shown, every=not rule.tool_names)
 
-    def _auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
+    def _offer_auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
         """Auto-edit mode, from default mode, where it lets this call run."""
         bench = self._bench
         if bench.modes.mode is not ApprovalMode.DEFAULT:
@@ -162,7 +162,7 @@ class LastingApprovals:
         if not bench.modes.allows(ApprovalMode.AUTO_EDIT):
             return ()
         context = replace(bench.context, mode=ApprovalMode.AUTO_EDIT)
-        if not self._allowed(bench.engine, call, context):
+        if not self._allows(bench.engine, call, context):
             return ()
         words = "edits of workspace files, except files that decide what runs later (auto-edit)"
         return (
@@ -171,9 +171,9 @@ class LastingApprovals:
 
     def _would_allow(self, call: PolicyCall, rule: PolicyRule) -> bool:
         trial = PolicyEngine((*self._bench.engine.rules, rule))
-        return self._allowed(trial, call, self._bench.context)
+        return self._allows(trial, call, self._bench.context)
 
-    def _allowed(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
+    def _allows(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
         if call.server_name is None:
             return self._bench.decide_by(engine, call, context).outcome is PolicyOutcome.ALLOW
         # What is new of a server's tool is approved along with it.
@@ -181,7 +181,7 @@ class LastingApprovals:
         return decision.outcome is PolicyOutcome.ALLOW
 
 
-def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> LastingRule:
+def _make_offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> LastingRule:
     import tomli_w
 
     fields = rule_fields(rule)
@@ -190,7 +190,7 @@ def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> 
             fields[key] = fields[key][0]
     return LastingRule(
         outcome=outcome,
-        words=rule_words(rule),
+        words=describe_allowance(rule),
         toml=f"[[rule]]\n{tomli_w.dumps(fields)}",
         rule=fields,
         persist=persist,
@@ -198,7 +198,7 @@ def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> 
     )
 
 
-def rule_words(rule: PolicyRule) -> str:
+def describe_allowance(rule: PolicyRule) -> str:
     """Describes what a rule allows."""
     if rule.command_prefixes:
         commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)
