@@ -77,7 +77,7 @@ async def test_a_server_of_an_agent_is_there_for_its_task_alone(
         assert await agent.ask("Go.") == "No."
         sent = model.requests
         assert "measure" not in names(sent[0])
-        assert names(sent[1]) == ["read_file", "complete_task", "measure"]
+        assert names(sent[1]) == ["read_file", "measure", "complete_task"]
         pid = int(re.search(r'"output": "(\d+)"', said(sent[2]))[1])
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

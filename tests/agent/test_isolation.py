@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.toolset.approval import one_at_a_time
+from alhena.agent.toolset.approval import serialize_approver
 from alhena.policy.model import Decision, PolicyOutcome
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.tools.contract import (
@@ -83,6 +83,6 @@ async def test_questions_of_the_tool_that_asks_are_not_asked_about_first():
         raise AssertionError("asked whether to ask")
 
     question = Question(question="Which?", header="h", type="text")
-    serial: Any = one_at_a_time(approve)
+    serial: Any = serialize_approver(approve)
     answer = await serial(asking(AskUserConfirmation(title="t", questions=(question,))))
     assert answer is ToolConfirmationOutcome.PROCEED_ONCE

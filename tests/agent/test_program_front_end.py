@@ -6,13 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from alhena.errors import InputError
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import (
     AskUserRequest,
     AskUserResponse,
+    Message,
     MessageBus,
+    ToolCallsUpdate,
     ToolConfirmationRequest,
     ToolConfirmationResponse,
+    ToolPolicyRejection,
+    UpdatePolicy,
 )
 from alhena.tools.contract import ToolFailure
 from alhena.tools.edit.proposal import ProposedContents
@@ -146,6 +151,44 @@ async def test_a_plan_is_approved_into_a_mode_or_sent_back(project: Path, payloa
         assert running.toolset.modes.mode == mode
     (response,) = answered(generator, 1)
     assert output in str(response)
+
+
+async def test_an_approval_and_a_denial_of_a_subagents_calls_are_told_over_the_bus(project: Path):
+    front = FrontEnd({"confirmed": True, "outcome": "proceed_always"})
+    told: list[Message] = []
+    for kind in (UpdatePolicy, ToolPolicyRejection, ToolCallsUpdate):
+        front.bus.subscribe(kind, told.append)
+    generator = ScriptedGenerator(
+        turn(call("delegate_to_agent", {"agent_name": "generalist", "objective": "Go."}, id="d")),
+        turn(
+            call("run_shell_command", {"command": "mkdir a"}, id="a"),
+            call("list_directory", {"path": "."}, id="b"),
+        ),
+        turn(call("complete_task", {"result": "done"}, id="c")),
+        [text("ok")],
+    )
+    rule = PolicyRule(
+        decision=PolicyOutcome.DENY,
+        priority=500,
+        tool_names=("list_directory",),
+        args_pattern='"path"',
+    )
+    async with agent(generator, bus=front.bus, policy=(rule,)) as running:
+        assert await running.ask("go") == "ok"
+    assert (project / "a").is_dir()
+    (saved,) = [each for each in told if isinstance(each, UpdatePolicy)]
+    assert (saved.call_id, saved.command_prefix) == ("d/a", ("mkdir",))
+    (denied,) = [each for each in told if isinstance(each, ToolPolicyRejection)]
+    assert (denied.call_id, denied.tool_name) == ("d/b", "list_directory")
+    shown = [each for each in told if isinstance(each, ToolCallsUpdate)]
+    assert {call.parent_call_id for each in shown for call in each.calls} == {None, "d"}
+    assert conforming(generator)
+
+
+async def test_a_program_gives_an_approver_or_a_bus(project: Path):
+    with pytest.raises(InputError, match="approve and bus would both confirm calls"):
+        async with agent(ScriptedGenerator(), bus=MessageBus(), approve=lambda request: True):
+            pass
 
 
 async def test_a_bus_outlives_the_sessions_on_it(project: Path):

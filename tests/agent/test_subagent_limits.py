@@ -1,7 +1,7 @@
 """Limits that end subagents."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall, Status
 from alhena.tools.contract import ExecutionContext, ToolResult
+from alhena.wire.request import GenerateContentRequest
+from alhena.wire.response import GenerateContentResponse
 from tests.agent.delegating import Office, done, turn, worker
 from tests.scheduler.kit import SmallTool, told
 from tests.support.scripted import ScriptedGenerator
@@ -109,9 +111,32 @@ def test_the_time_limit_ends_an_agent_and_what_it_runs(project: Path):
     answer = on_a_clock(work)
     assert stopped == ["hang"]
     assert told(answer)["output"].endswith("GOAL\nResult:\nlate")
-    contents = generator.seen(1)
-    assert "Operation Cancelled" in str(contents[-3])
-    assert "Agent timed out after 3 minutes." in contents[-1]["parts"][0]["text"]
+    response, note = generator.seen(1)[-1]["parts"]
+    assert "Operation Cancelled" in str(response)
+    assert "Agent timed out after 3 minutes." in note["text"]
+
+
+def test_an_agent_whose_first_request_takes_too_long_is_asked_again_with_its_task(project: Path):
+    class Slow(ScriptedGenerator):
+        async def stream(
+            self, request: GenerateContentRequest
+        ) -> AsyncGenerator[GenerateContentResponse, None]:
+            async for response in super().stream(request):
+                if len(self.requests) == 1:
+                    asyncio.get_running_loop().skipped += 300
+                    await asyncio.Event().wait()
+                yield response
+
+    generator = Slow(done("never"), done("late"))
+
+    async def work(_loop: SkippingLoop) -> CompletedToolCall:
+        return await Office(generator, agents=(worker(time_limit_s=180),)).delegate("Find it.")
+
+    answer = on_a_clock(work)
+    assert told(answer)["output"].endswith("GOAL\nResult:\nlate")
+    task, note = generator.seen(1)[-1]["parts"]
+    assert task["text"] == "Find it."
+    assert "Agent timed out after 3 minutes." in note["text"]
 
 
 def test_the_time_a_person_takes_does_not_count(project: Path):

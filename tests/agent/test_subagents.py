@@ -242,6 +242,43 @@ async def test_a_result_of_the_wrong_form_can_be_mended(project: Path):
     assert answer.response.data["result"] == REPORT
 
 
+async def test_only_the_first_result_counts_and_an_empty_one_is_none(project: Path):
+    wrong = [{}, {"result": " "}, {"result": 7}]
+    office = Office(
+        ScriptedGenerator(
+            *(turn(call("complete_task", args, id="1")) for args in wrong),
+            turn(
+                call("complete_task", {"result": "first"}, id="2"),
+                call("complete_task", {"result": "second"}, id="3"),
+            ),
+        ),
+        agents=(worker(),),
+    )
+    answer = await office.delegate()
+    assert answer.response.data is not None
+    assert answer.response.data["result"] == "first"
+    missing, empty, number = (office.told(n)[0]["response"]["error"] for n in (1, 2, 3))
+    assert "result" in missing
+    assert empty == (
+        'Missing required "result" argument. You must provide your findings when calling '
+        "complete_task."
+    )
+    assert "7" in number
+    statuses = [e.status for e in office.responses() if e.name == "complete_task"]
+    assert statuses == ["error"] * 3 + ["success", "error"]
+    assert office.conforming()
+
+
+async def test_a_tool_of_the_agent_cannot_take_the_place_of_the_one_that_ends_it(project: Path):
+    own = SmallTool("complete_task")
+    office = Office(ScriptedGenerator(done("mine")), agents=(worker(own_tools=(own,), tools=()),))
+    answer = await office.delegate()
+    assert answer.response.data is not None
+    assert answer.response.data["result"] == "mine"
+    assert office.declared(0) == ("complete_task",)
+    assert office.conforming()
+
+
 @pytest.mark.requirement("TOOLS-20")
 def test_the_built_in_agents_only_read_but_for_the_generalist(project: Path):
     office = Office(ScriptedGenerator())

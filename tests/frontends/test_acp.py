@@ -233,6 +233,30 @@ async def test_modes_models_plans_and_commands(project: Path, scripted: Scripted
         assert editor.of("available_commands_update")
 
 
+@pytest.mark.requirement("ACP-01")
+async def test_a_change_of_the_model_keeps_approvals_and_refuses_another_service(
+    project: Path, scripted: ScriptedServer
+):
+    for name in "ab":
+        made = call("run_shell_command", {"command": f"mkdir {name}"}, id=name)
+        scripted.reply(sse(chunk(made, finish="STOP")), sse(text("done")))
+    editor = Editor(choosing("allow_always"))
+    async with connected(editor, scripted) as conn:
+        own = (await conn.new_session(cwd=str(project), mcp_servers=[])).session_id
+        await prompted(conn, own, text_block("one"))
+        with pytest.raises(RequestError, match="another service"):
+            await conn.set_config_option(session_id=own, config_id="model", value="openai:gpt-x")
+        await conn.set_config_option(session_id=own, config_id="model", value="gemini-2.5-flash")
+        editor.asked.clear()
+        await prompted(conn, own, text_block("two"))
+    assert (project / "b").is_dir()
+    assert not editor.asked.is_set()
+    asked = scripted.requests[-1]
+    assert "gemini-2.5-flash:" in asked.path
+    parts = [part for each in asked.json["contents"] for part in each["parts"]]
+    assert [part["text"] for part in parts if "text" in part][-3:] == ["one", "done", "two"]
+
+
 async def test_images_and_links_are_sent_and_files_outside_are_only_named(
     project: Path, scripted: ScriptedServer
 ):

@@ -15,7 +15,8 @@ from alhena.events import (
 )
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import MessageBus, ToolConfirmationRequest
-from alhena.scheduler.confirmation import Approver, Asking, listen
+from alhena.scheduler.bus_approver import BusApprover
+from alhena.scheduler.confirmation import Approver, Confirmations
 from alhena.scheduler.executor import Executor
 from alhena.scheduler.gate import Authority, Check, Watch
 from alhena.scheduler.scheduler import Scheduler
@@ -128,14 +129,15 @@ class Stage:
         check: Check | None = None,
         approver: Approver | None = None,
         watch: Watch | None = None,
+        timeout_s: float | None = None,
         **asking: Any,
     ) -> None:
         self.reports: list[str] = []
         self.bus = MessageBus(self.reports.append)
-        if approver is None:  # whoever uses the stage answers through `confirm`
+        self.listeners = BusApprover(self.bus, timeout_s)
+        if approver is None:  # whoever uses the stage answers through `confirm` or the bus
             self.bus.subscribe(ToolConfirmationRequest, lambda message: None)
-        else:
-            listen(approver, self.bus)
+            approver = self.listeners.approve
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = lambda event: None
         self.registry = ToolRegistry(tools)
@@ -145,12 +147,13 @@ class Stage:
             Authority(decide or deciding(), check, watch),
             self.emit,
             self.executor,
-            asking=Asking(bus=self.bus, **asking),
+            asking=Confirmations(approve=approver, **asking),
         )
 
     def emit(self, event: Event) -> None:
         msgspec.json.encode(event)
         self.events.append(event)
+        self.listeners.feed(event)
         self.on_event(event)
 
     async def run(self, *calls: str | ToolCallRequestInfo) -> list[CompletedToolCall]:

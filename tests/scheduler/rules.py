@@ -51,9 +51,11 @@ def offers(call: PolicyCall) -> tuple[LastingRule, ...]:
 
 
 def staged(rules: Rules, *tools: SmallTool, **options: Any) -> Stage:
-    stage = Stage(*tools, decide=rules.decide, watch=rules.watch, offers=offers, **options)
-    stage.bus.subscribe(UpdatePolicy, lambda message: rules.allow(message.tool_name))
-    return stage
+    async def save(update: UpdatePolicy) -> None:
+        rules.allow(update.tool_name)
+
+    given: dict[str, Any] = {"offers": offers, "save": save} | options
+    return Stage(*tools, decide=rules.decide, watch=rules.watch, **given)
 
 
 async def asked(stage: Stage, count: int = 1) -> None:

@@ -8,7 +8,6 @@ from alhena.scheduler.bus import (
     ToolConfirmationRequest,
     ToolConfirmationResponse,
 )
-from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told
@@ -27,10 +26,11 @@ async def test_where_nobody_listens_a_call_that_must_be_asked_about_does_not_run
 
 @pytest.mark.requirement("SCHED-09")
 async def test_a_front_end_over_the_bus_sees_all_it_needs_and_answers():
-    async def thinks(message: ConfirmationRequest) -> bool:
-        return await asyncio.Event().wait()
+    async def thinks(message: ToolConfirmationRequest) -> None:
+        await asyncio.Event().wait()
 
-    stage = staged(Rules(), SmallTool("look"), approver=thinks)
+    stage = staged(Rules(), SmallTool("look"))
+    stage.bus.subscribe(ToolConfirmationRequest, thinks)
     seen: list[ToolConfirmationRequest] = []
 
     def front_end(message: ToolConfirmationRequest) -> None:
@@ -120,12 +120,15 @@ async def test_of_two_answers_at_the_same_moment_the_first_counts_and_the_other_
         stage.bus.publish(ToolConfirmationResponse(correlation_id=number, confirmed=True))
     else:
         assert stage.bus.publish(no) == 1
+        for _ in range(5):
+            await asyncio.sleep(0)
     for _ in range(8):
         with pytest.raises(ConfirmationError, match="no call 'c0' waits"):
             stage.scheduler.confirm("c0", "proceed_once")
         await asyncio.sleep(0)
     (done,) = await running
     assert done.status is Status.CANCELLED
+    await stage.bus.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

@@ -159,10 +159,11 @@ async def test_content_that_comes_with_the_answer_is_what_is_written(project, ta
 async def test_an_editor_in_an_ide_answers_over_the_bus_with_what_it_holds(project, target):
     """The diff view of an IDE is one more listener, beside a person at a terminal who thinks."""
 
-    async def thinks(asked: ConfirmationRequest) -> bool:
-        return await asyncio.Event().wait()
+    async def thinks(asked: ToolConfirmationRequest) -> None:
+        await asyncio.Event().wait()
 
-    stage, _ = editing(project, approver=thinks)
+    stage, _ = editing(project, approver=None)
+    stage.bus.subscribe(ToolConfirmationRequest, thinks)
 
     def ide(message: ToolConfirmationRequest) -> None:
         assert message.modifiable

@@ -40,9 +40,13 @@ async def test_all_calls_of_a_wave_are_asked_about_at_once():
 @pytest.mark.requirement("SCHED-04", "SCHED-10")
 async def test_one_lasting_answer_settles_the_waiting_calls_that_it_covers_and_no_others():
     rules = Rules()
-    stage = staged(rules, SmallTool("look"), SmallTool("fetch"))
     updates: list[UpdatePolicy] = []
-    stage.bus.subscribe(UpdatePolicy, updates.append)
+
+    async def save(update: UpdatePolicy) -> None:
+        updates.append(update)
+        rules.allow(update.tool_name)
+
+    stage = staged(rules, SmallTool("look"), SmallTool("fetch"), save=save)
     running = asyncio.create_task(stage.run("look", "fetch", "look", "look"))
     await asked(stage, 4)
     stage.scheduler.confirm("c2", Outcome.PROCEED_ALWAYS)

@@ -27,7 +27,7 @@ from alhena.events import Event, ToolCallResponseEvent, ToolCallsUpdateEvent, To
 from alhena.hooks.model import HookEvent, HookVerdict, TailCall
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.bus import LastingRule, UpdatePolicy
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload, response_to
+from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.executor import INTERRUPTED, Executor
 from alhena.scheduler.hooks import ToolHooks
 from alhena.scheduler.states import (
@@ -136,6 +136,7 @@ class World:
         self.broken: list[str] = []
         self.watchers: list[Callable[[], None]] = []
         self.edits = 0
+        self.answers: dict[str, asyncio.Future[Answer]] = {}
         hooks: Any = SaidHooks(
             {HookEvent.BEFORE_TOOL: self._before, HookEvent.AFTER_TOOL: self._after}
         )
@@ -150,10 +151,11 @@ class World:
             watch=self._watch,
             executor=Executor(Path.cwd(), hooks=ToolHooks(hooks)),
             offers=self._offers,
+            save=self._update,
+            approver=self._approve,
             edit=self._edit,
         )
         self.stage.on_event = self._hear
-        self.stage.bus.subscribe(UpdatePolicy, self._update)
 
     def plan(self, args: dict[str, Any]) -> Plan:
         return self.plans[args["plan"]]
@@ -191,6 +193,10 @@ class World:
     def _watch(self, listener: Callable[[], None]) -> Callable[[], None]:
         self.watchers.append(listener)
         return lambda: self.watchers.remove(listener)
+
+    async def _approve(self, request: ConfirmationRequest) -> Answer:
+        answer = self.answers[request.correlation_id] = asyncio.Future[Answer]()
+        return await answer
 
     async def _update(self, message: UpdatePolicy) -> None:
         await asyncio.sleep(0)
@@ -336,14 +342,14 @@ class Machine(RuleBasedStateMachine):
         self._step(begin(), count)
 
     @precondition(lambda self: self.world.waiting())
-    @rule(index=picks, answer=st.sampled_from(ANSWERS), over_bus=st.booleans(), count=ticks)
-    def answer(self, index: int, answer: Answer, over_bus: bool, count: int) -> None:
+    @rule(index=picks, answer=st.sampled_from(ANSWERS), by_approver=st.booleans(), count=ticks)
+    def answer(self, index: int, answer: Answer, by_approver: bool, count: int) -> None:
         waiting = self.world.waiting()
         question = waiting[index % len(waiting)]
-        self._step(self._answering(question, answer, over_bus=over_bus), count)
+        self._step(self._answering(question, answer, by_approver=by_approver), count)
 
     async def _answering(
-        self, question: ConfirmationRequest, answer: Answer, *, over_bus: bool
+        self, question: ConfirmationRequest, answer: Answer, *, by_approver: bool
     ) -> None:
         world, given = self.world, answer.payload.new_content
         is_open = question in world.waiting()
@@ -351,8 +357,10 @@ class Machine(RuleBasedStateMachine):
         text = question.args["text"] if given is None else given
         if fits and answer.outcome in (Outcome.PROCEED_ONCE, Outcome.PROCEED_ALWAYS):
             world.approved.add((question.call_id, question.tool_name, text))
-        if over_bus:
-            world.stage.bus.publish(response_to(question, answer))
+        if by_approver:
+            asked = world.answers.get(question.correlation_id)
+            if asked is not None and not asked.done():
+                asked.set_result(answer)
             return
         try:
             world.stage.scheduler.confirm(question.call_id, answer.outcome, answer.payload)
@@ -375,19 +383,19 @@ class Machine(RuleBasedStateMachine):
     @rule(
         index=picks,
         both=st.tuples(st.sampled_from(ANSWERS), st.sampled_from(ANSWERS)),
-        over_bus=st.booleans(),
+        by_approver=st.booleans(),
         between=st.integers(0, 4),
     )
     def answer_twice(
-        self, index: int, both: tuple[Answer, Answer], over_bus: bool, between: int
+        self, index: int, both: tuple[Answer, Answer], by_approver: bool, between: int
     ) -> None:
         waiting = self.world.waiting()
         question = waiting[index % len(waiting)]
 
         async def answering() -> None:
-            await self._answering(question, both[0], over_bus=over_bus)
+            await self._answering(question, both[0], by_approver=by_approver)
             await self._later(between)
-            await self._answering(question, both[1], over_bus=False)
+            await self._answering(question, both[1], by_approver=False)
 
         self._step(answering())
 
@@ -407,7 +415,7 @@ class Machine(RuleBasedStateMachine):
         async def answering() -> None:
             self.world.change_rule(question.tool_name, outcome)
             await self._later(between)
-            await self._answering(question, answer, over_bus=False)
+            await self._answering(question, answer, by_approver=False)
 
         self._step(answering())
 
@@ -506,7 +514,7 @@ class Machine(RuleBasedStateMachine):
             if all(task.done() for _, task in self.results):
                 break
             for question in world.waiting():
-                await self._answering(question, ANSWERS[0], over_bus=False)
+                await self._answering(question, ANSWERS[0], by_approver=False)
             for number in tuple(world.running):
                 if world.plans[root(number)].tool == "hang":
                     world.stage.scheduler.cancel(number)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from alhena.events import WarningEvent
 from alhena.policy.model import Decision, PolicyCall
 from alhena.scheduler.bus import UpdatePolicy
 from alhena.scheduler.confirmation import ConfirmationRequest
@@ -96,18 +97,17 @@ async def test_an_answer_and_the_rule_it_makes_are_one_approval_for_its_own_call
     assert len(stage.questions()) == 1
 
 
-async def test_a_listener_for_rules_that_fails_leaves_the_approval_for_the_call_itself():
-    stage = staged(Rules(), SmallTool("look"))
-
-    def broken(message: UpdatePolicy) -> None:
+async def test_an_approval_that_cannot_be_saved_holds_for_the_call_itself():
+    async def broken(update: UpdatePolicy) -> None:
         raise OSError("read-only")
 
-    stage.bus.subscribe(UpdatePolicy, broken)
+    stage = staged(Rules(), SmallTool("look"), save=broken)
     running = asyncio.create_task(stage.run("look"))
     await asked(stage)
     stage.scheduler.confirm("c0", Outcome.PROCEED_ALWAYS)
     assert (await running)[0].status is Status.SUCCESS
-    assert "OSError: read-only" in stage.reports[0]
+    (warning,) = (event for event in stage.events if isinstance(event, WarningEvent))
+    assert warning.message == "the approval holds for this call only: OSError: read-only"
 
 
 SERVER = McpConfirmation(
@@ -204,14 +204,13 @@ async def test_what_is_asked_encodes_to_json_whatever_names_files_have():
 
 @pytest.mark.requirement("SCHED-05")
 async def test_a_call_that_is_cancelled_while_its_approval_is_saved_does_not_run():
-    stage = staged(Rules(), SmallTool("look"))
-    saving, go = asyncio.Event(), asyncio.Event()
+    saving = asyncio.Event()
 
-    async def save(message: UpdatePolicy) -> None:
+    async def save(update: UpdatePolicy) -> None:
         saving.set()
-        await go.wait()
+        await asyncio.Event().wait()
 
-    stage.bus.subscribe(UpdatePolicy, save)
+    stage = staged(Rules(), SmallTool("look"), save=save)
     running = asyncio.create_task(stage.run("look"))
     await asked(stage)
     stage.scheduler.confirm("c0", Outcome.PROCEED_ALWAYS)
@@ -220,7 +219,6 @@ async def test_a_call_that_is_cancelled_while_its_approval_is_saved_does_not_run
     (done,) = await running
     assert told(done) == {"error": "[Operation Cancelled] Reason: enough"}
     assert "executing" not in stage.statuses("c0")
-    go.set()  # what was begun is brought to its end
     await stage.bus.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, DelegateToAgent
+from alhena.tools.builtin.subagents import AgentSummary, DelegateToAgent
 from alhena.tools.contract import ExecutionContext, ToolFailure, ToolResult
 from tests.tools.files import call, failure_type, text_of
 
@@ -62,18 +62,3 @@ def test_the_model_is_told_which_agents_there_are() -> None:
     assert "- finder: Finds things.\n- writer: Writes things." in declaration.description
     schema: Any = declaration.parameters_json_schema
     assert schema["properties"]["agent_name"]["enum"] == ["finder", "writer"]
-
-
-async def test_only_the_first_result_of_a_task_counts() -> None:
-    results: list[Any] = []
-
-    def submit(result: Any) -> bool:
-        results.append(result)
-        return len(results) == 1
-
-    tool = CompleteTask({"type": "string"}, submit)
-    assert text_of(await call(tool, result="done")) == "Result submitted and task completed."
-    assert failure_type(await call(tool, result="again")) == "execution_failed"
-    for params in ({}, {"result": " "}, {"result": 7}):
-        assert failure_type(await call(tool, **params)) == "invalid_tool_params"
-    assert results == ["done", "again"]

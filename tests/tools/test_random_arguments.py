@@ -15,7 +15,7 @@ from alhena.tools.builtin.get_internal_docs import GetInternalDocs
 from alhena.tools.builtin.google_web_search import GoogleWebSearch
 from alhena.tools.builtin.plan_mode import EnterPlanMode, ExitPlanMode
 from alhena.tools.builtin.save_memory import SaveMemory
-from alhena.tools.builtin.subagents import AgentSummary, CompleteTask, DelegateToAgent
+from alhena.tools.builtin.subagents import AgentSummary, DelegateToAgent
 from alhena.tools.builtin.write_todos import WriteTodos
 from alhena.tools.contract import (
     ExecutionContext,
@@ -47,7 +47,6 @@ def tools(directory: Path) -> dict[str, Tool]:
         ExitPlanMode(Modes(planning=True), directory / "plans"),
         GetInternalDocs(),
         DelegateToAgent((AgentSummary("a", "Works."),), run),
-        CompleteTask({"type": "string"}, lambda result: True),
         GoogleWebSearch(ScriptedModel(response("An answer."))),
     ]
     return {tool.name: tool for tool in made}

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from alhena.agent.delegation import EventRelay
+from alhena.agent.subagents.event_relay import EventRelay
 from alhena.events import ApiResponseEvent, Event, RetryEvent
+from alhena.scheduler.scheduler import Caller
 from tests.support.command import alhena
 from tests.tracing.kit import PROMPT, events, place, recorded
 
@@ -38,7 +39,7 @@ def test_a_session_is_resumed_as_before(project: Path):
 
 def test_requests_and_retries_from_deeper_down_keep_their_own_parent():
     heard: list[Event] = []
-    relay = EventRelay("p", heard.append, lambda _text: None)
+    relay = EventRelay(Caller("worker", "worker-1", "p"), heard.append, lambda _text: None)
     retry = RetryEvent(
         model="m",
         prompt_id="p",

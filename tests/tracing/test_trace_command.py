@@ -46,7 +46,7 @@ def test_the_timeline_tells_times_tokens_cost_retries_and_decisions_with_their_r
         "[generalist] model gemini-2.5-flash",
         "[generalist] list_directory .",
         "[generalist] model gemini-2.5-flash",
-        "[generalist] complete_task Completing task",
+        "[generalist] complete_task There is a.txt.",
         "model gemini-2.5-flash",
     ]
     assert lines[1].endswith("1,000 tokens in, 100 out · $0.00055")

@@ -1,5 +1,5 @@
-"""One subagent at work: its own conversation, tools and scheduler, its events passed on to the
-session."""
+"""One subagent at work: a session with a filtered registry, its own conversation and the limits of
+its parent."""
 
 import asyncio
 import os
@@ -17,33 +17,33 @@ from alhena.agent.chat import (
     interposer,
     tells_retries_apart,
 )
-from alhena.agent.limits import LimitError, TurnLimits
-from alhena.agent.loop import answers
-from alhena.agent.loops import LoopWatch, chanting
+from alhena.agent.final_answer import FinalAnswer
+from alhena.agent.limits import LimitError, LoopError, TurnLimits
+from alhena.agent.loop import LoopGuard, TurnGuard, run_prompt
 from alhena.agent.subagents import AgentDefinition, prompt_text
+from alhena.agent.subagents.event_relay import EventRelay
 from alhena.agent.toolset.model_access import SessionFallback
-from alhena.agent.toolset.toolset import Caller, SessionLinks, Toolset
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
-from alhena.chat.loops import Loop
 from alhena.chat.prompt import system_instruction
-from alhena.chat.turn import ChantingError, ModelTraits, traits_of
+from alhena.chat.turn import ModelTraits, traits_of
 from alhena.config.settings import AgentsSettings
 from alhena.errors import AlhenaError
-from alhena.events import (
-    Event,
-    ThoughtEvent,
-    ToolCallsUpdateEvent,
-    ToolCallUpdateEvent,
-    WarningEvent,
-)
+from alhena.events import WarningEvent
 from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import is_alias, resolved_name
 from alhena.models.generator import ContentGenerator
-from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
+from alhena.scheduler.confirmation import (
+    Approver,
+    ConfirmationRequest,
+    Verdict,
+    call_approver,
+)
+from alhena.scheduler.scheduler import Caller
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Ask, agrees
-from alhena.tools.builtin.subagents import CompleteTask, RunAgent
+from alhena.tools.builtin.subagents import RunAgent
 from alhena.tools.contract import (
     ExecutionContext,
     QuestionOption,
@@ -51,8 +51,9 @@ from alhena.tools.contract import (
     ToolFailure,
     ToolResult,
 )
-from alhena.tools.registry import ToolRegistry, declared_name, isolated
-from alhena.wire.content import Content, Part, ToolCallRequestInfo
+from alhena.tools.params import prepare
+from alhena.tools.registry import ToolRegistry, adapt_schema, isolated
+from alhena.wire.content import Content, Part
 from alhena.wire.request import GenerateContentConfig
 from alhena.wire.request import Tool as DeclaredTools
 
@@ -60,79 +61,14 @@ if TYPE_CHECKING:
     from alhena.agent.subagents.remote_agents import RemoteAgents
 
 
-class EventRelay:
-    """Passes on requests to the model, runs of hooks, and tool calls under ids that are unique in
-    the session.
-
-    What the subagent says and thinks is not what the session's model says: subjects of thoughts and
-    the calls that start become live output of the call that runs it.
-    """
-
-    def __init__(
-        self,
-        parent_call_id: str,
-        emit: Callable[[Event], None],
-        output: Callable[[str], None],
-    ) -> None:
-        self._parent = parent_call_id
-        self._emit = emit
-        self._output = output
-
-    def call_id(self, own: str) -> str:
-        """The id by which the session knows a call of the subagent."""
-        return f"{self._parent}/{own}"
-
-    def emit(self, event: Event) -> None:
-        """Takes an event of the subagent."""
-        if isinstance(event, ThoughtEvent):
-            if event.subject:
-                self._output(f"{event.subject}\n")
-        elif isinstance(event, WarningEvent):
-            self._emit(event)
-        elif isinstance(event, ToolCallsUpdateEvent):
-            self._emit(self._of_session(event))
-        elif hasattr(event, "parent_call_id"):
-            if isinstance(event, ToolCallUpdateEvent):
-                self._tell(event)
-            self._emit(self._renamed(event))
-
-    def _renamed(self, event: Any) -> Event:
-        """An event with a `parent_call_id` under the ids of the session."""
-        changes: dict[str, Any] = {"parent_call_id": self._parent_of(event.parent_call_id)}
-        for name in ("call_id", "replaces"):
-            if getattr(event, name, None) is not None:
-                changes[name] = self.call_id(getattr(event, name))
-        if hasattr(event, "retract"):
-            changes["retract"] = False  # what the subagent said was never shown
-        return msgspec.structs.replace(event, **changes)
-
-    def _of_session(self, event: ToolCallsUpdateEvent) -> ToolCallsUpdateEvent:
-        """A batch of the subagent's under the ids of the session. Of one deeper down the calls have
-        their parents already, which are this subagent's own."""
-        parent = self._parent_of(event.parent_call_id)
-        return ToolCallsUpdateEvent(
-            calls=tuple(
-                msgspec.structs.replace(
-                    call, call_id=self.call_id(call.call_id), parent_call_id=parent
-                )
-                for call in event.calls
-            ),
-            parent_call_id=parent,
-        )
-
-    def _parent_of(self, own: str | None) -> str:
-        """The parent in the session; events from deeper down name a call of this subagent."""
-        return self._parent if own is None else self.call_id(own)
-
-    def _tell(self, event: ToolCallUpdateEvent) -> None:
-        if event.status == "executing" and event.pid is None:
-            self._output(f"{event.name} {event.description}".strip() + "\n")
-
-
 GRACE_S = 60.0
 """Time limit, in seconds, of the last turn of a subagent that has used up its turns or time."""
 
 _TOP_P = 0.95
+COMPLETE_TASK = "complete_task"
+_NO_RESULT = (
+    'Missing required "result" argument. You must provide your findings when calling complete_task.'
+)
 _LAST_CHANCE = (
     " This is your last turn. Call `complete_task` now, and nothing else, with the best result you "
     "can give; say in it what is missing."
@@ -150,6 +86,107 @@ class Termination(StrEnum):
     LIMIT = "SESSION_LIMIT"
 
 
+class OwnLimitError(AlhenaError):
+    """A subagent has used up its own turns."""
+
+    kind = "agent_turns"
+
+
+class OwnTurns:
+    """The limit of one subagent's turns."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    async def check(self) -> None:
+        """Raises OwnLimitError when no further turn may start."""
+        if self._left <= 0:
+            raise OwnLimitError("the agent has used up its turns.")
+
+    def take(self) -> None:
+        """Counts a turn."""
+        self._left -= 1
+
+
+class AgentClock:
+    """The time limit of a subagent, without the time that people take to answer."""
+
+    def __init__(self) -> None:
+        self._timer: asyncio.Timeout | None = None
+        self._stops = 0
+        self._left = 0.0
+
+    def start(self, seconds: float) -> asyncio.Timeout:
+        """The context in which work has to end within so many seconds."""
+        self._timer = asyncio.timeout(seconds)
+        return self._timer
+
+    @contextmanager
+    def stopped(self) -> Generator[None]:
+        """The clock is stopped while a person is asked, about one call or several."""
+        loop = asyncio.get_running_loop()
+        timer = self._timer
+        end = None if timer is None else timer.when()
+        if timer is not None and end is not None:
+            self._left = end - loop.time()
+            timer.reschedule(None)
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if timer is not None and self._stops == 0:
+                timer.reschedule(loop.time() + self._left)
+
+
+class UntimedTurns:
+    """The limits of the session for a subagent; the questions about them take none of its time."""
+
+    def __init__(self, limits: TurnLimits, clock: AgentClock) -> None:
+        self._limits = limits
+        self._clock = clock
+
+    async def check(self) -> None:
+        """Returns when a further turn may start. Raises LimitError."""
+        with self._clock.stopped():
+            await self._limits.check()
+
+    def take(self) -> None:
+        """Counts a turn."""
+        self._limits.take()
+
+
+def task_result(definition: AgentDefinition) -> FinalAnswer:
+    """The value that a subagent has to end with. Raises WireError for a schema that no model
+    takes."""
+    schema = {
+        "type": "object",
+        "properties": {"result": definition.result_schema},
+        "required": ["result"],
+    }
+
+    def read(args: dict[str, Any]) -> Any:
+        prepared = prepare(COMPLETE_TASK, schema, args)
+        match prepared:
+            case ToolFailure(message=message):
+                raise ValueError(message)
+            case {"result": str(text)} if not text.strip():
+                raise ValueError(_NO_RESULT)
+            case _:
+                return prepared["result"]
+
+    final = FinalAnswer(
+        adapt_schema(schema) or schema,
+        read,
+        definition.max_turns,
+        name=COMPLETE_TASK,
+        description=prompt_text(COMPLETE_TASK).strip(),
+        asks_again=False,
+    )
+    final.by_tool = True
+    return final
+
+
 class Delegation:
     """A conversation with an agent, from its objective to its result."""
 
@@ -160,168 +197,95 @@ class Delegation:
         office: "Subagents",
         context: ExecutionContext,
     ) -> None:
-        model, opening = office.model(), office.opening
-        outlets, self._approver = office.outlets, office.approver
+        model, outlets = office.model(), office.outlets
         self.agent_id = f"{definition.name}-{os.urandom(4).hex()}"
         self._definition = definition
-        self._parent = context.call_id or self.agent_id
-        self._detects = not bench.settings.model.disable_loop_detection
-        self._relay = EventRelay(self._parent, outlets.emit, context.update_output)
-        registry = isolated(
-            bench.registry,
-            definition.tools,
-            *definition.own_tools,
-            CompleteTask(definition.result_schema, self._submit),
-        )
-        self._scheduler = bench.scheduler(
-            self._relay.emit,
-            self._approve,
-            registry,
-            caller=Caller(definition.name, self._relay.call_id),
-        )
-        traits = model.traits
-        chosen = None
-        if definition.model:
-            traits = traits_of(resolved_name(definition.model))
-            chosen = traits.name if is_alias(definition.model) else None
-        outlets = Outlets(self._relay.emit, outlets.pace, role="subagent", texts=outlets.texts)
-
-        def settings(name: str, *, is_retry: bool = False) -> GenerateContentConfig:
-            return _settings(definition, name, bench, is_retry=is_retry)
-
-        configs = bench.settings.model_configs
-        again = partial(settings, is_retry=True) if tells_retries_apart(configs) else None
-        self._chat = Chat(
-            model.generator,
-            traits,
-            _config(definition, traits.name, registry, bench),
-            History(opening),
-            outlets,
-            ChatServices(
-                interposer=interposer(bench, self._relay.emit),
-                fallback=model.fallback and model.fallback.giving(settings, chosen),
-                again=again,
-                room=ConversationRoom(bench, model.generator, outlets, len(opening)),
-            ),
-        )
-        self._loops = LoopWatch(self._relay.emit, role="subagent")
-        self._loop: Loop | None = None
+        self._caller = Caller(definition.name, self.agent_id, context.call_id or self.agent_id)
+        self._clock = AgentClock()
         self._limits = office.limits
-        self._limit: LimitError | None = None
-        self._results: list[Any] = []
-        self._turns = 0
-        self._words = ""
+        relay = EventRelay(self._caller, outlets.emit, context.update_output)
+        registry = isolated(bench.registry, definition.tools, *definition.own_tools)
+        approver = None if office.approver is None else self._stop_clock_for(office.approver)
+        self._scheduler = bench.scheduler(relay.emit, approver, registry, self._caller)
+        self._final = task_result(definition)
+        self._turns = UntimedTurns(office.limits, self._clock)
+        detects = not bench.settings.model.disable_loop_detection
+        self._guard = TurnGuard(
+            (OwnTurns(definition.max_turns), self._turns),
+            LoopGuard(relay.emit, enabled=detects, role="subagent"),
+            relay.emit,
+            numbered=True,
+        )
+        self._guard.new_prompt(self.agent_id, self._final)
+        self._opening = len(office.opening)
+        outlets = Outlets(relay.emit, outlets.pace, role="subagent", texts=outlets.texts)
+        self._chat = _open_chat(definition, bench, model, registry, office.opening, outlets)
         self._stop: ToolFailure | None = None
-        self._timer: asyncio.Timeout | None = None
-        self._asking = 0
-        self._left = 0.0
+        self._limit: LimitError | None = None
 
     async def run(self, objective: str) -> ToolResult:
         """The result of the agent's work. Raises AlhenaError when its model fails. A limit of the
         session ends the agent, and then the run that called it."""
-        query = self._definition.query.replace("${query}", objective)
+        first = (Part(text=self._definition.query.replace("${query}", objective)),)
         try:
-            reason = await self._to_the_end((Part(text=query),))
+            reason = await self._work(first)
+            if reason is not Termination.GOAL and await self._last_chance(reason, first):
+                reason = Termination.GOAL
         except LimitError as error:
             self._limits.end(error)
             self._limit, reason = error, Termination.LIMIT
         if self._stop is not None:
             return ToolResult.failed(self._stop.message, self._stop.type)
-        return self._result(reason)
+        return self._build_result(reason)
 
-    async def _to_the_end(self, pending: tuple[Part, ...]) -> Termination:
-        """Works within the agent's own limits; the reason why it ended. Raises AlhenaError."""
+    async def _work(self, parts: tuple[Part, ...]) -> Termination:
+        """Runs the prompt within the agent's own limits; returns the reason why it ended. Raises
+        AlhenaError."""
         try:
-            async with asyncio.timeout(self._definition.time_limit_s) as self._timer:
-                reason, pending = await self._work(pending)
+            async with self._clock.start(self._definition.time_limit_s):
+                await run_prompt(self._chat, lambda: self._scheduler, self._guard, parts)
+        except OwnLimitError:
+            return Termination.MAX_TURNS
+        except LoopError:
+            return Termination.LOOP
         except TimeoutError:
-            reason, pending = Termination.TIMEOUT, ()
+            return Termination.TIMEOUT
         except HookStopError as error:
             self._stop = ToolFailure(str(error), ToolErrorType.STOP_EXECUTION)
             return Termination.GOAL
-        if self._stop is not None:
-            return Termination.GOAL
-        if reason is Termination.GOAL or await self._last_chance(reason, pending):
-            return Termination.GOAL
-        return reason
+        call = self._guard.ended_by
+        if call is not None:
+            self._stop = _describe_stop(call)
+        given = call is not None or self._final.given
+        return Termination.GOAL if given else Termination.NO_RESULT
 
-    async def _work(self, parts: tuple[Part, ...]) -> tuple[Termination, tuple[Part, ...]]:
-        """Turn after turn; ends with the reason and the responses that were not sent any more."""
-        while self._turns < self._definition.max_turns:
-            try:
-                calls = await self._ask(parts)
-            except ChantingError as error:
-                self._loop, parts = chanting(error), ()
-            else:
-                if not calls:
-                    return Termination.NO_RESULT, ()
-                parts = await self._run_calls(calls)
-            if self._results or self._stop is not None:
-                return Termination.GOAL, ()
-            if self._loop is not None:
-                note = self._loops.correct(self._loop, self.agent_id)
-                if note is None:
-                    self._loops.end(self._loop, self.agent_id)
-                    return Termination.LOOP, parts
-                parts, self._loop = (*parts, note), None
-        return Termination.MAX_TURNS, parts
-
-    async def _ask(self, parts: tuple[Part, ...]) -> list[ToolCallRequestInfo]:
-        with self._clock_stopped():
-            await self._limits.check()
-        self._limits.take()
-        self._turns += 1
-        prompt_id = f"{self.agent_id}#{self._turns}"
-        turn = await self._chat.send(parts, prompt_id, hears_chanting=self._detects)
-        self._words = turn.text.strip() or self._words
-        return [
-            msgspec.structs.replace(call, parent_call_id=self._parent, scheduler_id=self.agent_id)
-            for call in turn.calls
-        ]
-
-    async def _run_calls(self, calls: Sequence[ToolCallRequestInfo]) -> tuple[Part, ...]:
+    async def _last_chance(self, reason: Termination, first: tuple[Part, ...]) -> bool:
+        """One turn more in which only complete_task counts; True if there is a result now."""
+        pending = take_unsent(self._chat)
+        if not pending and len(self._chat.history) <= self._opening:
+            pending = first  # the first request was cancelled
+        note = Part(text=self._explain(reason) + _LAST_CHANCE)
         try:
-            done: Sequence[CompletedToolCall] = await self._scheduler.schedule(calls)
-        except asyncio.CancelledError:
-            self._chat.record_responses(answers(self._scheduler.last_batch))
-            raise
-        for call in done:
-            message = call.response.error or "The run was stopped."
-            if call.response.error_type is ToolErrorType.STOP_EXECUTION:
-                self._stop = ToolFailure(message, ToolErrorType.STOP_EXECUTION)
-            elif call.ends_turn:
-                message = f"The user refused its call of {call.request.name}"
-                self._stop = ToolFailure(message, ToolErrorType.CANCELLED_BY_USER)
-        if self._detects:
-            self._loop = self._loops.calls(done)
-        return answers(done)
-
-    async def _last_chance(self, reason: Termination, pending: tuple[Part, ...]) -> bool:
-        """One turn more in which only complete_task counts; whether there is a result now."""
-        why = self._explanation(reason)
-        try:
-            async with asyncio.timeout(GRACE_S) as self._timer:
-                calls = await self._ask((*pending, Part(text=why + _LAST_CHANCE)))
-                final = [call for call in calls if declared_name(call.name) == "complete_task"]
-                if final:
-                    await self._scheduler.schedule(final)
+            async with self._clock.start(GRACE_S):
+                await self._turns.check()
+                turn = await self._guard.send(self._chat, (*pending, note))
+                self._guard.read_finals(turn.calls)
         except LimitError:
             raise
         except (TimeoutError, AlhenaError):
             pass
-        return bool(self._results)
+        return self._final.given
 
-    def _result(self, reason: Termination) -> ToolResult:
+    def _build_result(self, reason: Termination) -> ToolResult:
         name = self._definition.name
         data: dict[str, Any] = {
             "agent": name,
             "agent_id": self.agent_id,
             "termination_reason": str(reason),
-            "turns": self._turns,
+            "turns": self._guard.turns,
         }
-        if self._results:
-            result = self._results[0]
-            body = result
+        if self._final.given:
+            body = result = self._final.value
             if not isinstance(result, str):
                 body = msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
             return ToolResult(
@@ -332,13 +296,13 @@ class Delegation:
             )
         told = (
             f"Subagent '{name}' did not complete its task.\nTermination Reason: {reason}\n"
-            f"{self._explanation(reason)}"
+            f"{self._explain(reason)}"
         )
-        if self._words:
-            told += f"\nWhat it said last:\n{self._words}"
+        if self._guard.words:
+            told += f"\nWhat it said last:\n{self._guard.words}"
         return msgspec.structs.replace(ToolResult.failed(told), data=data)
 
-    def _explanation(self, reason: Termination) -> str:
+    def _explain(self, reason: Termination) -> str:
         match reason:
             case Termination.GOAL:
                 return "Agent completed its task."
@@ -347,7 +311,8 @@ class Delegation:
             case Termination.MAX_TURNS:
                 return f"Agent reached max turns limit ({self._definition.max_turns})."
             case Termination.LOOP:
-                what = "" if self._loop is None else f": {self._loop.detail}"
+                loop = self._guard.loops.last
+                what = "" if loop is None else f": {loop.detail}"
                 return f"Agent went in circles, also after it was told{what}."
             case Termination.TIMEOUT:
                 minutes = self._definition.time_limit_s / 60
@@ -357,36 +322,69 @@ class Delegation:
             case _:
                 assert_never(reason)
 
-    def _submit(self, result: Any) -> bool:
-        if self._results:
-            return False
-        self._results.append(result)
-        return True
+    def _stop_clock_for(self, approver: Approver) -> Approver:
+        """The session's approver; the time a person takes is not the agent's."""
 
-    async def _approve(self, request: ConfirmationRequest) -> Verdict:
-        """The session's answer; the time a person takes is not the agent's."""
-        if self._approver is None:
-            return Answer.no("No person can be asked.")
-        named = msgspec.structs.replace(request, call_id=self._relay.call_id(request.call_id))
-        with self._clock_stopped():
-            return await asked(self._approver, named)
+        async def approve(request: ConfirmationRequest) -> Verdict:
+            known = self._caller.call_id(request.call_id)
+            named = msgspec.structs.replace(request, call_id=known)
+            with self._clock.stopped():
+                return await call_approver(approver, named)
 
-    @contextmanager
-    def _clock_stopped(self) -> Generator[None]:
-        """The clock is stopped while a person is asked, about one call or several."""
-        loop = asyncio.get_running_loop()
-        timer = self._timer
-        end = None if timer is None else timer.when()
-        if timer is not None and end is not None:
-            self._left = end - loop.time()
-            timer.reschedule(None)
-        self._asking += 1
-        try:
-            yield
-        finally:
-            self._asking -= 1
-            if timer is not None and self._asking == 0:
-                timer.reschedule(loop.time() + self._left)
+        return approve
+
+
+def _describe_stop(call: CompletedToolCall) -> ToolFailure:
+    """The failure of a subagent that one of its calls ended."""
+    if call.ends_turn:
+        message = f"The user refused its call of {call.request.name}"
+        return ToolFailure(message, ToolErrorType.CANCELLED_BY_USER)
+    message = call.response.error or "The run was stopped."
+    return ToolFailure(message, ToolErrorType.STOP_EXECUTION)
+
+
+def take_unsent(chat: Chat) -> tuple[Part, ...]:
+    """Takes the tool results that were recorded last, without an answer, out of a conversation."""
+    contents = chat.history.contents
+    last = contents[-1].content if contents else None
+    if last is None or not any(part.function_response for part in last.parts):
+        return ()
+    chat.history.rollback(len(contents) - 1)
+    return last.parts
+
+
+def _open_chat(
+    definition: AgentDefinition,
+    bench: Toolset,
+    model: "SubagentModel",
+    registry: ToolRegistry,
+    opening: Sequence[Content],
+    outlets: Outlets,
+) -> Chat:
+    """The conversation of a subagent."""
+    traits, chosen = model.traits, None
+    if definition.model:
+        traits = traits_of(resolved_name(definition.model))
+        chosen = traits.name if is_alias(definition.model) else None
+
+    def settings(name: str, *, is_retry: bool = False) -> GenerateContentConfig:
+        return _settings(definition, name, bench, is_retry=is_retry)
+
+    configs = bench.settings.model_configs
+    again = partial(settings, is_retry=True) if tells_retries_apart(configs) else None
+    return Chat(
+        model.generator,
+        traits,
+        _config(definition, traits.name, registry, bench),
+        History(opening),
+        outlets,
+        ChatServices(
+            interposer=interposer(bench, outlets.emit),
+            fallback=model.fallback and model.fallback.giving(settings, chosen),
+            again=again,
+            room=ConversationRoom(bench, model.generator, outlets, len(opening)),
+        ),
+    )
 
 
 def _config(

@@ -1,4 +1,4 @@
-"""A value that a run has to end with: its schema, its check, its correction."""
+"""The value that a prompt or a subagent has to end with: its schema, its check, its corrections."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from alhena.agent.loop import FINAL
 from alhena.chat.chat import Chat
 from alhena.errors import AlhenaError
 from alhena.events import ToolCallResponseEvent
@@ -20,8 +19,10 @@ from alhena.wire.request import (
     Tool,
 )
 
-_TAKEN = "The answer was taken."
-_USE_IT = f"Give the answer by calling {FINAL}, not as text."
+FINAL = "final_answer"
+"""Name of the tool by which a model gives the value that a prompt asks for."""
+
+_ACCEPTED = "The answer was taken."
 
 
 class OutputError(AlhenaError):
@@ -41,11 +42,23 @@ class OutputError(AlhenaError):
 
 class FinalAnswer:
     """`read` makes the value of the JSON that the model gives for `schema`, or raises ValueError
-    with the reason, which the model gets at most `corrections` times."""
+    with the reason, which the model gets at most `corrections` times. `name` and `description` are
+    those of the tool by which it gives the value. Not `asks_again`: an answer as text, where it has
+    to be a call, ends the prompt without a value."""
 
     def __init__(
-        self, schema: dict[str, Any], read: Callable[[Any], Any], corrections: int
+        self,
+        schema: dict[str, Any],
+        read: Callable[[Any], Any],
+        corrections: int,
+        *,
+        name: str = FINAL,
+        description: str = "Ends the work with its result. Call it once, when everything is done.",
+        asks_again: bool = True,
     ) -> None:
+        self.name = name
+        self._description = description
+        self._asks_again = asks_again
         self._wrapped = schema.get("type") != "object"
         if self._wrapped:
             rest = {key: value for key, value in schema.items() if key != "$defs"}
@@ -73,12 +86,13 @@ class FinalAnswer:
             )
             return replace(config, generation_config=wanted)
         declaration = FunctionDeclaration(
-            name=FINAL,
-            description="Ends the work with its result. Call it once, when everything is done.",
+            name=self.name,
+            description=self._description,
             parameters_json_schema=self._schema,
         )
         *others, last = config.tools or (Tool(),)
-        declared = (*(last.function_declarations or ()), declaration)
+        kept = (each for each in last.function_declarations or () if each.name != self.name)
+        declared = (*kept, declaration)
         return replace(config, tools=(*others, replace(last, function_declarations=declared)))
 
     @property
@@ -96,42 +110,44 @@ class FinalAnswer:
         """Takes an answer as text; returns what to tell the model if it is not valid. Raises
         OutputError."""
         if self.by_tool:
-            reason = _USE_IT
+            if not self._asks_again:
+                return None
+            reason = f"Give the answer by calling {self.name}, not as text."
         else:
             try:
                 data = json.loads(text)
             except ValueError as error:
                 reason = f"it is not JSON: {error}"
             else:
-                reason = self._taken(data)
+                reason = self._read_value(data)
         if not reason:
             return None
-        self._refused(text, reason)
+        self._refuse(text, reason)
         if self.error is not None:
             raise self.error
         return Part(text=f"The answer is not valid. {reason} Answer again.")
 
     def read_call(self, call: ToolCallRequestInfo) -> tuple[Part, ToolCallResponseEvent]:
-        """Takes a call of the tool: its response, and the event of it. Sets `error` when no further
-        correction is allowed."""
-        reason = "An answer was given already." if self.given else self._taken(call.args)
+        """Takes a call of the tool; returns its response and its event. Sets `error` when no
+        further correction is allowed."""
+        reason = "An answer was given already." if self.given else self._read_value(call.args)
         text = json.dumps(call.args, ensure_ascii=False)
         if not reason:
             self._text = text
         elif not self.given:
-            self._refused(text, reason)
+            self._refuse(text, reason)
         made = error_parts if reason else response_parts
-        (part,) = made(call.name, call.call_id, reason or _TAKEN)
+        (part,) = made(call.name, call.call_id, reason or _ACCEPTED)
         event = ToolCallResponseEvent(
             call_id=call.call_id,
             name=call.name,
             status="error" if reason else "success",
-            display=reason or _TAKEN,
+            display=reason or _ACCEPTED,
             error=reason or None,
         )
         return part, event
 
-    def _taken(self, data: Any) -> str:
+    def _read_value(self, data: Any) -> str:
         """Reads a value; returns the reason why it is none."""
         try:
             if self._wrapped:
@@ -145,7 +161,7 @@ class FinalAnswer:
         self.given = True
         return ""
 
-    def _refused(self, text: str, reason: str) -> None:
+    def _refuse(self, text: str, reason: str) -> None:
         self._reasons.append(reason)
         if self._left <= 0:
             self.error = OutputError(text, tuple(self._reasons))

@@ -1,26 +1,27 @@
-"""The agent loop: asks the model, runs its tool calls and returns the results, within the limits of
-a prompt."""
+"""The agent loop of sessions and subagents: asks the model, runs its tool calls and returns the
+results, within the limits of a prompt."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from alhena.agent.limits import wants_more
-from alhena.agent.run import settled
+from alhena.agent.run import wait_until_done
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.toolset import SessionLinks
+from alhena.agent.toolset.toolset import SessionLinks, at_once
 from alhena.chat.chat import Chat
 from alhena.chat.turn import ChantingError, Turn
 from alhena.config.settings import BudgetSettings, Settings
+from alhena.events import Event
 from alhena.models.providers.select import ChosenGenerator
 from alhena.tools.contract import ToolErrorType
 from alhena.wire.content import Part, ToolCallRequestInfo
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
-    from alhena.agent.limits.budget import Ledger, TimeWatch
+    from alhena.agent.limits.budget import Ledger
     from alhena.agent.loops import LoopJudge, LoopWatch
     from alhena.agent.run import EventChannel
     from alhena.chat.loops import Loop
@@ -29,112 +30,70 @@ if TYPE_CHECKING:
     from alhena.tools.builtin.ask_user import Ask
 
 
-FINAL = "final_answer"
-"""Name of the tool by which a model gives the value that a prompt asks for."""
+class TurnLimit(Protocol):
+    """A limit of model turns."""
+
+    async def check(self) -> None:
+        """Returns when a further turn may start. Raises an AlhenaError when none may."""
+        ...
+
+    def take(self) -> None:
+        """Counts a turn about to start, after `check`."""
+        ...
 
 
-class Course:
-    """Decides between the turns of a prompt. A detected loop is first reported to the model with
-    the next message; detected again in the same prompt, it ends the run, unless a person can be
-    asked and chooses to continue without further warnings: then the prompt `looks` no more. Not
-    `detects_loops`: no detection. `cancelled`: a person refused a call, which ended the prompt.
-    `judge`, if any, asks a model now and then; `ledger`, if any, admits requests. `step` is awaited
-    before tool results are sent."""
+class LoopGuard:
+    """Detects loops between the turns of a prompt. A loop is first reported to the model with the
+    next message. Detected again in the same prompt, it ends the run, unless a person can be asked
+    and chooses to continue without further warnings: then the prompt `looks` no more. Not
+    `enabled`: no detection. `judge`, if any, asks a model now and then."""
 
     def __init__(
         self,
-        chat: Chat,
-        links: SessionLinks,
+        emit: Callable[[Event], None],
         *,
-        detects_loops: bool = True,
+        enabled: bool = True,
         judge: "LoopJudge | None" = None,
-        ledger: "Ledger | None" = None,
+        ask: "Ask | None" = None,
+        role: str = "main",
     ) -> None:
-        self.step = links.step
         self.judge = judge
-        self.ledger = ledger
-        self.final: FinalAnswer | None = None
-        self.cancelled = False
-        self._limits = links.turns
-        self._chat = chat
-        self._emit = links.emit
-        self._ask = links.ask
-        self._detects = detects_loops
-        self.looks = detects_loops
+        self.looks = enabled
+        self.last: Loop | None = None
+        self._emit = emit
+        self._enabled = enabled
+        self._ask = ask
+        self._role = role
         self._prompt_id = ""
         self._watch: LoopWatch | None = None
 
-    def new_prompt(
-        self, prompt_id: str, final: "FinalAnswer | None" = None, *, turns: int = 0
-    ) -> None:
-        """Resets the state for a new prompt, which may ask for a value, and has had `turns`."""
-        self._limits.new_prompt(turns)
-        self.final = final
-        self.cancelled = False
+    def new_prompt(self, prompt_id: str) -> None:
+        """Resets the state for a prompt."""
         self._prompt_id = prompt_id
-        self._watch = None
-        self.looks = self._detects
+        self._watch = self.last = None
+        self.looks = self._enabled
         if self.judge is not None:
             self.judge.new_prompt()
 
-    def watch_time(self) -> "TimeWatch | None":
-        """Cancels the current task when the run's time limit, if any, is reached."""
-        driver = asyncio.current_task()
-        if self.ledger is None or not self.ledger.times or driver is None:
-            return None
-        from alhena.agent.limits.budget import TimeWatch
+    async def check_calls(self, done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
+        """The note to the model about a loop that a turn's calls complete. Raises LoopError."""
+        if not self.looks:
+            return ()
+        loop = self._open_watch().calls(done)
+        if loop is None and self.judge is not None:
+            loop = await self.judge.after_turn(self._prompt_id)
+        return () if loop is None else await self._correct(loop)
 
-        return TimeWatch(self.ledger, driver)
+    async def check_chanting(self, error: ChantingError) -> tuple[Part, ...]:
+        """The note to the model about an answer that was broken off. Raises LoopError."""
+        from alhena.agent.loops import GO_ON, describe_chanting
 
-    async def begin(self) -> None:
-        """Checks the limits before the first turn. Raises LimitError."""
-        await self._within_limits()
+        return await self._correct(describe_chanting(error)) or (Part(text=GO_ON),)
 
-    def take(self) -> None:
-        """Counts the start of a turn."""
-        self._limits.take()
-
-    def read_finals(self, calls: Sequence[ToolCallRequestInfo]) -> dict[str, Part]:
-        """The responses, by call id, to the calls that give the value the prompt asks for."""
-        found: dict[str, Part] = {}
-        if self.final is None:
-            return found
-        for call in calls:
-            if call.name == FINAL:
-                found[call.call_id], event = self.final.read_call(call)
-                self._emit(event)
-        return found
-
-    async def after_calls(self, done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
-        """Parts to send after the results of a turn's calls. Raises LimitError, LoopError, and what
-        `step` raises: then no further turn may start."""
-        note: tuple[Part, ...] = ()
-        if self.looks:
-            loop = self._watching().calls(done)
-            if loop is None and self.judge is not None:
-                loop = await self.judge.after_turn(self._prompt_id)
-            if loop is not None:
-                note = await self._corrected(loop)
-        await self._within_limits()
-        await self.step()
-        return note
-
-    async def after_chanting(self, error: "ChantingError") -> tuple[Part, ...]:
-        """Parts to send after an answer that was broken off. Raises LimitError, LoopError."""
-        from alhena.agent.loops import GO_ON, chanting
-
-        note = await self._corrected(chanting(error))
-        await self._within_limits()
-        return note or (Part(text=GO_ON),)
-
-    async def _within_limits(self) -> None:
-        await self._limits.check()
-        if self.ledger is not None:
-            await self.ledger.admit(self._chat.model.name)
-
-    async def _corrected(self, loop: "Loop") -> tuple[Part, ...]:
+    async def _correct(self, loop: "Loop") -> tuple[Part, ...]:
         """The note to the model about a loop; none if a person wants it to continue."""
-        watch = self._watching()
+        self.last = loop
+        watch = self._open_watch()
         note = watch.correct(loop, self._prompt_id)
         if note is not None:
             return (note,)
@@ -146,28 +105,128 @@ class Course:
                 return ()
         raise watch.end(loop, self._prompt_id)
 
-    def _watching(self) -> "LoopWatch":
+    def _open_watch(self) -> "LoopWatch":
         if self._watch is None:
             from alhena.agent.loops import LoopWatch
 
-            self._watch = LoopWatch(self._emit)
+            self._watch = LoopWatch(self._emit, self._role)
         return self._watch
 
 
-def open_course(
-    settings: Settings,
-    chat: Chat,
-    links: SessionLinks,
-    ledger: "Ledger | None",
-) -> Course:
-    """Applies the limits and loop detection of a session."""
+class TurnGuard:
+    """The checks between the turns of a prompt, in a session and in a subagent alike.
+
+    `limits` are checked before each turn, `loops` after it, and `step` is awaited before tool
+    results are sent. `final`: the value the prompt has to end with. `ended_by`: the call that ended
+    the prompt. `words`: the last text of the model. With `numbered` each turn has its own prompt
+    id.
+    """
+
+    def __init__(
+        self,
+        limits: Sequence[TurnLimit],
+        loops: LoopGuard,
+        emit: Callable[[Event], None],
+        *,
+        session_id: str = "",
+        step: Callable[[], Awaitable[None]] = at_once,
+        numbered: bool = False,
+    ) -> None:
+        self.loops = loops
+        self.final: FinalAnswer | None = None
+        self.ended_by: CompletedToolCall | None = None
+        self.words = ""
+        self.turns = 0
+        self._limits = tuple(limits)
+        self._emit = emit
+        self._session_id = session_id
+        self._step = step
+        self._numbered = numbered
+        self._prompt_id = ""
+
+    def new_prompt(self, prompt_id: str, final: "FinalAnswer | None" = None) -> None:
+        """Resets the state for a new prompt, which may ask for a value."""
+        self.final, self.ended_by = final, None
+        self.turns, self.words = 0, ""
+        self._prompt_id = prompt_id
+        self.loops.new_prompt(prompt_id)
+
+    @property
+    def cancelled(self) -> bool:
+        """True when a person refused a call, which ended the prompt."""
+        given = self.final is not None and self.final.given
+        return self.ended_by is not None and self.ended_by.ends_turn and not given
+
+    async def admit(self) -> None:
+        """Returns when a further turn may start. Raises LimitError and what a limit raises."""
+        for limit in self._limits:
+            await limit.check()
+
+    async def send(self, chat: Chat, parts: tuple[Part, ...]) -> Turn:
+        """Runs a model turn, which counts. Raises what `Chat.send` raises."""
+        for limit in self._limits:
+            limit.take()
+        self.turns += 1
+        prompt_id = f"{self._prompt_id}#{self.turns}" if self._numbered else self._prompt_id
+        adapt = None if self.final is None else self.final.adapted
+        hears = self.loops.looks
+        turn = await chat.send(
+            parts, prompt_id, self._session_id, adapt=adapt, hears_chanting=hears
+        )
+        self.words = turn.text.strip() or self.words
+        return turn
+
+    def read_text(self, text: str) -> Part | None:
+        """The correction of an answer that is not the value; None ends the prompt. Raises
+        OutputError."""
+        return None if self.final is None else self.final.read_text(text)
+
+    def read_finals(self, calls: Sequence[ToolCallRequestInfo]) -> dict[str, Part]:
+        """The responses, by call id, to the calls that give the value the prompt asks for."""
+        found: dict[str, Part] = {}
+        if self.final is not None:
+            for call in calls:
+                if call.name == self.final.name:
+                    found[call.call_id], event = self.final.read_call(call)
+                    self._emit(event)
+        return found
+
+    def is_over(self, done: "Sequence[CompletedToolCall]") -> bool:
+        """True when one of a turn's calls ends the prompt, or its value is settled."""
+        self.ended_by = find_end(done)
+        return self.ended_by is not None or (self.final is not None and self.final.over)
+
+    def finish(self, chat: Chat) -> None:
+        """Ends the conversation with the value, if there is one. Raises OutputError."""
+        if self.final is not None and self.final.over:
+            self.final.finish(chat)
+
+    async def check_calls(self, done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
+        """Parts to send after the results of a turn's calls. Raises LimitError, LoopError, and what
+        `step` raises: then no further turn may start."""
+        note = await self.loops.check_calls(done)
+        await self.admit()
+        await self._step()
+        return note
+
+    async def check_chanting(self, error: ChantingError) -> tuple[Part, ...]:
+        """Parts to send after an answer that was broken off. Raises LimitError, LoopError."""
+        note = await self.loops.check_chanting(error)
+        await self.admit()
+        return note
+
+
+def open_guard(settings: Settings, chat: Chat, links: SessionLinks) -> TurnGuard:
+    """The checks of a session: its limits and its loop detection."""
     looks = not settings.model.disable_loop_detection
     judge = None
     if looks and settings.model.loop_check_turns > 0:
         from alhena.agent.loops import LoopJudge
 
         judge = LoopJudge(chat, links, settings.model.loop_check_turns)
-    return Course(chat, links, detects_loops=looks, judge=judge, ledger=ledger)
+    loops = LoopGuard(links.emit, enabled=looks, judge=judge, ask=links.ask)
+    session_id, step = links.session_id, links.step
+    return TurnGuard((links.turns,), loops, links.emit, session_id=session_id, step=step)
 
 
 def within_budget(
@@ -210,53 +269,47 @@ CANCELLED = "the run was interrupted"
 async def run_prompt(
     chat: Chat,
     scheduler: "Callable[[], Scheduler]",
-    course: Course,
+    guard: TurnGuard,
     parts: tuple[Part, ...],
-    ids: tuple[str, str],
 ) -> Turn:
-    """Runs a prompt to its last turn, as far as `course` allows. `ids`: ids of the prompt and the
-    session. Every call gets exactly one response, also if the run is cancelled, a limit is reached,
-    a person refuses a call or a tool stops it: the responses are then recorded without asking the
-    model again."""
-    await course.begin()
-    adapt = None if course.final is None else course.final.adapted
+    """Runs a prompt to its last turn, as far as `guard` allows. Every call gets exactly one
+    response, also if the run is cancelled, a limit is reached, a person refuses a call or a tool
+    stops it: the responses are then recorded without asking the model again."""
+    await guard.admit()
     while True:
-        course.take()
         try:
-            turn = await chat.send(parts, *ids, adapt=adapt, hears_chanting=course.looks)
+            turn = await guard.send(chat, parts)
         except ChantingError as error:
-            parts = await course.after_chanting(error)
+            parts = await guard.check_chanting(error)
             continue
         if not turn.calls:
-            correction = None if course.final is None else course.final.read_text(turn.text)
+            correction = guard.read_text(turn.text)
             if correction is None:
                 return turn
-            await course.begin()
+            await guard.admit()
             parts = (correction,)
             continue
-        finals = course.read_finals(turn.calls)
+        finals = guard.read_finals(turn.calls)
         others = [call for call in turn.calls if call.call_id not in finals]
         known = tuple(finals.values())
         done = await run_calls(chat, scheduler(), others, known) if others else ()
-        parts = (*answers(done), *known)
-        if course.final is not None and course.final.over:
+        parts = (*join_answers(done), *known)
+        if guard.is_over(done):
             chat.record_responses(parts)
-            course.final.finish(chat)
-            return turn
-        course.cancelled = any(call.ends_turn for call in done)
-        if course.cancelled or any(map(_stops, done)):
-            chat.record_responses(parts)
+            guard.finish(chat)
             return turn
         try:
-            parts = (*parts, *await course.after_calls(done))
+            parts = (*parts, *await guard.check_calls(done))
         except BaseException:
             chat.record_responses(parts)
             raise
 
 
-def _stops(call: "CompletedToolCall") -> bool:
-    """True if the call ended the run."""
-    return call.response.error_type == ToolErrorType.STOP_EXECUTION
+def find_end(done: "Sequence[CompletedToolCall]") -> "CompletedToolCall | None":
+    """The call that ended the prompt: one that a person refused, or that stopped the run."""
+    refused = (call for call in done if call.ends_turn)
+    stopped = (call for call in done if call.response.error_type == ToolErrorType.STOP_EXECUTION)
+    return next(refused, None) or next(stopped, None)
 
 
 async def run_calls(
@@ -273,13 +326,13 @@ async def run_calls(
     except asyncio.CancelledError:
         scheduler.cancel_all(CANCELLED)
         try:
-            await settled(running)
+            await wait_until_done(running)
         finally:
-            chat.record_responses((*known, *answers(running.result())))
+            chat.record_responses((*known, *join_answers(running.result())))
         raise
 
 
-def answers(done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
+def join_answers(done: "Sequence[CompletedToolCall]") -> tuple[Part, ...]:
     """The parts of the user content that responds to a batch."""
     from alhena.tools.response import join_responses
 

@@ -50,7 +50,7 @@ class LoopWatch:
 
     def calls(self, done: Sequence[CompletedToolCall]) -> Loop | None:
         """The loop completed by a turn's calls, if any."""
-        return self._calls.feed([_called(call) for call in done])
+        return self._calls.feed([_normalize_call(call) for call in done])
 
     def correct(self, loop: Loop, prompt_id: str) -> Part | None:
         """The note to the model about a loop; None after the first in a prompt. Resets the
@@ -88,13 +88,13 @@ class LoopWatch:
         )
 
 
-def chanting(error: ChantingError) -> Loop:
+def describe_chanting(error: ChantingError) -> Loop:
     """The loop for which an answer was broken off."""
     said = " ".join(error.repeated.split())[:_QUOTED]
     return Loop(LoopKind.CHANTING, f'the answer said the same over and over ("…{said}…")')
 
 
-def _called(call: CompletedToolCall) -> CalledTool:
+def _normalize_call(call: CompletedToolCall) -> CalledTool:
     """The call without what makes every one of its kind another: words that only describe it, and
     what our own report of it tells of processes and files."""
     request, response = call.request, call.response
@@ -103,12 +103,12 @@ def _called(call: CompletedToolCall) -> CalledTool:
     own: list[str] = []
     if name == _SHELL and isinstance(args.get("command"), str):
         own.append(args["command"])
-        args["command"] = _bare(args["command"])
+        args["command"] = _strip_comments(args["command"])
     if response.output_file is not None:
         own.append(response.output_file)
     parts = response.response_parts
     if own:
-        parts = tuple(_without(part, own, shell=name == _SHELL) for part in parts)
+        parts = tuple(_remove_mentions(part, own, shell=name == _SHELL) for part in parts)
     failed = call.status is not Status.SUCCESS
     refused = call.status is Status.CANCELLED or (
         response.error_type is ToolErrorType.POLICY_VIOLATION
@@ -116,14 +116,14 @@ def _called(call: CompletedToolCall) -> CalledTool:
     return CalledTool(name, args, parts, failed, refused)
 
 
-def _bare(command: str) -> str:
+def _strip_comments(command: str) -> str:
     """A command without comments and surrounding blanks."""
     from alhena.policy.bash.parser import without_comments
 
     return without_comments(command).strip()
 
 
-def _without(part: Part, own: Sequence[str], *, shell: bool) -> Part:
+def _remove_mentions(part: Part, own: Sequence[str], *, shell: bool) -> Part:
     """An answer without the first mention of each of these, and without ids of processes."""
     from alhena.tools.shell_output import without_ids
 

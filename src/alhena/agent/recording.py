@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alhena.agent.run import settled
+from alhena.agent.run import wait_until_done
 from alhena.chat.history import INTERRUPTED
 from alhena.config.home import claim_project_temp, claimed_project_temp, project_temp
 from alhena.config.settings import Settings
@@ -363,7 +363,7 @@ def begin(
 async def close_recording(recording: Recording) -> None:
     """Closes it. A record that could not be written is a RuntimeWarning."""
     closing = asyncio.ensure_future(recording.aclose())
-    await settled(closing)
+    await wait_until_done(closing)
     problem = closing.exception()
     if problem is not None:
         warnings.warn(str(problem), RuntimeWarning, stacklevel=2)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.agent.checkpointing import Checkpoints
-from alhena.agent.loop import answers, run_calls, run_prompt
+from alhena.agent.loop import join_answers, run_calls, run_prompt
 from alhena.agent.recording import Recording, notices_of, told_behind
 from alhena.agent.run import EventStream
 from alhena.agent.session import Session
@@ -21,7 +21,7 @@ from alhena.errors import InputError
 from alhena.events import CheckpointEvent, Event
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.scheduler.states import CompletedToolCall, ErroredToolCall
+from alhena.scheduler.states import CompletedToolCall
 from alhena.session.checkpoints.records import Checkpoint
 from alhena.session.checkpoints.restore import EditingTurn, Restoration
 from alhena.session.records import (
@@ -238,13 +238,14 @@ def _stoppable(session: Session) -> Generator[threading.Event]:
         session.going_back = None
 
 
-async def propose(session: Session, ids: tuple[str, str]) -> None:
+async def propose(session: Session, prompt_id: str) -> None:
     """Makes the calls again that the session went back to, each of them if a person agrees, and
     lets the model continue with their results. Raises InputError when there are none."""
     proposal, session.proposal = session.proposal, None
     chat = session.chat
-    ids = (f"{ids[0]}-again", ids[1])  # no prompt's, for it is none on record
-    session.course.new_prompt(ids[0])
+    prompt_id = f"{prompt_id}-again"  # no prompt's, for it is none on record
+    session.limits.new_prompt()
+    session.guard.new_prompt(prompt_id)
     if proposal is None or len(chat.history) != proposal.length + 1:
         raise InputError("there is no call to be made again.", remedy="Restore a checkpoint first.")
     if session.recording is not None:
@@ -255,18 +256,17 @@ async def propose(session: Session, ids: tuple[str, str]) -> None:
     )
     requests = [
         ToolCallRequestInfo(
-            call_id=call.id or "", name=call.name, args=call.args or {}, prompt_id=ids[0]
+            call_id=call.id or "", name=call.name, args=call.args or {}, prompt_id=prompt_id
         )
         for call in proposal.calls
     ]
     with session.bench.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)
-    parts = (*known, *answers(done))
-    session.course.cancelled = any(call.ends_turn for call in done)
-    if session.course.cancelled or any(map(_stops, done)):
+    parts = (*known, *join_answers(done))
+    if session.guard.is_over(done) or any(map(_is_denied, done)):
         chat.record_responses(parts)
         return
-    await run_prompt(chat, session.scheduler, session.course, parts, ids)
+    await run_prompt(chat, session.scheduler, session.guard, parts)
 
 
 def open_calls(remembered: Replay) -> Proposal:
@@ -312,10 +312,9 @@ def _go_back(session: Session, name: str, remembered: Replay) -> None:
             session.proposal = calls
 
 
-def _stops(call: CompletedToolCall) -> bool:
-    """True when a call has ended the run."""
-    stopped = (ToolErrorType.STOP_EXECUTION, ToolErrorType.POLICY_VIOLATION)
-    return isinstance(call, ErroredToolCall) and call.response.error_type in stopped
+def _is_denied(call: CompletedToolCall) -> bool:
+    """True for a call that the policy denied."""
+    return call.response.error_type is ToolErrorType.POLICY_VIOLATION
 
 
 def _names(proposal: Proposal | None) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class EventChannel:
             await self._changed.wait()
 
 
-async def settled(task: asyncio.Future[Any]) -> None:
+async def wait_until_done(task: asyncio.Future[Any]) -> None:
     """Returns when `task` is done; its outcome is not looked at.
 
     Cancellations that come meanwhile are not passed on and do not shorten the wait: they are
@@ -116,7 +116,7 @@ class EventStream(AsyncIterator[Event]):
         except StopAsyncIteration:
             self.over = True
             if self._driver is not None:
-                await outcome(self._driver)
+                await wait_for_driver(self._driver)
             raise
         except BaseException:
             await self.aclose()
@@ -126,7 +126,7 @@ class EventStream(AsyncIterator[Event]):
         """Ends the run: tools are stopped and every call has its response when this returns."""
         self.over = True
         if self._driver is not None:
-            await ended(self._driver)
+            await cancel_driver(self._driver)
 
     def __del__(self) -> None:
         """An iteration without references has been abandoned."""
@@ -148,7 +148,7 @@ class ToolRun(EventStream):
         self.completed: CompletedToolCall | None = None
 
 
-async def outcome(driver: "asyncio.Task[None]") -> None:
+async def wait_for_driver(driver: "asyncio.Task[None]") -> None:
     """Waits for a driver and raises its error; one that was cancelled before it began too."""
     try:
         await driver
@@ -158,12 +158,12 @@ async def outcome(driver: "asyncio.Task[None]") -> None:
         raise
 
 
-async def ended(driver: "asyncio.Task[None]") -> None:
+async def cancel_driver(driver: "asyncio.Task[None]") -> None:
     """Cancels a driver and waits for its end. Its error is not raised: the reader of the
     events got it, and an abandoned run has no reader."""
     driver.cancel()
     try:
-        await settled(driver)
+        await wait_until_done(driver)
     finally:
         if driver.done() and not driver.cancelled():
             driver.exception()

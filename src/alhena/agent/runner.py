@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.agent.limits import REASONS, BusyError
 from alhena.agent.loop import run_prompt
-from alhena.agent.run import EventChannel, EventStream, ToolRun, ended, settled
+from alhena.agent.run import EventChannel, EventStream, ToolRun, cancel_driver, wait_until_done
 from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
 from alhena.agent.toolset.options import SessionOptions
@@ -40,6 +40,7 @@ from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
+    from alhena.agent.limits.budget import Ledger, TimeWatch
     from alhena.agent.restoring import AgentCheckpoints
 
 
@@ -74,6 +75,16 @@ class LastTurn:
                 pass
 
 
+def watch_time(ledger: "Ledger | None") -> "TimeWatch | None":
+    """Cancels the current task when the run's time limit, if any, is reached."""
+    driver = asyncio.current_task()
+    if ledger is None or not ledger.times or driver is None:
+        return None
+    from alhena.agent.limits.budget import TimeWatch
+
+    return TimeWatch(ledger, driver)
+
+
 async def drive_prompt(
     session: Session,
     channel: EventChannel,
@@ -88,36 +99,35 @@ async def drive_prompt(
     listeners = [last.feed] if listen is None else [listen(session), last.feed]
     leave = [channel.subscribe(listener) for listener in listeners]
     reason = "error"
-    watch = session.course.watch_time()
-    ids = (prompt_id, session.session_id)
+    watch = watch_time(session.ledger)
     try:
         proceeds = await _start(session, channel, prompt_id, prompt)
         await session.ready()
         if prompt is None:
             from alhena.agent.restoring import propose
 
-            await propose(session, ids)
+            await propose(session, prompt_id)
         else:
             parts = (
-                _left(session, channel, prompt_id, prompt)
+                _find_unanswered(session, channel, prompt_id, prompt)
                 if proceeds
-                else await _first(session, prompt_id, prompt)
+                else await _build_parts(session, prompt_id, prompt)
             )
             while parts:
-                turn = await run_prompt(session.chat, session.scheduler, session.course, parts, ids)
-                parts = () if proceeds else await _after(session, channel, prompt_id, turn)
+                turn = await run_prompt(session.chat, session.scheduler, session.guard, parts)
+                parts = () if proceeds else await _ask_hooks(session, channel, prompt_id, turn)
         if watch is not None:
             watch.stop()
         await session.turn_over()
         await session.settle()
-        reason = "cancelled" if session.course.cancelled else "done"
+        reason = "cancelled" if session.guard.cancelled else "done"
     except asyncio.CancelledError:
         error = watch and watch.error
         error = error or InterruptedRunError("the run was interrupted.")
-        reason = _report(channel, error)
+        reason = _emit_error(channel, error)
         raise error from None
     except AlhenaError as error:
-        reason = _report(channel, error)
+        reason = _emit_error(channel, error)
         if error.exit_code:
             raise
     finally:
@@ -210,7 +220,7 @@ async def drive_compression(
         channel.close()
 
 
-async def _first(session: Session, prompt_id: str, prompt: Prompt) -> tuple[Part, ...]:
+async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tuple[Part, ...]:
     """The parts of a new prompt, with what hooks add; changed memory goes before them."""
     _begin(session, prompt_id, prompt)
     if session.before_first is not None:
@@ -226,7 +236,7 @@ async def _first(session: Session, prompt_id: str, prompt: Prompt) -> tuple[Part
     return (*before, *parts, *prompt.attached)
 
 
-def _left(
+def _find_unanswered(
     session: Session, channel: EventChannel, prompt_id: str, prompt: Prompt
 ) -> tuple[Part, ...]:
     """The parts that continue a prompt where its journal ends: those sent last without an answer;
@@ -252,10 +262,11 @@ def _left(
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
     if prompt.final is not None:
         prompt.final.by_tool = not session.chosen.speaks_gemini
-    session.course.new_prompt(prompt_id, prompt.final, turns=turns)
+    session.limits.new_prompt(turns)
+    session.guard.new_prompt(prompt_id, prompt.final)
 
 
-async def _after(
+async def _ask_hooks(
     session: Session, channel: EventChannel, prompt_id: str, turn: Turn
 ) -> tuple[Part, ...]:
     """The parts to send after an answer that a hook blocked; none after any other."""
@@ -284,7 +295,7 @@ async def _flush(session: Session, channel: EventChannel) -> None:
         channel.emit(WarningEvent(message=problem))
 
 
-def _report(channel: EventChannel, error: AlhenaError) -> str:
+def _emit_error(channel: EventChannel, error: AlhenaError) -> str:
     """Emits the event of an error; returns the reason it gives the run's end. What ends with
     exit code 0 was asked for by a hook."""
     if not error.exit_code:
@@ -344,7 +355,7 @@ class SessionRunner:
         driver, self._driver = self._driver, None
         try:
             if driver is not None:
-                await ended(driver)
+                await cancel_driver(driver)
         finally:
             if session is not None:
                 await session.aclose()
@@ -464,7 +475,7 @@ class SessionRunner:
         """The session, when nothing runs any more."""
         session = self._opened()
         if self._driver is not None:
-            await ended(self._driver)
+            await cancel_driver(self._driver)
         self._driver = None
         return session
 
@@ -489,7 +500,7 @@ class SessionRunner:
         self._closing = session
         closing = asyncio.ensure_future(session.aclose("clear"))
         try:
-            await settled(closing)
+            await wait_until_done(closing)
         finally:
             self._closing = None
         closing.result()
@@ -506,7 +517,7 @@ class SessionRunner:
                 remedy="Wait for it, aclose() its iteration, or use a second Agent.",
             )
         if self._driver is not None:
-            await ended(self._driver)
+            await cancel_driver(self._driver)
         self._reader = ref(run)
         self._channel.open()
         self._driver = asyncio.ensure_future(drive(session))

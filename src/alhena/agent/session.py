@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from alhena.agent.limits import TurnLimits
-from alhena.agent.loop import Course
+from alhena.agent.loop import TurnGuard
 from alhena.agent.recording import Recording, close_recording
-from alhena.agent.toolset.toolset import Toolset, at_once
+from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from alhena.agent.chat import ConversationRoom
     from alhena.agent.checkpointing import Checkpoints
+    from alhena.agent.limits.budget import Ledger
     from alhena.agent.restoring import Proposal, SavedConversations
     from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.events import CompressedEvent
@@ -72,7 +73,7 @@ class Session(msgspec.Struct, kw_only=True):
     room: "ConversationRoom"
     scheduler: "Callable[[], Scheduler]"
     limits: TurnLimits
-    course: Course
+    guard: TurnGuard
     processes: SessionProcesses
     bench: Toolset
     chosen: ChosenGenerator
@@ -80,7 +81,7 @@ class Session(msgspec.Struct, kw_only=True):
     checkpoints: "Callable[[], Checkpoints]"
     conversations: "Callable[[], SavedConversations]"
     turn_over: Callable[[], Awaitable[None]]
-    close_bus: Callable[[], Awaitable[None]] = at_once
+    ledger: "Ledger | None" = None
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "tuple[Telemetry, ...]" = ()
     recording: Recording | None = None
@@ -125,7 +126,6 @@ class Session(msgspec.Struct, kw_only=True):
         for leave in self.bench.when_closed:
             leave()
         try:
-            await self.close_bus()
             await self.bench.sources.close()
             await self.processes.groups.close()
         finally:

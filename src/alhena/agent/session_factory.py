@@ -1,7 +1,7 @@
 """Puts a session together: settings, policies, tools, scheduler, model, chat, record."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from alhena.agent.chat import ConversationRoom, SessionModels, open_chat, switch
 from alhena.agent.context import conversation, first_contents, open_prompt, tell_files
 from alhena.agent.limits import TurnLimits
-from alhena.agent.loop import open_course, within_budget
+from alhena.agent.loop import open_guard, within_budget
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session, SessionProcesses
@@ -35,7 +35,7 @@ from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import imported
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
-from alhena.errors import AlhenaError, ConfigError
+from alhena.errors import AlhenaError, ConfigError, InputError
 from alhena.events import WarningEvent
 from alhena.models.providers.select import (
     RECORDINGS,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.prompt_hooks import PromptHooks
-    from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Approver
     from alhena.telemetry.options import TelemetryOptions
     from alhena.telemetry.telemetry import Telemetry
@@ -153,7 +152,7 @@ def _open(
     place = (cwd, environ, settings)
     watch = _watch(settings, environ, cwd)
     processes = SessionProcesses()
-    bus, close_bus, approver, ask = _people(options, channel)
+    approver, ask = _find_people(options, channel)
     workspace = Workspace(cwd, options.include_directories)
     memory = open_memory(
         workspace,
@@ -194,7 +193,7 @@ def _open(
         texts=watch is not None and watch.texts,
     )
     bench = open_toolset(
-        replace(options, settings=settings, interactive=bus is not None),
+        replace(options, settings=settings, interactive=approver is not None),
         links,
         processes.groups,
     )
@@ -210,7 +209,7 @@ def _open(
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
     trust = memory.request.trust
-    prompt = open_prompt(bench, environ, trust, options.system_prompt, headless=bus is None)
+    prompt = open_prompt(bench, environ, trust, options.system_prompt, headless=approver is None)
     if not begun.contents:
         begun.opening = 0 if options.history else len(opening)
     outlets = Outlets(links.emit, links.pace, texts=links.texts)
@@ -218,7 +217,7 @@ def _open(
     chat = open_chat(bench, chosen, models, begun.contents or opening, prompt, room)
     begun.attach(chat, channel)
     _tell_checkers(bench, chat, begun.opening)
-    course = open_course(settings, chat, links, ledger)
+    guard = open_guard(settings, chat, links)
     again = bool(options.history or begun.contents)
     hooks = _prompt_hooks(bench, chat, "resume" if again else source, begun)
     if hooks is not None and bench.hooks is not None:
@@ -228,9 +227,10 @@ def _open(
     tells_files = options.full_context and not again
     return Session(
         chat=chat,
-        scheduler=cache(partial(bench.scheduler, channel.emit, bus=bus)),
+        scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
         limits=links.turns,
-        course=course,
+        guard=guard,
+        ledger=ledger,
         processes=processes,
         bench=bench,
         chosen=chosen,
@@ -238,7 +238,6 @@ def _open(
         checkpoints=checkpoints.open,
         conversations=cache(partial(_conversations, place, chat, begun)),
         turn_over=checkpoints.turn_over,
-        close_bus=close_bus,
         prompt_hooks=hooks,
         telemetry=_session_telemetry(watch, channel, bench, chosen),
         recording=begun.recording,
@@ -340,18 +339,24 @@ def _conversations(place: Place, chat: Chat, begun: Beginning) -> "SavedConversa
     return SavedConversations(cwd, environ, chat, begun.recording)
 
 
-def _people(
+def _find_people(
     options: SessionOptions, channel: EventChannel
-) -> "tuple[MessageBus | None, Callable[[], Awaitable[None]], Approver | None, Ask | None]":
-    """The message bus for confirmations, its closing function, and what asks over it; no bus, and
-    no import, if no person can be asked."""
-    if options.approve is None and options.bus is None:
-        return None, at_once, None, options.ask
-    from alhena.agent.toolset.approval import asks_over, questions_over, session_bus
+) -> "tuple[Approver | None, Ask | None]":
+    """Finds the approver and the function that answers questions of the model; imports nothing if
+    no person can be asked. Raises InputError."""
+    if options.approve is not None and options.bus is not None:
+        raise InputError("approve and bus would both confirm calls.", remedy="Give one of the two.")
+    if options.approve is not None:
+        from alhena.agent.toolset.approval import serialize_approver
 
-    bus, close = session_bus(options.approve, options.bus, channel.emit)
-    ask = options.ask or (None if options.bus is None else questions_over(bus))
-    return bus, close, asks_over(bus), ask
+        return serialize_approver(options.approve), options.ask
+    if options.bus is not None:
+        from alhena.scheduler.bus_approver import BusApprover
+
+        listeners = BusApprover(options.bus)
+        channel.subscribe(listeners.feed)
+        return listeners.approve, options.ask or listeners.ask
+    return None, options.ask
 
 
 def _watch(settings: Settings, environ: Mapping[str, str], cwd: Path) -> "TelemetryOptions | None":

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.run import EventChannel, settled
+from alhena.agent.run import EventChannel, wait_until_done
 from alhena.agent.toolset.toolset import SessionMode, Toolset
 from alhena.config.home import installation_id_path
 from alhena.distribution import install_command
@@ -191,7 +191,7 @@ def config_record(told: Told, *, texts: bool) -> Record:
 async def flushed(opened: Sequence[Telemetry]) -> str | None:
     """Flushes telemetry; reports once why it is incomplete."""
     for telemetry in opened:
-        await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.flush)))
+        await wait_until_done(asyncio.ensure_future(asyncio.to_thread(telemetry.flush)))
     return next(filter(None, (telemetry.take_problem() for telemetry in opened)), None)
 
 
@@ -199,7 +199,7 @@ async def finish(opened: Sequence[Telemetry]) -> None:
     """Closes telemetry. A problem is issued as a RuntimeWarning, because no reader of events is
     left."""
     for telemetry in opened:
-        await settled(asyncio.ensure_future(asyncio.to_thread(telemetry.close)))
+        await wait_until_done(asyncio.ensure_future(asyncio.to_thread(telemetry.close)))
         problem = telemetry.take_problem()
         if problem is not None:
             warnings.warn(problem, RuntimeWarning, stacklevel=2)

@@ -44,7 +44,13 @@ from alhena.library.result import Release, Result, ResultCollector, Run, warning
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest, Verdict, asked
+from alhena.scheduler.confirmation import (
+    Answer,
+    Approver,
+    ConfirmationRequest,
+    Verdict,
+    call_approver,
+)
 from alhena.tools.contract import Tool, ToolConfirmationOutcome
 from alhena.tools.function import DepsT, Image
 from alhena.tools.value_types import schema_of, value_from_json
@@ -407,7 +413,7 @@ class Agent(Generic[DepsT]):
 
         async def ask(request: ConfirmationRequest) -> Verdict:
             try:
-                answer = cast("object", await asked(approve, request))
+                answer = cast("object", await call_approver(approve, request))
             except Exception as error:  # noqa: BLE001  a function of the program may raise anything
                 return self._fail(f"approve raised {type(error).__name__}: {error}", error)
             if isinstance(answer, bool | Answer | ToolConfirmationOutcome):

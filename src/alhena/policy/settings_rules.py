@@ -165,7 +165,7 @@ ACTING_MODES = (ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO)
 """The modes in which an approval counts: none reaches into plan mode."""
 
 ALWAYS_THERE = frozenset({"complete_task"})
-"""Not subject to `tools.core`: without it no subagent could end."""
+"""Not subject to `tools.core`: the call that ends a subagent, which runs no tool."""
 
 
 class ToolNames(msgspec.Struct, frozen=True):

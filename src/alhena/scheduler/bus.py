@@ -1,5 +1,4 @@
-"""The message bus: typed messages, subscriptions, and requests that always get an answer
-(SCHED-09).
+"""The message bus: subscriptions, and requests that always get an answer (SCHED-09).
 
 A request has a correlation id, which its response repeats. `refused` makes the negative response
 that a request gets when there is no answer.
@@ -12,17 +11,34 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Protocol, TypeVar, cast
 
-import msgspec
-
 from alhena.errors import AlhenaError
-from alhena.events import ToolCallState
-from alhena.values import Value
+from alhena.scheduler.messages import (
+    AskUserRequest,
+    AskUserResponse,
+    LastingRule,
+    Message,
+    ToolCallsUpdate,
+    ToolConfirmationRequest,
+    ToolConfirmationResponse,
+    ToolPolicyRejection,
+    UpdatePolicy,
+)
+
+__all__ = [
+    "AskUserRequest",
+    "AskUserResponse",
+    "BusError",
+    "LastingRule",
+    "Message",
+    "MessageBus",
+    "ToolCallsUpdate",
+    "ToolConfirmationRequest",
+    "ToolConfirmationResponse",
+    "ToolPolicyRejection",
+    "UpdatePolicy",
+]
 
 R_co = TypeVar("R_co", covariant=True)
-
-
-class Message(Value, frozen=True, kw_only=True, tag_field="type", rename="camel"):
-    """Base of all messages."""
 
 
 class Request(Protocol[R_co]):
@@ -36,128 +52,6 @@ class Request(Protocol[R_co]):
     def refused(self, reason: str) -> R_co:
         """Makes the negative response, with this reason."""
         ...
-
-
-class LastingRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A saved approval that an answer would create.
-
-    Either `rule`, with the keys of a `[[rule]]` table (`toml` is the table as text), or the
-    approval `mode` to switch to. `words` describes it to people. `persist`: also saved for later
-    sessions. `shown`: fingerprint of the tool descriptions of a server that the question shows; ""
-    for other tools.
-    """
-
-    outcome: str
-    words: str
-    toml: str = ""
-    rule: dict[str, Any] | None = None
-    mode: str | None = None
-    persist: bool = False
-    shown: str = ""
-
-
-class ToolConfirmationResponse(
-    Message, frozen=True, kw_only=True, tag="tool-confirmation-response"
-):
-    """The answer to a waiting call. Without an `outcome`, `confirmed` means proceed_once, otherwise
-    cancel. `payload` belongs to the outcome. `requires_user_confirmation`: there was no answer, for
-    this `reason`; never an approval."""
-
-    correlation_id: str
-    confirmed: bool
-    outcome: str | None = None
-    payload: dict[str, Any] | None = None
-    requires_user_confirmation: bool = False
-    reason: str = ""
-
-
-class ToolConfirmationRequest(Message, frozen=True, kw_only=True, tag="tool-confirmation-request"):
-    """Asks for confirmation of a call.
-
-    `name` is the name in the model's call, `tool_name` the declared name; `args` are the parameters
-    under their declared names, `details` what to show. `reason` and `parts` say why confirmation is
-    required. `outcomes` are the possible answers, `lasting` the approvals that some of them would
-    save. `modifiable`: an approving answer may carry {newContent}. `problem` says why the call is
-    asked about again.
-    """
-
-    call_id: str
-    name: str
-    tool_name: str
-    args: dict[str, Any]
-    details: Any
-    correlation_id: str = ""
-    server_name: str | None = None
-    reason: str = ""
-    parts: tuple[str, ...] = ()
-    outcomes: tuple[str, ...] = ("proceed_once", "cancel")
-    lasting: tuple[LastingRule, ...] = ()
-    modifiable: bool = False
-    problem: str = ""
-
-    def refused(self, reason: str) -> ToolConfirmationResponse:
-        """The response for no answer; the call does not run."""
-        return ToolConfirmationResponse(
-            correlation_id=self.correlation_id,
-            confirmed=False,
-            requires_user_confirmation=True,
-            reason=reason,
-        )
-
-
-class ToolPolicyRejection(Message, frozen=True, kw_only=True, tag="tool-policy-rejection"):
-    """The policy denied a call; `message` goes to the model."""
-
-    call_id: str
-    name: str
-    tool_name: str
-    message: str
-    reason: str = ""
-
-
-class UpdatePolicy(Message, frozen=True, kw_only=True, tag="update-policy"):
-    """An answer applies to later calls too: the policy has to be updated (SCHED-10).
-
-    `command_prefix` is set for shell commands, `mcp_name` for tools of a server; `rule`, `mode`,
-    `persist` and `shown` are those of the chosen `LastingRule`.
-    """
-
-    call_id: str
-    tool_name: str
-    outcome: str
-    command_prefix: tuple[str, ...] = ()
-    mcp_name: str | None = None
-    rule: dict[str, Any] | None = None
-    mode: str | None = None
-    persist: bool = False
-    shown: str = ""
-
-
-class ToolCallsUpdate(Message, frozen=True, kw_only=True, tag="tool-calls-update"):
-    """All calls of a batch, after some of them changed."""
-
-    calls: tuple[ToolCallState, ...]
-
-
-class AskUserResponse(Message, frozen=True, kw_only=True, tag="ask-user-response"):
-    """Answers by the question's index as text; unanswered questions are missing. `cancelled`: the
-    questions were dismissed, or there was no answer."""
-
-    correlation_id: str
-    answers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    cancelled: bool = False
-
-
-class AskUserRequest(Message, frozen=True, kw_only=True, tag="ask-user-request"):
-    """Questions of the model to a person; each is an encoded `tools.contract.Question`."""
-
-    correlation_id: str
-    questions: tuple[dict[str, Any], ...]
-
-    def refused(self, reason: str) -> AskUserResponse:
-        """The response without answers."""
-        del reason
-        return AskUserResponse(correlation_id=self.correlation_id, cancelled=True)
 
 
 class BusError(AlhenaError):
@@ -188,17 +82,11 @@ class _Subscription:
 class _Open:
     """An open request with its listeners and its answer."""
 
-    __slots__ = ("answer", "answerer", "listeners", "request", "settled")
+    __slots__ = ("answer", "answerer", "listeners", "request")
 
-    def __init__(
-        self,
-        request: Request[Message],
-        answer: asyncio.Future[Message],
-        settled: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, request: Request[Message], answer: asyncio.Future[Message]) -> None:
         self.request = request
         self.answer = answer
-        self.settled = settled
         self.answerer: asyncio.Task[Any] | None = None
         self.listeners: dict[_Subscription, asyncio.Task[Any]] = {}
 
@@ -207,8 +95,18 @@ class _Open:
         if self.answer.done():
             return False
         self.answer.set_result(response)
-        self.settled(response)
         return True
+
+    def cancel_listeners(self) -> set[asyncio.Task[Any]]:
+        """Cancels the listeners except the one that answered, which may finish. Returns them."""
+        running = {
+            task
+            for task in self.listeners.values()
+            if task is not self.answerer and not task.done()
+        }
+        for task in running:
+            task.cancel()
+        return running
 
 
 class MessageBus:
@@ -242,7 +140,7 @@ class MessageBus:
                 self._subscriptions.remove(subscription)
                 for request in tuple(self._open.values()):
                     task = request.listeners.get(subscription)
-                    _leave(request, subscription, "whoever was asked has gone")
+                    _remove_listener(request, subscription, "whoever was asked has gone")
                     if task is not None and task is not asyncio.current_task():
                         task.cancel()
 
@@ -255,35 +153,29 @@ class MessageBus:
     def publish(self, message: Message) -> int:
         """Sends a message to its listeners without waiting for them. Returns their number; the
         request that a response answers counts too, unless the answer is late."""
-        return len(self._start(message)) + self._answered(message)
+        return len(self._start(message)) + self._settle(message)
 
     async def deliver(self, message: Message) -> int:
         """Like `publish`, but returns when the listeners are done."""
         started = self._start(message)
         if started:
             await asyncio.wait(started.values())
-        return len(started) + self._answered(message)
+        return len(started) + self._settle(message)
 
-    async def request(
-        self,
-        message: Request[R],
-        timeout_s: float | None = REQUEST_TIMEOUT_S,
-        settled: Callable[[R], None] = lambda _response: None,
-    ) -> R:
+    async def request(self, message: Request[R], timeout_s: float | None = REQUEST_TIMEOUT_S) -> R:
         """Sends a request and returns its first answer; always returns one.
 
         The request is refused at once if there is no listener, when all listeners have failed or
         unsubscribed, and after `timeout_s` seconds. Listeners that still run when there is an
-        answer are cancelled before this returns; `settled` is called with the answer as soon as it
-        arrives. Raises BusError if another open request has the same correlation id.
+        answer are cancelled. Raises BusError if another open request has the same correlation id.
         """
         if message.correlation_id in self._open:
             raise BusError(f"the request {message.correlation_id!r} is open already.")
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        opened = self._open[message.correlation_id] = _Open(message, answer, settled)
+        opened = self._open[message.correlation_id] = _Open(message, answer)
         late: asyncio.TimerHandle | None = None
         if timeout_s is not None:
-            refused = cast("Message", message.refused(_too_late(timeout_s)))
+            refused = cast("Message", message.refused(_describe_timeout(timeout_s)))
             late = asyncio.get_running_loop().call_later(timeout_s, opened.settle, refused)
         try:
             self._ask(opened)
@@ -292,7 +184,9 @@ class MessageBus:
             if late is not None:
                 late.cancel()
             del self._open[message.correlation_id]
-            await self._stop(opened)
+            running = opened.cancel_listeners()
+            if running and answer.cancelled():
+                await asyncio.wait(running, timeout=self._grace_s)
 
     async def aclose(self) -> None:
         """Waits up to `grace_s` seconds for running listeners, then cancels them."""
@@ -309,20 +203,20 @@ class MessageBus:
         if not started:
             opened.settle(opened.request.refused("nothing listens"))
         for subscription, task in started.items():
-            task.add_done_callback(partial(_listened, opened, subscription))
+            task.add_done_callback(partial(_remove_failed, opened, subscription))
 
     def _start(self, message: Message) -> dict[_Subscription, asyncio.Task[Any]]:
         """Starts a task for each listener; its exceptions stay in the task."""
         started: dict[_Subscription, asyncio.Task[Any]] = {}
         for subscription in tuple(self._subscriptions):
             if isinstance(message, subscription.kind):
-                task = asyncio.ensure_future(_heard(subscription.listener, message))
+                task = asyncio.ensure_future(_call_listener(subscription.listener, message))
                 self._tasks.add(task)
-                task.add_done_callback(partial(self._ended, type(message)))
+                task.add_done_callback(partial(self._report_failure, type(message)))
                 started[subscription] = task
         return started
 
-    def _answered(self, message: Message) -> bool:
+    def _settle(self, message: Message) -> bool:
         if not isinstance(message, _RESPONSES):
             return False
         opened = self._open.get(message.correlation_id)
@@ -331,7 +225,7 @@ class MessageBus:
         opened.answerer = asyncio.current_task()
         return opened.settle(message)
 
-    def _ended(self, kind: type[Message], task: asyncio.Task[Any]) -> None:
+    def _report_failure(self, kind: type[Message], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
@@ -339,37 +233,25 @@ class MessageBus:
         if error is not None:
             self.report(f"a listener for {kind.__name__} failed: {type(error).__name__}: {error}")
 
-    async def _stop(self, opened: _Open) -> None:
-        """Cancels the listeners of a request, except the one that answered: it may finish."""
-        running = {
-            task
-            for task in opened.listeners.values()
-            if task is not opened.answerer and not task.done()
-        }
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running, timeout=self._grace_s)
 
-
-def _too_late(timeout_s: float) -> str:
+def _describe_timeout(timeout_s: float) -> str:
     return f"no answer within {timeout_s:g} seconds"
 
 
-async def _heard(listener: Listener[Any], message: Message) -> None:
+async def _call_listener(listener: Listener[Any], message: Message) -> None:
     answer = listener(message)
     if isawaitable(answer):
         await answer
 
 
-def _listened(opened: _Open, subscription: _Subscription, task: asyncio.Task[Any]) -> None:
+def _remove_failed(opened: _Open, subscription: _Subscription, task: asyncio.Task[Any]) -> None:
     """Removes a failed listener; one that returned may still answer."""
     if task.cancelled():
-        _leave(opened, subscription, "whoever was asked has given up")
+        _remove_listener(opened, subscription, "whoever was asked has given up")
     elif task.exception() is not None:
-        _leave(opened, subscription, "whoever was asked has failed")
+        _remove_listener(opened, subscription, "whoever was asked has failed")
 
 
-def _leave(opened: _Open, subscription: _Subscription, why: str) -> None:
+def _remove_listener(opened: _Open, subscription: _Subscription, why: str) -> None:
     if opened.listeners.pop(subscription, None) is not None and not opened.listeners:
         opened.settle(opened.request.refused(why))

@@ -1,5 +1,6 @@
 """Confirmation requests: details to show, possible answers, and their validation."""
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
@@ -9,13 +10,7 @@ import msgspec
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import Decision, PolicyCall
-from alhena.scheduler.bus import (
-    LastingRule,
-    MessageBus,
-    ToolConfirmationRequest,
-    ToolConfirmationResponse,
-    UpdatePolicy,
-)
+from alhena.scheduler.messages import LastingRule, ToolConfirmationRequest, UpdatePolicy
 from alhena.scheduler.states import ConfirmationError, TrackedCall, plain
 from alhena.tools.contract import (
     AskUserConfirmation,
@@ -96,10 +91,14 @@ class Answer(Value, frozen=True):
 class ConfirmationRequest(
     ToolConfirmationRequest, frozen=True, kw_only=True, tag="tool-confirmation-request"
 ):
-    """The request on the bus with typed `details` and the `decision` that requires confirmation."""
+    """A question to a person, with typed `details` and the `decision` that requires it."""
 
     details: ConfirmationDetails
     decision: Decision
+
+    def find_offer(self, outcome: str) -> LastingRule | None:
+        """The approval beyond the call that an answer with this outcome saves, if any."""
+        return next((each for each in self.lasting if each.outcome == outcome), None)
 
 
 Verdict = Answer | Outcome | bool
@@ -108,7 +107,7 @@ Approver = Callable[[ConfirmationRequest], Verdict | Awaitable[Verdict]]
 function that is not async runs in its own thread."""
 
 
-async def asked(approver: Approver, request: ConfirmationRequest) -> Verdict:
+async def call_approver(approver: Approver, request: ConfirmationRequest) -> Verdict:
     """Calls `approver`, async or not, and returns its answer. Raises what it raises."""
     if iscoroutinefunction(approver):
         return await approver(request)
@@ -116,69 +115,34 @@ async def asked(approver: Approver, request: ConfirmationRequest) -> Verdict:
     return await answer if isawaitable(answer) else answer
 
 
-async def verdict(approver: Approver, request: ConfirmationRequest) -> Answer | ToolFailure:
-    """The answer of `approver`; a failure if it raises or returns something else."""
+async def find_answer(approver: Approver, request: ConfirmationRequest) -> Answer:
+    """The answer of `approver`. Raises ConfirmationError if there is none that the request
+    accepts."""
     boundary = Boundary()
     answer: object = None
     with boundary:
-        answer = await asked(approver, request)
+        answer = await call_approver(approver, request)
+    if isinstance(boundary.failure, ConfirmationError):
+        raise boundary.failure
     if boundary.failure is not None:
-        return ToolFailure(f"the approval callback raised {one_line(boundary.failure)}")
-    if isinstance(answer, bool | Outcome | Answer):
-        return as_answer(answer)
-    return ToolFailure(f"the approval callback answered {type(answer).__name__}, no outcome")
+        raise ConfirmationError(f"the approval callback raised {one_line(boundary.failure)}")
+    if not isinstance(answer, bool | Outcome | Answer):
+        raise ConfirmationError(
+            f"the approval callback answered {type(answer).__name__}, no outcome"
+        )
+    found = to_answer(answer)
+    require_answer(found, request)
+    return found
 
 
-def as_answer(verdict: Verdict) -> Answer:
+def to_answer(verdict: Verdict) -> Answer:
     """Converts a verdict to an answer."""
     if isinstance(verdict, bool):
         verdict = Outcome.PROCEED_ONCE if verdict else Outcome.CANCEL
     return verdict if isinstance(verdict, Answer) else Answer(verdict)
 
 
-def listen(approver: Approver, bus: "MessageBus") -> Callable[[], None]:
-    """Lets `approver` answer the requests on `bus`; returns the function that unsubscribes it."""
-
-    async def answer(message: ToolConfirmationRequest) -> None:
-        if not isinstance(message, ConfirmationRequest):
-            raise TypeError("an approval callback cannot answer for another process")
-        bus.publish(response_to(message, await verdict(approver, message)))
-
-    return bus.subscribe(ToolConfirmationRequest, answer)
-
-
-def response_to(
-    request: ToolConfirmationRequest, answer: Answer | ToolFailure
-) -> ToolConfirmationResponse:
-    """Converts an answer to its message; a failure becomes a refusal."""
-    if isinstance(answer, ToolFailure):
-        return request.refused(answer.message)
-    return ToolConfirmationResponse(
-        correlation_id=request.correlation_id,
-        confirmed=answer.outcome in PROCEEDING,
-        outcome=answer.outcome,
-        payload=None if answer.payload == NOTHING else msgspec.to_builtins(answer.payload),
-    )
-
-
-def answer_of(response: ToolConfirmationResponse) -> Answer:
-    """The answer in a message. Raises ConfirmationError if there is none or it contradicts
-    itself."""
-    if response.requires_user_confirmation:
-        raise ConfirmationError(response.reason or "no answer came")
-    if response.outcome is None:
-        outcome = Outcome.PROCEED_ONCE if response.confirmed else Outcome.CANCEL
-        return answer_from(outcome, response.payload)
-    answer = answer_from(response.outcome, response.payload)
-    proceeds = answer.outcome in PROCEEDING
-    if proceeds != response.confirmed and answer.outcome is not Outcome.MODIFY_WITH_EDITOR:
-        raise ConfirmationError(
-            f'the answer "{answer.outcome}" contradicts confirmed={response.confirmed}'
-        )
-    return answer
-
-
-def answer_from(outcome: str, payload: object = None) -> Answer:
+def make_answer(outcome: str, payload: object = None) -> Answer:
     """Makes an answer from outcome and payload, plain or typed. Raises ConfirmationError."""
     try:
         known = Outcome(outcome)
@@ -237,12 +201,12 @@ LOOKED_AT = 200_000
 rest as unchecked."""
 
 
-def refined(
+def refine_details(
     details: ConfirmationDetails, call: TrackedCall, entry: RegisteredTool
 ) -> ConfirmationDetails:
     """Adds warnings about deceptive text, and all programs of a command; the result encodes to
     JSON. Raises what msgspec raises if that is impossible."""
-    warned = _warned(details, call, entry)
+    warned = _add_warnings(details, call, entry)
     try:
         msgspec.json.encode(warned)
     except UnicodeEncodeError:
@@ -250,26 +214,26 @@ def refined(
     return warned
 
 
-def _warned(
+def _add_warnings(
     details: ConfirmationDetails, call: TrackedCall, entry: RegisteredTool
 ) -> ConfirmationDetails:
     match details:
         case ExecConfirmation():
-            return _command(details) if call.asked(entry).is_shell else details
+            return _describe_command(details) if call.asked(entry).is_shell else details
         case EditConfirmation():
-            warnings = (*details.warnings, *_of_change(details))
+            warnings = (*details.warnings, *_check_change(details))
             return msgspec.structs.replace(details, warnings=warnings)
         case InfoConfirmation():
-            return msgspec.structs.replace(details, warnings=tuple(_of_words(details)))
+            return msgspec.structs.replace(details, warnings=tuple(_check_prompt(details)))
         case McpConfirmation():
-            return msgspec.structs.replace(details, warnings=tuple(_of_server(details)))
+            return msgspec.structs.replace(details, warnings=tuple(_check_server(details)))
         case AskUserConfirmation() | ExitPlanModeConfirmation():
             return details
         case _:
             assert_never(details)
 
 
-def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
+def make_details(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
     """Default details for a call whose tool has none."""
     shown = entry.tool.display_name
     if entry.server is None:
@@ -286,7 +250,7 @@ def in_words(call: TrackedCall, entry: RegisteredTool) -> ConfirmationDetails:
     )
 
 
-def holds_alone(details: ConfirmationDetails) -> bool:
+def applies_once(details: ConfirmationDetails) -> bool:
     """True if an answer applies to this call only: to questions, plans, and text that may deceive.
     Edits may still switch to auto-edit mode, whatever their warnings."""
     if isinstance(details, ExecConfirmation | InfoConfirmation | McpConfirmation):
@@ -294,7 +258,7 @@ def holds_alone(details: ConfirmationDetails) -> bool:
     return isinstance(details, AskUserConfirmation | ExitPlanModeConfirmation)
 
 
-def _command(details: ExecConfirmation) -> ExecConfirmation:
+def _describe_command(details: ExecConfirmation) -> ExecConfirmation:
     from alhena.policy.bash.analysis import analyse
     from alhena.policy.saved import root_commands
     from alhena.suspicious_text import suspicious
@@ -309,7 +273,7 @@ def _command(details: ExecConfirmation) -> ExecConfirmation:
     )
 
 
-def _of_change(details: EditConfirmation) -> Iterator[str]:
+def _check_change(details: EditConfirmation) -> Iterator[str]:
     from alhena.suspicious_text import hidden, suspicious
 
     yield from (f"the path {each}" for each in suspicious(details.file_path))
@@ -327,7 +291,7 @@ def _of_change(details: EditConfirmation) -> Iterator[str]:
     yield from (f"the new content {each}" for each in hidden(text))
 
 
-def _of_words(details: InfoConfirmation) -> Iterator[str]:
+def _check_prompt(details: InfoConfirmation) -> Iterator[str]:
     from alhena.suspicious_text import hidden, suspicious
 
     yield from (f"the text {each}" for each in hidden(details.prompt))
@@ -335,27 +299,27 @@ def _of_words(details: InfoConfirmation) -> Iterator[str]:
         yield from (f"a URL {each}" for each in suspicious(url))
 
 
-def _of_server(details: McpConfirmation) -> Iterator[str]:
+def _check_server(details: McpConfirmation) -> Iterator[str]:
     from alhena.suspicious_text import hidden, suspicious
 
     for what, name in (("server", details.server_name), ("tool", details.tool_display_name)):
         yield from (f"the name of the {what} {each}" for each in suspicious(name))
-    for text in _texts(plain(details.tool_args)):
+    for text in _list_texts(plain(details.tool_args)):
         yield from (f"an argument {each}" for each in hidden(text))
     yield from (f"the description {each}" for each in hidden(details.tool_description))
 
 
-def _texts(value: object) -> Iterator[str]:
+def _list_texts(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value
         case dict():
             for key, item in cast("dict[str, Any]", value).items():
-                yield from _texts(key)
-                yield from _texts(item)
+                yield from _list_texts(key)
+                yield from _list_texts(item)
         case list():
             for item in cast("list[Any]", value):
-                yield from _texts(item)
+                yield from _list_texts(item)
         case _:
             return
 
@@ -376,18 +340,22 @@ def no_offers(_call: PolicyCall) -> tuple[LastingRule, ...]:
     return ()
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of confirmations.
+Save = Callable[[UpdatePolicy], Awaitable[None]]
+"""Applies an approval beyond its call, which an answer chose."""
 
-    Questions go over `bus`. `offers` lists approvals beyond a call; subscribers to UpdatePolicy
-    apply them. `edit` opens the person's editor. A question without an answer after `timeout_s`
-    seconds is no approval; None waits without limit.
-    """
 
-    bus: MessageBus
+async def save_nothing(_update: UpdatePolicy) -> None:
+    """Applies nothing."""
+
+
+class Confirmations(msgspec.Struct, frozen=True, kw_only=True):
+    """The approver and the effects of its answers: `approve` answers; `offers` lists approvals
+    beyond a call, and `save` applies them; `edit` opens the person's editor."""
+
+    approve: Approver
     offers: Offers = no_offers
+    save: Save = save_nothing
     edit: Edit | None = None
-    timeout_s: float | None = None
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -400,15 +368,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def question(
-    call: TrackedCall, entry: RegisteredTool, asked: Asked, asking: Asking
+def build_request(
+    call: TrackedCall, entry: RegisteredTool, asked: Asked, asking: Confirmations
 ) -> ConfirmationRequest:
     """Builds the request with the answers it accepts."""
     details = asked.details
     modifiable = isinstance(details, EditConfirmation) and isinstance(
         call.invocation, EditInvocation
     )
-    alone = asked.by_hook or holds_alone(details)
+    alone = asked.by_hook or applies_once(details)
     lasting = () if alone else asking.offers(call.asked(entry))
     why = msgspec.structs.replace(
         asked.why,
@@ -417,7 +385,7 @@ def question(
     )
     edits = (Outcome.MODIFY_WITH_EDITOR,) if modifiable and asking.edit is not None else ()
     return ConfirmationRequest(
-        correlation_id=asking.bus.new_id(),
+        correlation_id=os.urandom(8).hex(),
         call_id=call.current.call_id,
         name=call.current.name,
         tool_name=entry.tool.name,
@@ -439,7 +407,7 @@ def question(
     )
 
 
-def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
+def build_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
     """The question as an event."""
     return ConfirmationRequestEvent(
         call_id=request.call_id,
@@ -454,8 +422,8 @@ def request_event(request: ConfirmationRequest) -> ConfirmationRequestEvent:
     )
 
 
-def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePolicy:
-    """The message that saves an offered approval (SCHED-10)."""
+def describe_update(request: ConfirmationRequest, offer: LastingRule) -> UpdatePolicy:
+    """The change of the policy by an offered approval (SCHED-10)."""
     rule = offer.rule or {}
     prefixes = rule.get("commandPrefix", ())
     return UpdatePolicy(
@@ -471,41 +439,41 @@ def update_policy(request: ConfirmationRequest, offer: LastingRule) -> UpdatePol
     )
 
 
-def changes(answer: Answer) -> bool:
+def changes_call(answer: Answer) -> bool:
     """True if the answer also changes the call."""
     payload = answer.payload
     changed = payload.new_content is not None or payload.args is not None
     return changed or answer.outcome is Outcome.MODIFY_WITH_EDITOR
 
 
-def refuses(answer: Answer) -> bool:
+def refuses_call(answer: Answer) -> bool:
     """True if the answer refuses the call."""
     return answer.outcome is Outcome.CANCEL or answer.payload.approved is False
 
 
 def ends_turn(answer: Answer) -> bool:
     """True for a refusal that ends the turn: it has no words, or is for all calls."""
-    return refuses(answer) and (answer.payload.scope == "all" or not _words(answer))
+    return refuses_call(answer) and (answer.payload.scope == "all" or not _read_reason(answer))
 
 
-def _words(answer: Answer) -> str:
+def _read_reason(answer: Answer) -> str:
     return (answer.payload.reason or "").strip() or (answer.payload.feedback or "").strip()
 
 
-def refusal(answer: Answer) -> str:
+def describe_refusal(answer: Answer) -> str:
     """The message to the model about a refusal."""
-    said = _words(answer)
+    said = _read_reason(answer)
     return f"{_FEEDBACK}{said}" if said else NOT_ALLOWED
 
 
-def unanswered(reason: str) -> ToolFailure:
+def fail_unanswered(reason: str) -> ToolFailure:
     """The failure of a call whose question got no answer."""
     return ToolFailure(
         f"Tool execution was not approved: {reason.rstrip('.')}.", ToolErrorType.EXECUTION_FAILED
     )
 
 
-def unasked(reason: str) -> ToolFailure:
+def fail_unasked(reason: str) -> ToolFailure:
     """The failure of a call whose question could not be built."""
     return ToolFailure(
         f"Tool execution was not approved: it cannot be asked for ({reason}).",

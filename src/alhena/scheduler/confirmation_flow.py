@@ -8,32 +8,31 @@ from typing import Any, cast
 
 import msgspec
 
-from alhena.events import ConfirmationRequestEvent
+from alhena.events import ConfirmationRequestEvent, WarningEvent
 from alhena.policy.model import Decision, PolicyOutcome
-from alhena.scheduler.bus import ToolConfirmationResponse
 from alhena.scheduler.confirmation import (
     Answer,
     Asked,
-    Asking,
     ConfirmationRequest,
+    Confirmations,
     Outcome,
-    answer_of,
-    changes,
+    build_event,
+    build_request,
+    changes_call,
+    describe_refusal,
+    describe_update,
     ends_turn,
-    in_words,
-    question,
-    refined,
-    refusal,
-    refuses,
-    request_event,
-    require_answer,
-    unanswered,
-    unasked,
-    update_policy,
+    fail_unanswered,
+    fail_unasked,
+    find_answer,
+    make_details,
+    refine_details,
+    refuses_call,
 )
 from alhena.scheduler.executor import Executor, Leash, at_boundary
-from alhena.scheduler.gate import denial, deny
-from alhena.scheduler.states import ConfirmationError, TrackedCall, WaitingToolCall
+from alhena.scheduler.gate import deny, describe_denial
+from alhena.scheduler.messages import UpdatePolicy
+from alhena.scheduler.states import ConfirmationError, NoListenerError, TrackedCall, WaitingToolCall
 from alhena.tools.contract import (
     ApprovableInvocation,
     ConfirmationDetails,
@@ -61,20 +60,20 @@ class OpenQuestion(msgspec.Struct, frozen=True):
     opened: Callable[[], None] = lambda: None
 
 
-class Answers:
+class AnswerWait:
     """Waits for answers to the open questions of one scheduler. `decide` asks the policy, which may
     settle a question while the person is being asked."""
 
-    def __init__(self, asking: Asking, leash: Leash, decide: Decide) -> None:
+    def __init__(self, asking: Confirmations, leash: Leash, decide: Decide) -> None:
         self._asking = asking
         self._leash = leash
         self._decide = decide
 
-    async def first(
+    async def wait(
         self, call: TrackedCall, question: OpenQuestion, *, by_hook: bool
     ) -> Answer | Decision | None:
-        """The first answer: from the bus, `Scheduler.confirm` or a changed policy. None if the call
-        has ended, because it was stopped or there is no answer."""
+        """The first answer: of the approver, `Scheduler.confirm` or a changed policy. None if the
+        call has ended, because it was stopped or there is no answer."""
         request = question.request
         call.open_question(request)
         try:
@@ -83,93 +82,78 @@ class Answers:
                 return None
             call.emit(question.event)
             question.opened()
-            found = await self._leash.held(call, self._race(call, request, by_hook=by_hook))
+            found = await self._leash.held(call, self._wait_answer(call, request, by_hook=by_hook))
         finally:
             call.close_question()
         if isinstance(found, asyncio.CancelledError):
-            found = unanswered("whoever was asked has given up")
+            found = fail_unanswered("whoever was asked has given up")
         if isinstance(found, ToolFailure) and not call.ended:
             call.fail(found.message, found.type)
         return None if isinstance(found, ToolFailure) or call.ended else found
 
-    async def _race(
+    async def _wait_answer(
         self, call: TrackedCall, request: ConfirmationRequest, *, by_hook: bool
     ) -> Answer | ToolFailure | Decision | None:
         slot = call.answer
         if slot is None or slot.done():  # answered while it was announced, or not open
             return None if slot is None else slot.result()
-        responses: list[ToolConfirmationResponse] = []
-
-        def take(response: ToolConfirmationResponse) -> None:
-            responses.append(response)
-            if not slot.done():
-                slot.set_result(_taken(response, request))
-
-        over_bus = asyncio.create_task(self._over_bus(call, request, slot, take))
+        asking = asyncio.create_task(self._ask(call, request))
         try:
-            return await self._settled(call, slot, over_bus, by_hook=by_hook)
+            return await self._wait_first(call, slot, asking, by_hook=by_hook)
         finally:
             call.close_question()  # after this, `Scheduler.confirm` accepts no answer
-            if not responses:  # else it ends by itself, once all listeners are done
-                over_bus.cancel()
-            await asyncio.wait({over_bus})
+            await self._leash.stop(asking)
 
-    async def _settled(
+    async def _wait_first(
         self,
         call: TrackedCall,
-        slot: asyncio.Future[Answer | ToolFailure],
-        over_bus: asyncio.Task[None],
+        slot: "asyncio.Future[Answer | ToolFailure]",
+        asking: "asyncio.Task[Answer | ToolFailure]",
         *,
         by_hook: bool,
     ) -> Answer | ToolFailure | Decision | None:
-        """Waits for an answer in the slot or for a decision of the policy."""
+        """Waits for an answer in the slot, one of the approver or a decision of the policy."""
         while True:
             again = call.reconsider = asyncio.get_running_loop().create_future()
             if call.stale:
                 again.set_result(None)
-            await asyncio.wait({slot, over_bus, again}, return_when=asyncio.FIRST_COMPLETED)
-            if slot.done():
-                return slot.result()
-            if over_bus.done():
-                over_bus.result()
+            await asyncio.wait({slot, asking, again}, return_when=asyncio.FIRST_COMPLETED)
+            if slot.done() or asking.done():
+                return _read_first(slot, asking)
             decision = await self._decide(call)
             if decision is None or call.ended:
                 return None
             if decision.outcome is PolicyOutcome.DENY:
                 return decision
             # An answer given while the policy was asked was accepted, so it counts.
-            if slot.done() and isinstance(slot.result(), Answer):
-                return slot.result()
+            if slot.done() or asking.done():
+                answer = _read_first(slot, asking)
+                if isinstance(answer, Answer):
+                    return answer
             if decision.outcome is PolicyOutcome.ALLOW and not by_hook:
                 return decision
 
-    async def _over_bus(
-        self,
-        call: TrackedCall,
-        request: ConfirmationRequest,
-        slot: asyncio.Future[Answer | ToolFailure],
-        take: Callable[[ToolConfirmationResponse], None],
-    ) -> None:
-        """Asks over the bus; without a listener, puts a denial into the slot."""
-        bus = self._asking.bus
-        if bus.has(type(request)):
-            await bus.request(request, self._asking.timeout_s, take)
-        elif not slot.done():
+    async def _ask(self, call: TrackedCall, request: ConfirmationRequest) -> Answer | ToolFailure:
+        """The approver's answer; a failure if there is none."""
+        try:
+            return await find_answer(self._asking.approve, request)
+        except NoListenerError:
             shown = request.tool_name if call.entry is None else call.entry.tool.display_name
             nobody = Decision(outcome=PolicyOutcome.DENY, reason=request.reason)
-            slot.set_result(ToolFailure(denial(nobody, shown), ToolErrorType.POLICY_VIOLATION))
+            return ToolFailure(describe_denial(nobody, shown), ToolErrorType.POLICY_VIOLATION)
+        except ConfirmationError as error:
+            return fail_unanswered(error.message)
 
 
-def _taken(
-    response: ToolConfirmationResponse, request: ConfirmationRequest
+def _read_first(
+    slot: "asyncio.Future[Answer | ToolFailure]", asking: "asyncio.Task[Answer | ToolFailure]"
 ) -> Answer | ToolFailure:
-    """The answer in a response; a failure for an invalid one."""
-    try:
-        answer = answer_of(response)
-        require_answer(answer, request)
-    except ConfirmationError as error:
-        return unanswered(error.message)
-    return answer
+    """The answer in the slot, else that of the approver."""
+    if slot.done():
+        return slot.result()
+    if asking.cancelled():
+        return fail_unanswered("whoever was asked has given up")
+    return asking.result()
 
 
 def enter_waiting(call: TrackedCall, details: ConfirmationDetails) -> None:
@@ -191,7 +175,7 @@ def enter_waiting(call: TrackedCall, details: ConfirmationDetails) -> None:
 UNCHANGED = "The editor left the proposed change as it was."
 
 
-async def change(
+async def change_edit(
     invocation: EditInvocation,
     given: str | None,
     edit: Callable[[ProposedContents], Awaitable[str | ToolFailure]] | None,
@@ -234,7 +218,7 @@ class Asker:
 
     def __init__(
         self,
-        asking: Asking,
+        asking: Confirmations,
         executor: Executor,
         decide: Decide,
         notify: Callable[[TrackedCall, ConfirmationRequest], None],
@@ -243,9 +227,9 @@ class Asker:
         self._executor = executor
         self._decide = decide
         self._notify = notify
-        self._answers = Answers(asking, executor.leash, decide)
+        self._answers = AnswerWait(asking, executor.leash, decide)
 
-    async def approved(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
+    async def ask_person(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
         """Asks until there is an answer; False if the call has ended. `by_hook`: a hook, not the
         policy, requires confirmation."""
         entry = call.entry
@@ -253,31 +237,33 @@ class Asker:
             return False
         # A rule or hook requires confirmation even if the tool has nothing to confirm.
         in_any_case = by_hook or why.rule is not None
-        details = await self._said(call, entry, in_any_case=in_any_case)
+        details = await self._find_details(call, entry, in_any_case=in_any_case)
         if call.ended or details is None:
             return not call.ended
         asked = Asked(details=details, why=why, by_hook=by_hook)
-        return await self._answered(call, entry, asked)
+        return await self._ask_until_answered(call, entry, asked)
 
-    async def _answered(self, call: TrackedCall, entry: RegisteredTool, asked: Asked) -> bool:
+    async def _ask_until_answered(
+        self, call: TrackedCall, entry: RegisteredTool, asked: Asked
+    ) -> bool:
         """Asks again after each answer that changes the call; True if it may run."""
         for _ in range(MAX_QUESTIONS):
-            put = self._put(call, entry, asked)
+            put = self._build_question(call, entry, asked)
             if put is None:
                 return False
-            answer = await self._answers.first(call, put, by_hook=asked.by_hook)
+            answer = await self._answers.wait(call, put, by_hook=asked.by_hook)
             if answer is None:
                 return False
             request = put.request
             if isinstance(answer, Decision):
-                return self._settled(call, answer)
-            if not changes(answer) or refuses(answer):
-                return await self._accepted(call, request, answer)
-            changed = await self._changed(call, asked, answer)
+                return self._apply_decision(call, answer)
+            if not changes_call(answer) or refuses_call(answer):
+                return await self._apply_answer(call, request, answer)
+            changed = await self._change_call(call, asked, answer)
             if changed is None:
                 return False
             if not changed.problem and answer.outcome is not Outcome.MODIFY_WITH_EDITOR:
-                return await self._accepted(call, request, answer)
+                return await self._apply_answer(call, request, answer)
             asked = changed
         call.fail(
             f"Tool execution was not approved: it was asked about {MAX_QUESTIONS} times.",
@@ -285,42 +271,43 @@ class Asker:
         )
         return False
 
-    def _put(self, call: TrackedCall, entry: RegisteredTool, asked: Asked) -> OpenQuestion | None:
+    def _build_question(
+        self, call: TrackedCall, entry: RegisteredTool, asked: Asked
+    ) -> OpenQuestion | None:
         """Builds the question; ends the call and returns None if that fails."""
         boundary = Boundary()
         with boundary:
-            request = question(call, entry, asked, self._asking)
+            request = build_request(call, entry, asked, self._asking)
             opened = partial(self._notify, call, request)
-            return OpenQuestion(request, request_event(request), opened)
-        failure = unasked("nothing" if boundary.failure is None else one_line(boundary.failure))
+            return OpenQuestion(request, build_event(request), opened)
+        failure = fail_unasked(
+            "nothing" if boundary.failure is None else one_line(boundary.failure)
+        )
         call.fail(failure.message, failure.type)
         return None
 
-    def _settled(self, call: TrackedCall, decision: Decision) -> bool:
+    def _apply_decision(self, call: TrackedCall, decision: Decision) -> bool:
         """Applies a decision that the policy made meanwhile."""
         if decision.outcome is PolicyOutcome.DENY:
-            deny(call, decision, self._asking.bus)
+            deny(call, decision)
             return False
         call.decision = decision
         call.outcome = None
         return True
 
-    async def _accepted(
+    async def _apply_answer(
         self, call: TrackedCall, request: ConfirmationRequest, answer: Answer
     ) -> bool:
         """Applies a final answer; False if the call has ended."""
         payload = answer.payload
-        if refuses(answer):
+        if refuses_call(answer):
             call.outcome = Outcome.CANCEL
             call.ends_turn = ends_turn(answer)
-            call.end_cancelled(refusal(answer))
+            call.end_cancelled(describe_refusal(answer))
             return False
-        offer = next((each for each in request.lasting if each.outcome == answer.outcome), None)
-        if offer is not None:
-            message = update_policy(request, offer)
-            await self._executor.leash.held(call, self._asking.bus.deliver(message))
-            if call.ended:
-                return False
+        offer = request.find_offer(answer.outcome)
+        if offer is not None and not await self._save(call, describe_update(request, offer)):
+            return False
         invocation = call.invocation
         if isinstance(invocation, ApprovableInvocation):
             invocation.approve()
@@ -332,7 +319,16 @@ class Asker:
         call.outcome = answer.outcome
         return True
 
-    async def _said(
+    async def _save(self, call: TrackedCall, update: UpdatePolicy) -> bool:
+        """Applies a saved approval, whose failure is a warning; False if the call has ended."""
+        work = partial(self._asking.save, update)
+        found = await self._executor.leash.held(call, at_boundary(work))
+        if isinstance(found, Boundary) and found.failure is not None:
+            text = f"the approval holds for this call only: {one_line(found.failure)}"
+            call.emit(WarningEvent(message=text))
+        return not call.ended
+
+    async def _find_details(
         self, call: TrackedCall, entry: RegisteredTool, *, in_any_case: bool
     ) -> ConfirmationDetails | None:
         """The details to show. None if the call has ended, because it was stopped or its tool
@@ -345,41 +341,41 @@ class Asker:
             context = self._executor.context(call)
             found = cast("object", await invocation.confirmation(context))
             if found is None and in_any_case:
-                found = in_words(call, entry)
+                found = make_details(call, entry)
             if not isinstance(found, ConfirmationDetails | None):
                 kind = type(found).__name__
                 raise TypeError(f"the tool returned {kind} instead of what to confirm")
-            return None if found is None else refined(found, call, entry)
+            return None if found is None else refine_details(found, call, entry)
 
         said = await self._executor.leash.held(call, at_boundary(say))
         if isinstance(said, Boundary):
-            said = unasked("nothing" if said.failure is None else one_line(said.failure))
+            said = fail_unasked("nothing" if said.failure is None else one_line(said.failure))
         elif isinstance(said, asyncio.CancelledError):
-            said = unasked("the tool cancelled itself")
+            said = fail_unasked("the tool cancelled itself")
         if isinstance(said, ToolFailure) and not call.ended:
             call.fail(said.message, said.type)
         return None if isinstance(said, ToolFailure) else said
 
-    async def _changed(self, call: TrackedCall, asked: Asked, answer: Answer) -> Asked | None:
+    async def _change_call(self, call: TrackedCall, asked: Asked, answer: Answer) -> Asked | None:
         """Applies the person's change and asks the policy about it. Returns the next question, with
         the problem if nothing was changed; None if the call has ended."""
         invocation, entry, details = call.invocation, call.entry, asked.details
         asked = msgspec.structs.replace(asked, problem="")
         if entry is not None and answer.payload.args is not None:
-            made = _with_args(entry, answer.payload.args)
+            made = _build_with_args(entry, answer.payload.args)
         elif entry is None or not isinstance(invocation, EditInvocation):
             return msgspec.structs.replace(asked, problem="What it writes cannot be changed.")
         else:
-            made = await self._edited(call, invocation, details, answer)
+            made = await self._change_edit(call, invocation, details, answer)
         if made is None or call.ended:
             return None
         if isinstance(made, ToolFailure):
             return msgspec.structs.replace(asked, problem=made.message)
         if made is invocation:
             return asked
-        return await self._reconsidered(call, entry, made, asked)
+        return await self._decide_again(call, entry, made, asked)
 
-    async def _edited(
+    async def _change_edit(
         self,
         call: TrackedCall,
         invocation: EditInvocation,
@@ -390,9 +386,9 @@ class Asker:
             enter_waiting(call, msgspec.structs.replace(details, is_modifying=True))
             if call.ended:
                 return None
-        return await self._made(call, invocation, answer)
+        return await self._build_change(call, invocation, answer)
 
-    async def _reconsidered(
+    async def _decide_again(
         self, call: TrackedCall, entry: RegisteredTool, made: ToolInvocation, asked: Asked
     ) -> Asked | None:
         """Puts the changed call to the policy; returns the next question, None if it has ended."""
@@ -400,10 +396,10 @@ class Asker:
         call.modified = True
         decision = await self._decide(call)
         if decision is not None and decision.outcome is PolicyOutcome.DENY:
-            deny(call, decision, self._asking.bus)
+            deny(call, decision)
         if decision is None or call.ended:
             return None
-        shown = await self._said(call, entry, in_any_case=False)
+        shown = await self._find_details(call, entry, in_any_case=False)
         if call.ended:
             return None
         call.decision = decision
@@ -411,13 +407,13 @@ class Asker:
         why = decision if by_policy else asked.why
         return msgspec.structs.replace(asked, details=shown or asked.details, why=why)
 
-    async def _made(
+    async def _build_change(
         self, call: TrackedCall, invocation: EditInvocation, answer: Answer
     ) -> ToolInvocation | ToolFailure | None:
         """The invocation with the person's change; None if the call was stopped."""
         context = self._executor.context(call)
         content = answer.payload.new_content
-        work = partial(change, invocation, content, self._asking.edit, context)
+        work = partial(change_edit, invocation, content, self._asking.edit, context)
         made = await self._executor.leash.held(call, at_boundary(work))
         if isinstance(made, Boundary):
             return ToolFailure(one_line(made.failure) if made.failure else "Nothing came of it.")
@@ -426,7 +422,7 @@ class Asker:
         return made
 
 
-def _with_args(entry: RegisteredTool, args: dict[str, Any]) -> ToolInvocation | ToolFailure:
+def _build_with_args(entry: RegisteredTool, args: dict[str, Any]) -> ToolInvocation | ToolFailure:
     """The call with these arguments."""
     boundary = Boundary()
     with boundary:

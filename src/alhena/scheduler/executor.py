@@ -65,11 +65,11 @@ class Leash:
             await asyncio.wait({task, call.stopping}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             call.cancel(INTERRUPTED)
-            await self._stop(task)
+            await self.stop(task)
             raise
         if task.done():
             return call.ended
-        await self._stop(task)
+        await self.stop(task)
         return True
 
     async def held(
@@ -82,7 +82,8 @@ class Leash:
             return None
         return asyncio.CancelledError() if task.cancelled() else task.result()
 
-    async def _stop(self, task: asyncio.Future[Any]) -> None:
+    async def stop(self, task: asyncio.Future[Any]) -> None:
+        """Cancels a task and waits for its end; abandons one that does not end in time."""
         task.cancel()
         try:
             await asyncio.wait({task}, timeout=self.grace_s)

@@ -26,13 +26,12 @@ from alhena.tools.threads import Boundary, one_line
 
 if TYPE_CHECKING:
     from alhena.hooks.model import HookVerdict
-    from alhena.scheduler.bus import MessageBus
-    from alhena.scheduler.confirmation import Asking, ConfirmationRequest
+    from alhena.scheduler.confirmation import ConfirmationRequest, Confirmations
     from alhena.scheduler.confirmation_flow import Asker
     from alhena.scheduler.hooks import ToolHooks
 
 
-def denial(decision: Decision, display_name: str) -> str:
+def describe_denial(decision: Decision, display_name: str) -> str:
     """The message to the model about a call that may not run."""
     rule = decision.rule
     if rule is not None and rule.decision is PolicyOutcome.DENY:
@@ -45,34 +44,19 @@ def denial(decision: Decision, display_name: str) -> str:
     return f"{text} Reason: {decision.reason.rstrip('.')}." if decision.reason else text
 
 
-def deny(call: TrackedCall, decision: Decision, bus: "MessageBus | None") -> None:
-    """Ends a call that the policy denies, and publishes the rejection."""
+def deny(call: TrackedCall, decision: Decision) -> None:
+    """Ends a call that the policy denies."""
     call.decision = decision
-    name = call.request.name if call.entry is None else call.entry.tool.name
-    shown = name if call.entry is None else call.entry.tool.display_name
-    message = denial(decision, shown)
-    if bus is not None:
-        from alhena.scheduler.bus import ToolPolicyRejection
-
-        if bus.has(ToolPolicyRejection):
-            bus.publish(
-                ToolPolicyRejection(
-                    call_id=call.current.call_id,
-                    name=call.current.name,
-                    tool_name=name,
-                    message=message,
-                    reason=decision.reason,
-                )
-            )
-    call.fail(message, ToolErrorType.POLICY_VIOLATION)
+    shown = call.request.name if call.entry is None else call.entry.tool.display_name
+    call.fail(describe_denial(decision, shown), ToolErrorType.POLICY_VIOLATION)
 
 
-def deny_unknown(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
+def deny_failed(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
     """Ends a call because the policy or a checker failed."""
-    call.fail(unknown(who, boundary), ToolErrorType.POLICY_VIOLATION)
+    call.fail(describe_failure(who, boundary), ToolErrorType.POLICY_VIOLATION)
 
 
-def unknown(who: str, boundary: Boundary | None) -> str:
+def describe_failure(who: str, boundary: Boundary | None) -> str:
     """The message that the policy or a checker failed."""
     failure = None if boundary is None else boundary.failure
     reason = "no answer" if failure is None else one_line(failure)
@@ -109,7 +93,7 @@ class Gate:
         self,
         authority: Authority,
         executor: Executor,
-        asking: "Asking | None",
+        asking: "Confirmations | None",
         hooks: "ToolHooks | None",
     ) -> None:
         self._authority = authority
@@ -144,8 +128,8 @@ class Gate:
         with boundary:
             call.decision = self._authority.decide(asked)
         if call.decision is None or boundary.failure is not None:
-            return unknown("the policy", boundary)
-        return denial(call.decision, hidden.tool.display_name)
+            return describe_failure("the policy", boundary)
+        return describe_denial(call.decision, hidden.tool.display_name)
 
     def _policy_changed(self) -> None:
         """Makes waiting calls consult the policy again: it may cover them by now."""
@@ -154,35 +138,35 @@ class Gate:
 
     async def _passes(self, call: TrackedCall, entry: RegisteredTool) -> bool:
         """True if policy, person and hooks let the call run; otherwise it has ended."""
-        decision = await self._decision(call)
-        if decision is None or not await self._permitted(call, decision):
+        decision = await self._find_decision(call)
+        if decision is None or not await self._permits(call, decision):
             return False
         hooks = self._hooks
         if hooks is not None and hooks.before_heard:
-            said = await self._heard(call, hooks)
-            if said is None or not await self._weighed(call, entry, said):
+            said = await self._run_hooks(call, hooks)
+            if said is None or not await self._apply_verdict(call, entry, said):
                 return False
         while call.stale:
-            if not await self._still_permitted(call):
+            if not await self._permits_again(call):
                 return False
         return True
 
-    async def _still_permitted(self, call: TrackedCall) -> bool:
+    async def _permits_again(self, call: TrackedCall) -> bool:
         """True if the changed policy lets the call run. A person's approval still counts, but a
         denial prevails over it."""
-        decision = await self._decision(call)
+        decision = await self._find_decision(call)
         if decision is None:
             return False
         if call.outcome is not None and decision.outcome is not PolicyOutcome.DENY:
             return True
-        return await self._permitted(call, decision)
+        return await self._permits(call, decision)
 
-    async def _permitted(self, call: TrackedCall, decision: Decision) -> bool:
+    async def _permits(self, call: TrackedCall, decision: Decision) -> bool:
         """True if the call may run, after confirmation if required; otherwise it has ended."""
         call.decision = decision
         match decision.outcome:
             case PolicyOutcome.DENY:
-                deny(call, decision, None if self._asking is None else self._asking.bus)
+                deny(call, decision)
                 return False
             case PolicyOutcome.ALLOW:
                 return not call.ended
@@ -194,13 +178,13 @@ class Gate:
     async def _ask(self, call: TrackedCall, why: Decision, *, by_hook: bool = False) -> bool:
         if self._asking is None:
             nobody = msgspec.structs.replace(why, outcome=PolicyOutcome.DENY)
-            deny(call, nobody, None)
+            deny(call, nobody)
             return False
         if self._asker is None:
             from alhena.scheduler.confirmation_flow import Asker
 
-            self._asker = Asker(self._asking, self._executor, self._decision, self._notify)
-        return await self._asker.approved(call, why, by_hook=by_hook) and not call.ended
+            self._asker = Asker(self._asking, self._executor, self._find_decision, self._notify)
+        return await self._asker.ask_person(call, why, by_hook=by_hook) and not call.ended
 
     def _notify(self, _call: TrackedCall, request: "ConfirmationRequest") -> None:
         """Fires Notification hooks in the background, so that the person need not wait for them."""
@@ -208,7 +192,7 @@ class Gate:
         if hooks is not None and hooks.notification_heard:
             hooks.notify(request)
 
-    async def _heard(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
+    async def _run_hooks(self, call: TrackedCall, hooks: "ToolHooks") -> "HookVerdict | None":
         """The verdict of the BeforeTool hooks; None if the call was stopped first."""
         said = await self._executor.leash.held(call, hooks.before(call))
         if isinstance(said, asyncio.CancelledError):
@@ -216,7 +200,9 @@ class Gate:
             return None
         return said
 
-    async def _weighed(self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict") -> bool:
+    async def _apply_verdict(
+        self, call: TrackedCall, entry: RegisteredTool, said: "HookVerdict"
+    ) -> bool:
         """Applies the verdict of the hooks. True if the call may run; otherwise it has ended."""
         from alhena.scheduler.hooks import rebuilt, stopped
 
@@ -233,9 +219,9 @@ class Gate:
                 call.fail(built.message, built.type)
                 return False
             if built is not None:
-                decision = await self._decision(call)
+                decision = await self._find_decision(call)
                 call.outcome = None
-                if decision is None or not await self._permitted(call, decision):
+                if decision is None or not await self._permits(call, decision):
                     return False
                 approved = call.outcome is not None
         if not said.ask or approved:
@@ -246,7 +232,7 @@ class Gate:
         why = Decision(outcome=PolicyOutcome.ASK_USER, reason=reason)
         return await self._ask(call, why, by_hook=True)
 
-    async def _decision(self, call: TrackedCall) -> Decision | None:
+    async def _find_decision(self, call: TrackedCall) -> Decision | None:
         """The decision for this call; None if it ended, because it was stopped or the decision
         failed."""
         entry = call.entry
@@ -260,7 +246,7 @@ class Gate:
             decision = self._authority.decide(asked)
         check = self._authority.check
         if decision is None or boundary.failure is not None:
-            deny_unknown(call, "the policy", boundary)
+            deny_failed(call, "the policy", boundary)
             return None
         if check is None or decision.outcome is PolicyOutcome.DENY:
             return decision
@@ -268,7 +254,7 @@ class Gate:
         found = await self._executor.leash.held(call, work)
         if isinstance(found, Boundary | asyncio.CancelledError):
             boundary = found if isinstance(found, Boundary) else None
-            deny_unknown(call, "the safety checkers", boundary)
+            deny_failed(call, "the safety checkers", boundary)
             return None
         return found
 

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from alhena.scheduler.executor import INTERRUPTED, Executor
 from alhena.scheduler.gate import Authority, Gate
 from alhena.scheduler.states import (
@@ -32,18 +34,36 @@ from alhena.tools.threads import Boundary, one_line
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
-    from alhena.scheduler.confirmation import Asking, Payload
+    from alhena.scheduler.confirmation import Confirmations, Payload
     from alhena.tools.contract import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """A subagent whose calls a scheduler runs; `parent` is the id of the call that runs it."""
+
+    name: str
+    agent_id: str
+    parent: str
+
+    def call_id(self, own: str) -> str:
+        """The id by which the session knows a call of the subagent."""
+        return f"{self.parent}/{own}"
+
+    def sign(self, request: ToolCallRequestInfo) -> ToolCallRequestInfo:
+        """The request with the ids of the subagent and its parent."""
+        return msgspec.structs.replace(
+            request, parent_call_id=self.parent, scheduler_id=self.agent_id
+        )
 
 
 class Scheduler:
     """Runs one batch at a time; further batches wait in a queue (SCHED-02).
 
     `authority` gives policy decisions. `asking` asks a person; without it, calls that need
-    confirmation are denied. Hooks are those of the `executor`. A tool must not schedule on the
-    scheduler that runs it.
+    confirmation are denied. Hooks are those of the `executor`. `caller`: the subagent whose calls
+    these are. A tool must not schedule on the scheduler that runs it.
     """
 
     def __init__(
@@ -53,13 +73,15 @@ class Scheduler:
         emit: Emit,
         executor: Executor,
         *,
-        asking: "Asking | None" = None,
+        asking: "Confirmations | None" = None,
+        caller: Caller | None = None,
     ) -> None:
         self._registry = registry
         self._emit = emit
         self._executor = executor
         self._gate = Gate(authority, executor, asking, executor.hooks)
-        self._view = BatchView(emit, None if asking is None else asking.bus)
+        self._view = BatchView(emit)
+        self._caller = caller
         self._turn = asyncio.Lock()
         self._batch: list[TrackedCall] = []
         self._cancellations = 0
@@ -85,6 +107,8 @@ class Scheduler:
         and in `last_batch`.
         """
         given = [requests] if isinstance(requests, ToolCallRequestInfo) else requests
+        if self._caller is not None:
+            given = [self._caller.sign(request) for request in given]
         clock, changed = self._executor.clock, self._view.changed
         batch = [TrackedCall(request, self._emit, clock, changed) for request in given]
         cancellations = self._cancellations
@@ -106,7 +130,7 @@ class Scheduler:
     ) -> None:
         """Answers the first waiting call with this id. Raises ConfirmationError if no call can take
         the answer; waiting calls keep waiting."""
-        from alhena.scheduler.confirmation import answer_from, require_answer
+        from alhena.scheduler.confirmation import make_answer, require_answer
 
         for call in self._batch:
             question, taker = call.question, call.answer
@@ -114,7 +138,7 @@ class Scheduler:
                 continue
             if taker.done() or call.ended:
                 continue
-            answer = answer_from(outcome, payload)
+            answer = make_answer(outcome, payload)
             require_answer(answer, question)
             taker.set_result(answer)
             return

@@ -40,7 +40,6 @@ from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
-    from alhena.scheduler.bus import MessageBus
     from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 
 
@@ -168,6 +167,10 @@ class ConfirmationError(SchedulerError):
     """No waiting call can take this answer; waiting calls keep waiting."""
 
     kind = "confirmation"
+
+
+class NoListenerError(ConfirmationError):
+    """There is no person to ask."""
 
 
 TERMINAL = frozenset({Status.SUCCESS, Status.ERROR, Status.CANCELLED})
@@ -556,9 +559,8 @@ class TrackedCall(CallOnItsWay):
 class BatchView:
     """Emits the states of a batch after changes; changes of one loop iteration give one event."""
 
-    def __init__(self, emit: Emit, bus: "MessageBus | None") -> None:
+    def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._bus = bus
         self._calls: tuple[TrackedCall, ...] = ()
         self._due: asyncio.Handle | None = None
 
@@ -582,11 +584,5 @@ class BatchView:
             self._due.cancel()
             self._due = None
         states = tuple(call.shown for call in self._calls if call.shown is not None)
-        if not states:
-            return
-        self._emit(ToolCallsUpdateEvent(calls=states))
-        if self._bus is not None:
-            from alhena.scheduler.bus import ToolCallsUpdate
-
-            if self._bus.has(ToolCallsUpdate):
-                self._bus.publish(ToolCallsUpdate(calls=states))
+        if states:
+            self._emit(ToolCallsUpdateEvent(calls=states))

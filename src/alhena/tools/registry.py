@@ -187,7 +187,7 @@ class ToolRegistry:
                 "digits, '_', '.' and '-', beginning with a letter or '_'"
             )
         try:
-            schema = _schema_to_tell(tool.parameter_schema)
+            schema = adapt_schema(tool.parameter_schema)
         except WireError as error:
             self.left_out[tool.name] = error.message
             return f'Tool "{tool.name}" is left out: {error.message}'
@@ -323,7 +323,7 @@ def _declaration(entry: RegisteredTool) -> FunctionDeclaration:
     )
 
 
-def _schema_to_tell(schema: dict[str, Any]) -> dict[str, Any] | None:
+def adapt_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     """Adapts a schema for the declaration; None when it needs no change. Raises SchemaError."""
     if is_plain(schema):
         return None

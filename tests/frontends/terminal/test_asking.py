@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from alhena.agent.toolset.approval import rule_words
+from alhena.agent.toolset.approval import describe_allowance
 from alhena.display_text import exact
 from alhena.frontends.terminal.access_dialog import MENU as ACCESS
 from alhena.frontends.terminal.dialogs.approval import (
@@ -488,9 +488,9 @@ def test_a_rule_is_told_in_words():
         tool_names=("run_shell_command",),
         command_prefixes=("git status", "ls"),
     )
-    assert rule_words(rule) == "commands that begin with `git status`, `ls`"
+    assert describe_allowance(rule) == "commands that begin with `git status`, `ls`"
     edits = PolicyRule(decision=PolicyOutcome.ALLOW, priority=1, tool_names=("replace",))
-    assert rule_words(edits) == "every call of replace"
+    assert describe_allowance(edits) == "every call of replace"
 
 
 def test_questions_of_the_model_become_menus():

@@ -1,11 +1,10 @@
-"""Approvals: about one call at a time over the bus, and those that hold beyond their call."""
+"""Approvals: about one call at a time, and those that hold beyond their call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from alhena.errors import ConfigError
@@ -20,70 +19,38 @@ from alhena.policy.model import (
     Tier,
 )
 from alhena.policy.parse import RulePlace, parse_rule, rule_fields
-from alhena.scheduler.bus import AskUserRequest, LastingRule, MessageBus, UpdatePolicy
 from alhena.scheduler.confirmation import (
     Answer,
     Approver,
-    Asking,
     ConfirmationRequest,
+    Confirmations,
     Verdict,
-    answer_of,
-    as_answer,
-    asked,
+    call_approver,
     ends_turn,
-    listen,
+    to_answer,
 )
-from alhena.tools.contract import AskUserConfirmation, Question, ToolConfirmationOutcome
+from alhena.scheduler.messages import LastingRule, UpdatePolicy
+from alhena.tools.contract import AskUserConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from alhena.agent.toolset.toolset import Toolset
-    from alhena.tools.builtin.ask_user import Answers, Ask
 
 
-def session_bus(
-    approver: Approver | None, given: MessageBus | None, emit: Callable[[Event], None]
-) -> tuple[MessageBus, Callable[[], Awaitable[None]]]:
-    """The bus of a session: the program's own, or a new one; `approver` answers over it. And what
-    ends the session's part in it."""
-    bus = given or MessageBus(lambda text: emit(WarningEvent(message=text)))
-    leave = None if approver is None else listen(one_at_a_time(approver), bus)
-
-    async def close() -> None:
-        if leave is not None:
-            leave()
-        if given is None:
-            await bus.aclose()
-
-    return bus, close
-
-
-def open_asking(
-    bench: "Toolset",
-    emit: Callable[[Event], None],
-    approver: Approver | None,
-    bus: MessageBus | None,
-) -> Asking:
-    """Confirmation for a scheduler: over `bus`, or over a new one on which `approver` answers.
-    Saved approvals become part of the toolset's policy."""
-    own = bus is None
-    if bus is None:
-        bus = MessageBus(lambda text: emit(WarningEvent(message=text)))
-        if approver is not None:
-            listen(approver, bus)
+def confirm_with(
+    approver: Approver, bench: "Toolset", emit: Callable[[Event], None]
+) -> Confirmations:
+    """Confirmation of a toolset's calls by `approver`. Saved approvals become part of the toolset's
+    policy."""
     edit = bench.options.edit
     if bench.settings.security.disable_always_allow:
-        return Asking(bus=bus, edit=edit)
-
+        return Confirmations(approve=approver, edit=edit)
     lasting = LastingApprovals(bench, emit)
-    leave = bus.subscribe(UpdatePolicy, lasting.update)
-    if not own:  # one of its own goes with the scheduler, of which a toolset may have thousands
-        bench.when_closed.append(leave)
-    return Asking(bus=bus, offers=lasting.offers, edit=edit)
+    return Confirmations(approve=approver, offers=lasting.offers, save=lasting.save, edit=edit)
 
 
-def one_at_a_time(approver: Approver) -> Approver:
+def serialize_approver(approver: Approver) -> Approver:
     """`approver`, asked about one call at a time although calls wait, and subagents work, side by
     side. After a refusal that ends the turn, those that waited are refused without asking.
 
@@ -101,38 +68,12 @@ def one_at_a_time(approver: Approver) -> Approver:
         async with turn:
             if refusals != before:
                 return Answer.no()
-            given = await asked(approver, request)
+            given = await call_approver(approver, request)
             if isinstance(cast("object", given), bool | Outcome | Answer):
-                refusals += ends_turn(as_answer(given))
+                refusals += ends_turn(to_answer(given))
             return given
 
     return answer
-
-
-def asks_over(bus: MessageBus) -> Approver:
-    """Puts requests of another scheduler to whoever answers over `bus`."""
-
-    async def answer(request: ConfirmationRequest) -> Answer:
-        passed_on = msgspec.structs.replace(request, correlation_id=bus.new_id())
-        return answer_of(await bus.request(passed_on, None))
-
-    return answer
-
-
-def questions_over(bus: MessageBus) -> "Ask":
-    """Puts the model's questions to whoever answers over `bus`."""
-
-    async def ask(questions: tuple[Question, ...]) -> "Answers | None":
-        request = AskUserRequest(
-            correlation_id=bus.new_id(),
-            questions=tuple(msgspec.to_builtins(each) for each in questions),
-        )
-        response = await bus.request(request, None)
-        if response.cancelled:
-            return None
-        return {int(key): text for key, text in response.answers.items() if key.isdecimal()}
-
-    return ask
 
 
 EDITS = frozenset({"write_file", "replace", "smart_edit"})
@@ -158,7 +99,7 @@ class LastingApprovals:
         if bench.decide(call).outcome is PolicyOutcome.ALLOW:
             return ()
         if call.server_name is None and call.names[0] in EDITS:
-            return self._auto_edit(call)
+            return self._offer_auto_edit(call)
         rule = always_rule(call)
         if rule is None:
             return ()
@@ -171,12 +112,12 @@ class LastingApprovals:
             lasting.insert(1, (Outcome.PROCEED_ALWAYS_TOOL, rule, False))
             lasting.insert(2, (Outcome.PROCEED_ALWAYS_SERVER, server, False))
         return tuple(
-            _offer(outcome, each, persist=persist, shown=self._shown(call, each))
+            _make_offer(outcome, each, persist=persist, shown=self._find_fingerprint(call, each))
             for outcome, each, persist in lasting
             if self._would_allow(call, each)
         )
 
-    async def update(self, message: UpdatePolicy) -> None:
+    async def save(self, message: UpdatePolicy) -> None:
         """Applies an offer: to the session at once, permanently if chosen."""
         if message.mode is not None:
             self._bench.modes.switch(ApprovalMode(message.mode))
@@ -185,7 +126,7 @@ class LastingApprovals:
         source = FOR_GOOD if message.persist else IN_SESSION
         written = parse_rule(message.rule, tier=Tier.USER, place=RulePlace(source, 1)).rule
         rule = replace(written, source=source, file=None)
-        if not self._pinned(message, rule):
+        if not self._pin_tools(message, rule):
             return
         if rule not in self._bench.engine.rules:
             self._bench.engine.add_rule(rule)
@@ -199,13 +140,13 @@ class LastingApprovals:
         except ConfigError as error:
             self._emit(WarningEvent(message=str(error)))
 
-    def _shown(self, call: PolicyCall, rule: PolicyRule) -> str:
+    def _find_fingerprint(self, call: PolicyCall, rule: PolicyRule) -> str:
         servers = self._bench.servers_of(call.server_name)
         if servers is None or call.server_name is None:
             return ""
         return servers.shown(call.names[0], every=not rule.tool_names)
 
-    def _pinned(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
+    def _pin_tools(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
         """Holds on to what the question showed of a server's tools; whether that could be done,
         where there is a need to."""
         servers = self._bench.servers_of(message.mcp_name)
@@ -213,7 +154,7 @@ class LastingApprovals:
             return True
         return servers.approved(message.mcp_name, message.shown, every=not rule.tool_names)
 
-    def _auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
+    def _offer_auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
         """Auto-edit mode, from default mode, where it lets this call run."""
         bench = self._bench
         if bench.modes.mode is not ApprovalMode.DEFAULT:
@@ -221,7 +162,7 @@ class LastingApprovals:
         if not bench.modes.allows(ApprovalMode.AUTO_EDIT):
             return ()
         context = replace(bench.context, mode=ApprovalMode.AUTO_EDIT)
-        if not self._allowed(bench.engine, call, context):
+        if not self._allows(bench.engine, call, context):
             return ()
         words = "edits of workspace files, except files that decide what runs later (auto-edit)"
         return (
@@ -230,9 +171,9 @@ class LastingApprovals:
 
     def _would_allow(self, call: PolicyCall, rule: PolicyRule) -> bool:
         trial = PolicyEngine((*self._bench.engine.rules, rule))
-        return self._allowed(trial, call, self._bench.context)
+        return self._allows(trial, call, self._bench.context)
 
-    def _allowed(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
+    def _allows(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
         if call.server_name is None:
             return self._bench.decide_by(engine, call, context).outcome is PolicyOutcome.ALLOW
         # What is new of a server's tool is approved along with it.
@@ -240,7 +181,7 @@ class LastingApprovals:
         return decision.outcome is PolicyOutcome.ALLOW
 
 
-def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> LastingRule:
+def _make_offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> LastingRule:
     import tomli_w
 
     fields = rule_fields(rule)
@@ -249,7 +190,7 @@ def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> 
             fields[key] = fields[key][0]
     return LastingRule(
         outcome=outcome,
-        words=rule_words(rule),
+        words=describe_allowance(rule),
         toml=f"[[rule]]\n{tomli_w.dumps(fields)}",
         rule=fields,
         persist=persist,
@@ -257,7 +198,7 @@ def _offer(outcome: Outcome, rule: PolicyRule, *, persist: bool, shown: str) -> 
     )
 
 
-def rule_words(rule: PolicyRule) -> str:
+def describe_allowance(rule: PolicyRule) -> str:
     """Describes what a rule allows."""
     if rule.command_prefixes:
         commands = ", ".join(f"`{each}`" for each in rule.command_prefixes)

@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from alhena.hooks.planning import Hooks
     from alhena.mcp.servers import Servers
     from alhena.policy.safety_checks import SafetyChecks
-    from alhena.scheduler.bus import MessageBus
-    from alhena.scheduler.confirmation import Approver, Asking
+    from alhena.scheduler.confirmation import Approver, Confirmations
     from alhena.scheduler.executor import Durable, Keep
     from alhena.scheduler.hooks import ToolHooks
-    from alhena.scheduler.scheduler import Scheduler
+    from alhena.scheduler.scheduler import Caller, Scheduler
     from alhena.skills.files import Skills
     from alhena.system.processes import ProcessGroups
     from alhena.tools.builtin.ask_user import Ask
@@ -135,13 +134,6 @@ class SessionLinks(Value, frozen=True, kw_only=True):
     resumed: bool = False
     texts: bool = False
     transcript: str = ""
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """A subagent whose calls a scheduler runs; the session knows them by `session_id` of theirs."""
-
-    name: str
-    session_id: Callable[[str], str]
 
 
 class SessionMode:
@@ -357,26 +349,24 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
         emit: Callable[[Event], None],
         approver: "Approver | None" = None,
         registry: ToolRegistry | None = None,
-        bus: "MessageBus | None" = None,
         caller: "Caller | None" = None,
     ) -> "Scheduler":
         """A scheduler over these tools, or over those of another registry for a subagent, the
-        `caller`; policy and hooks are the same. People are asked over `bus`, or else `approver` is;
-        without either no person is asked."""
+        `caller`; policy and hooks are the same. Without `approver` no person is asked."""
         from alhena.scheduler.executor import Executor
         from alhena.scheduler.gate import Authority
         from alhena.scheduler.scheduler import Scheduler
 
-        asking: Asking | None = None
-        if bus is not None or approver is not None:
-            from alhena.agent.toolset.approval import open_asking
+        asking: Confirmations | None = None
+        if approver is not None:
+            from alhena.agent.toolset.approval import confirm_with
 
-            asking = open_asking(self, emit, approver, bus)
+            asking = confirm_with(approver, self, emit)
         executor = Executor(self.workspace.cwd, outputs=self.outputs, hooks=self._hooks_of_tools())
         executor.durable = self.links.durable
         executor.keep = self.links.keep
         executor.program = self.options.program
-        known_as: Callable[[str], str] = str if caller is None else caller.session_id
+        known_as: Callable[[str], str] = str if caller is None else caller.call_id
         executor.traceparent = lambda call_id: self.trace_of(known_as(call_id))
         if self.memory is not None:
             executor.discover = self.memory.conversation()
@@ -388,6 +378,7 @@ class Toolset(msgspec.Struct, kw_only=True, eq=False):
             emit,
             executor,
             asking=asking,
+            caller=caller,
         )
 
     def _hooks_of_tools(self) -> "ToolHooks | None":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from alhena.agent.chat import drive_switch
 from alhena.agent.runner import SessionRunner, compress
 from alhena.agent.toolset.options import SessionOptions
 from alhena.chat.turn import InvalidResponseError
@@ -85,7 +86,7 @@ class EditorSession:
     ) -> None:
         self.questions = Questions(self, connection, client)
         files = ClientFiles(self, client)
-        self._given = msgspec.structs.replace(
+        options = msgspec.structs.replace(
             given,
             approve=self.questions.approve,
             ask=self.questions.put,
@@ -97,10 +98,10 @@ class EditorSession:
         self._sources = sources
         self._lock = asyncio.Lock()
         self.cancelled = self._busy = False
-        self._prompted = self.resumed = given.resume is not None
+        self.resumed = given.resume is not None
         self._switching = False
         self._showing: asyncio.TimerHandle | None = None
-        self.runner = SessionRunner(self._given)
+        self.runner = SessionRunner(options)
         self.commands = PromptCommands(lambda: self.runner.toolset, COMMANDS)
 
     async def open(self) -> None:
@@ -109,7 +110,7 @@ class EditorSession:
         bench = self.runner.toolset
         self.session_id = self.runner.session_id
         self.calls = CallUpdates(bench.registry, str(bench.workspace.cwd))
-        self._opening = () if self._prompted else self.runner.history
+        self._opening = () if self.resumed else self.runner.history
         bench.modes.subscribe(self._mode_changed)
         self.commands.load(self._sources)
 
@@ -210,30 +211,11 @@ class EditorSession:
         if not name.strip():
             raise RpcError(INVALID_PARAMS, "Invalid params: the model has no name")
         async with self._lock:
-            mode = self.runner.toolset.modes.mode
-            before = self._given
-            own = self.session_id
-            self._given = msgspec.structs.replace(
-                before,
-                model=name,
-                approval_mode=mode,
-                history=() if self._prompted else before.history,
-                resume=own if self._prompted else None,
-                session_id=None if self._prompted else own,
-            )
-            await self.runner.__aexit__(None, None, None)
-            opening = self._opening
             try:
-                await self._reopen()
+                async for _ in self.runner.aside(drive_switch(name)):
+                    pass
             except AlhenaError as error:
-                self._given = msgspec.structs.replace(self._given, model=before.model)
-                await self._reopen()
                 raise RpcError(INVALID_PARAMS, str(error)) from error
-            self._opening = opening
-
-    async def _reopen(self) -> None:
-        self.runner = SessionRunner(self._given)
-        await self.open()
 
     def _mode_changed(self) -> None:
         if not self._switching:
@@ -269,7 +251,6 @@ class EditorSession:
         end: RunFinishedEvent | None = None
         if self.cancelled:
             return "cancelled"
-        self._prompted = True
         run = self.runner.run(text, attached=attached, listen=lambda _session: self._hear)
         async for event in run:
             if self.cancelled:

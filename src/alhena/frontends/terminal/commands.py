@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.toolset.approval import rule_words
+from alhena.agent.toolset.approval import describe_allowance
 from alhena.commands import sources_of
 from alhena.display_text import escaped, one_line
 from alhena.frontends.terminal import setting_commands
@@ -362,7 +362,7 @@ def command_names() -> list[tuple[str, str]]:
 def _rule(rule: PolicyRule) -> Line:
     style = {"allow": "ok", "deny": "error", "ask_user": "warning"}[rule.decision]
     named = rule.tool_names or rule.mcp_name
-    what = one_line(rule_words(rule), MAX_RULE) if named else "every tool"
+    what = one_line(describe_allowance(rule), MAX_RULE) if named else "every tool"
     if rule.command_regex or rule.command_class or rule.args_pattern or rule.paths:
         what += ", of some arguments"
     return (
