@@ -17,12 +17,13 @@ from alhena.batch.engine import RunConfig, Shared
 from alhena.batch.errors import QueueError
 from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
+from alhena.batch.queue import Claim
 from alhena.batch.ray_engine import Desk
 from alhena.batch.ray_nodes import Call
 from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
 from alhena.batch.store import open_store
-from alhena.batch.stored_queue import create_files, open_stored, write_changes
+from alhena.batch.stored_queue import EndKind, create_files, open_stored, write_changes
 from alhena.batch.tasks import Task, key_of
 from alhena.models.prices import Prices
 from alhena.wire.response import UsageMetadata
@@ -61,6 +62,7 @@ class Head:
 
     def __init__(self, directory: Path) -> None:
         self.queue = open_stored(directory)
+        self.claims: dict[int, Claim] = {}
         config = config_of(self.queue)
         limiter = Limiter(self.queue, config.shared, Prices({}), time.monotonic)
         self.desk = Desk(self.queue, limiter, config.lease)
@@ -69,7 +71,11 @@ class Head:
     def claim(self, most: int = 1) -> Any:
         """Tokens of the tasks that are claimed, by their ids."""
         claims = self.queue.claim("", most, 100, 1e9)
+        self.claims.update((each.token, each) for each in claims)
         return {each.task.id: each.token for each in claims}
+
+    def end(self, token: int, how: EndKind) -> None:
+        self.queue.end_attempt(self.claims[token], how)
 
     def begin(self, task: str, holder: str = "node 1") -> int:
         """The token under which an attempt at the only task that may be claimed has begun."""
@@ -109,14 +115,14 @@ def test_one_attempt_at_a_time_has_a_task(tmp_path: Path, monkeypatch: pytest.Mo
     clock.now += 20
     assert head.renew(first)
     clock.now += 20
-    head.queue.end_attempt(first, "lost")
+    head.end(first, "lost")
     clock.now += 9
     assert head.claim() == {}, "it may be at work yet"
     clock.now += 2
     second = head.begin("t0")
     assert not head.renew(first)
     assert not head.finish(first, "t0")
-    head.queue.end_attempt(second, "dead")
+    head.end(second, "dead")
     third = head.begin("t0")
     assert not head.finish(second, "t0")
     assert head.finish(third, "t0")
@@ -135,11 +141,12 @@ def test_a_process_that_dies_after_its_lease_counts_as_one_that_was_lost(
     head = Head(directory)
     first = head.begin("t0")
     clock.now += 31
-    assert head.claim(0) == {}
-    head.queue.end_attempt(first, "dead")
+    second = head.begin("t0")
+    head.end(first, "lost")
+    assert head.renew(second)
     head.queue.close()
     again = open_stored(directory)
-    assert again.rows("SELECT attempts, crashes FROM tasks") == [(1, 1)]
+    assert again.rows("SELECT attempts, crashes FROM tasks") == [(2, 1)]
     again.close()
 
 

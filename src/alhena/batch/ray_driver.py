@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -28,7 +28,7 @@ from alhena.batch.ray_nodes import (
     run_task,
 )
 from alhena.batch.store import Store, newest, open_store, place_of, usable
-from alhena.batch.stored_queue import read_run_id
+from alhena.batch.stored_queue import EndKind, read_run_id
 from alhena.errors import AlhenaError
 
 TASK_CPUS = 0.25
@@ -54,7 +54,7 @@ class Report(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     calls: tuple[Call, ...] = ()
     token: int | None = None
-    how: Literal["free", "dead", "lost"] = "free"
+    how: EndKind = "free"
     fatal: tuple[int, str, str | None] | None = None
 
 

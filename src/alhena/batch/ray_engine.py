@@ -20,7 +20,7 @@ from alhena.batch.errors import ClusterLostError, SharedLimitError
 from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
 from alhena.batch.overview import usage_of_task
-from alhena.batch.queue import Ended
+from alhena.batch.queue import Claim, Ended
 from alhena.batch.ray_driver import Order, Report
 from alhena.batch.ray_nodes import Answer, Call, load_ray
 from alhena.batch.stored_queue import StoredQueue
@@ -100,7 +100,7 @@ class RayEngine:
         self._reported = asyncio.Event()
         self._driver: subprocess.Popen[bytes] | None = None
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        self._running: set[int] = set()
+        self._running: dict[int, Claim] = {}
         self._stopping = False
         self._heard = 0.0
 
@@ -185,7 +185,7 @@ class RayEngine:
             if not claims:
                 return
             for claim in claims:
-                self._running.add(claim.token)
+                self._running[claim.token] = claim
                 self._order(Order(claim=claim))
 
     def _take_reports(self) -> None:
@@ -199,8 +199,7 @@ class RayEngine:
                 self._order(Order(answers=tuple(self._desk.answer(report.calls))))
                 self._stopping |= self._queue.fact("limit") is not None
             if report.token is not None:
-                self._queue.end_attempt(report.token, report.how)
-                self._running.discard(report.token)
+                self._queue.end_attempt(self._running.pop(report.token), report.how)
 
     def _require_cluster(self) -> None:
         """Raises ClusterLostError."""

@@ -19,7 +19,7 @@ import msgspec
 
 from alhena.batch.errors import QueueError, RunDirectoryError
 from alhena.batch.overview import TOKENS, usage_of_task
-from alhena.batch.queue import Queue, boot_id
+from alhena.batch.queue import Claim, Queue, boot_id
 from alhena.batch.results import result_of
 from alhena.batch.store import (
     Epoch,
@@ -34,6 +34,7 @@ from alhena.batch.tasks import Task, key_of
 
 RUN = "run.json"
 VERSION = 1
+EndKind = Literal["free", "dead", "lost"]
 TAKEN_OVER = "another process has taken over the run."
 _USED = ("requests", *TOKENS)
 _TAKEN = (*_USED, "cost", "elapsed")
@@ -158,28 +159,34 @@ class StoredQueue(Queue):
         """Gives a task back unfinished, at a shared limit if that is given as a sentence."""
         if limit is not None:
             self.note("limit", limit)
-        self.end_attempt(token, "free")
+        query = "SELECT id, attempts FROM tasks WHERE token = ? AND state = 'running'"
+        for task_id, attempt in self.rows(query, token):
+            self._end_attempt(task_id, attempt, token, "free")
 
-    def end_attempt(self, token: int, how: Literal["free", "dead", "lost"]) -> None:
-        """An attempt has ended without a result: it gave the task back (free), its process is dead,
-        or it is lost with its node, where it may be at work until its lease is over."""
-        now = time.monotonic()
-        query = "SELECT id, attempts, holder FROM tasks WHERE token = ? AND state != 'ended'"
-        found = self.rows(query, token)
-        if not found or (found[0][2] is None and how == "free"):  # it was given back before
-            return
-        task_id, attempt, holder = found[0]
-        if holder != "":
-            with usable(self.place):
-                self.store.create(f"claims/{key_of(task_id)}.{attempt:04}.{how}", b"")
-        with self.transaction() as db:
-            db.execute(
-                "UPDATE tasks SET crashes = crashes + ?,"
-                " began = CASE holder WHEN '' THEN ? ELSE began END WHERE token = ?",
-                (how != "free", now, token),
-            )
-        if how != "lost" or not holder:
-            super().release(token)
+    def end_attempt(self, claim: Claim, how: EndKind) -> None:
+        """The attempt of a claim has ended without a result: it gave the task back (free), its
+        process is dead, or it is lost with its node, where it may be at work until its lease is
+        over."""
+        self._end_attempt(claim.task.id, claim.attempt, claim.token, how)
+
+    def _end_attempt(self, task_id: str, attempt: int, token: int, how: EndKind) -> None:
+        query = "SELECT state, token, holder FROM tasks WHERE id = ? AND state != 'ended'"
+        for state, latest, holder in self.rows(query, task_id):
+            held = (state, latest) == ("running", token)
+            waited = held and holder == ""  # for a node
+            if how == "free" and not held:
+                continue  # it was given back before
+            if not waited:
+                with usable(self.place):
+                    self.store.create(f"claims/{key_of(task_id)}.{attempt:04}.{how}", b"")
+            with self.transaction() as db:
+                if how != "free":
+                    db.execute("UPDATE tasks SET crashes = crashes + 1 WHERE id = ?", (task_id,))
+                if waited:
+                    query = "UPDATE tasks SET began = ? WHERE id = ?"
+                    db.execute(query, (time.monotonic(), task_id))
+            if how != "lost" or waited:
+                super().release(token)
 
     def save(self) -> None:
         """Writes what the run and its tasks without a result have taken."""
