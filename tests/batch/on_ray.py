@@ -121,14 +121,13 @@ class Run:
 
 
 def lost_workers(run: Run, head: Any) -> dict[str, Any]:
-    """A task's process, both actors and a node are killed, one after the other."""
+    """A task's process, the actor and a node are killed, one after the other."""
     node = head.add_node(num_cpus=1)
     process = run.batch(10, "--address", head.address)
     run.server.reached(4, process)
     kill("ray::run_task")
     run.server.reached(7, process)
-    kill("ray::Writer")
-    kill("ray::SharedLimiter")
+    kill("ray::Mailbox")
     run.server.reached(12, process)
     head.remove_node(node, allow_graceful=False)
     return run.ended(process)
@@ -217,7 +216,7 @@ def losses(run: Run) -> list[dict[str, Any]]:
 
 
 def random_kills(run: Run) -> dict[str, Any]:
-    """Processes of tasks, actors, nodes and the command are killed at random moments."""
+    """Processes of tasks, the actor, nodes and the command are killed at random moments."""
     seed = int(os.environ.get("SEED", random.randrange(10**6)))
     print(f"SEED={seed}", file=sys.stderr)
     chance = random.Random(seed)
@@ -226,7 +225,7 @@ def random_kills(run: Run) -> dict[str, Any]:
     process = run.batch(TASKS, "--concurrency", "8", "--address", head.address)
     for _ in range(KILLS):
         run.more(chance.randrange(1, max(2, 4 * TASKS // (KILLS + 1))), process)
-        victim = chance.choice(["run_task", "run_task", "Writer", "SharedLimiter", "node", ""])
+        victim = chance.choice(["run_task", "run_task", "Mailbox", "node", ""])
         if victim == "node":
             head.remove_node(node, allow_graceful=False)
             node = head.add_node(num_cpus=1)

@@ -1,10 +1,12 @@
-"""`alhena batch --engine ray`: the actors of a run, and whole runs on clusters that lose nodes."""
+"""`alhena batch --engine ray`: the queue of a run and its files, and whole runs on clusters that lose
+nodes."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,18 @@ import msgspec
 import pytest
 
 from alhena.batch.engine import RunConfig, Shared
-from alhena.batch.mirror import create_files, open_mirror, publish
+from alhena.batch.errors import QueueError
+from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
-from alhena.batch.ray_nodes import SharedLimiter, Writer
+from alhena.batch.queue import Claim
+from alhena.batch.ray_engine import Desk
+from alhena.batch.ray_nodes import Call
 from alhena.batch.results import TaskResult
+from alhena.batch.run import config_of
 from alhena.batch.store import open_store
-from alhena.batch.tasks import Task
+from alhena.batch.stored_queue import EndKind, create_files, open_stored, write_changes
+from alhena.batch.tasks import Task, key_of
+from alhena.models.prices import Prices
 from alhena.wire.response import UsageMetadata
 from tests.batch.answering import write_tasks
 from tests.batch.objects import ObjectServer
@@ -49,107 +57,198 @@ def result(name: str, status: Any = "done") -> bytes:
     return msgspec.json.encode(TaskResult(id=name, status=status, kind=kind, answer="x"))
 
 
+class Head:
+    """The queue of a run, and its answers to attempts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.queue = open_stored(directory)
+        self.claims: dict[int, Claim] = {}
+        config = config_of(self.queue)
+        limiter = Limiter(self.queue, config.shared, Prices({}), time.monotonic)
+        self.desk = Desk(self.queue, limiter, config.lease)
+        self.queue.take_over(config.lease)
+
+    def claim(self, most: int = 1) -> Any:
+        """Tokens of the tasks that are claimed, by their ids."""
+        claims = self.queue.claim("", most, 100, 1e9)
+        self.claims.update((each.token, each) for each in claims)
+        return {each.task.id: each.token for each in claims}
+
+    def end(self, token: int, how: EndKind) -> None:
+        self.queue.end_attempt(self.claims[token], how)
+
+    def begin(self, task: str, holder: str = "node 1") -> int:
+        """The token under which an attempt at the only task that may be claimed has begun."""
+        claims = self.claim()
+        assert list(claims) == [task]
+        assert self.ask("begin", claims[task], holder) is not None
+        return claims[task]
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        call = Call(1, method, msgspec.Raw(msgspec.json.encode(arguments)))
+        (answer,) = self.desk.answer([call])
+        return msgspec.json.decode(answer.value)
+
+    def finish(self, token: int, name: str, status: str = "done") -> bool:
+        data = result(name, status)
+        return self.ask("finish", token, status, None, msgspec.Raw(data))
+
+    def renew(self, token: int) -> bool:
+        return token in self.ask("renew", [token])[0]
+
+
 class Clock:
-    """A clock that the test moves."""
+    """The monotonic clock, which the test moves."""
 
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("alhena.batch.queue.time.monotonic", lambda: self.now)
 
 
 @pytest.mark.requirement("RUN-04")
-def test_one_attempt_at_a_time_has_a_task(tmp_path: Path):
-    directory, _ = run_of(tmp_path)
-    clock = Clock()
-    writer = Writer(directory, 30, clock)
-    assert writer.claim("k", 1, "a") == 0
-    assert writer.claim("k", 1, "b") is None, "another process with the same number"
-    assert writer.claim("k", 2, "b") == pytest.approx(30, abs=0.1)
+def test_one_attempt_at_a_time_has_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    head = Head(run_of(tmp_path, 1)[0])
+    first = head.begin("t0")
+    assert head.ask("begin", first, "node 1") is not None, "a call that comes twice"
+    assert head.ask("begin", first, "node 2") is None, "another process with the same claim"
     clock.now += 20
-    assert writer.renew("k", 1)
+    assert head.renew(first)
     clock.now += 20
-    assert writer.claim("k", 2, "b") == pytest.approx(10, abs=0.1)
-    writer.release("k", 1, "lost")
-    assert writer.claim("k", 2, "b") == pytest.approx(10, abs=0.1), "it may be at work yet"
-    clock.now += 11
-    assert writer.claim("k", 2, "b") == 0
-    assert not writer.renew("k", 1)
-    assert not writer.finish("k", 1, result("t0"))
-    writer.release("k", 2, "dead")
-    assert writer.claim("k", 3, "c") == 0
-    assert writer.finish("k", 3, result("t0"))
-    assert writer.finish("k", 3, result("t0")), "a call that comes twice"
-    assert writer.claim("k", 4, "d") == result("t0")
+    head.end(first, "lost")
+    clock.now += 9
+    assert head.claim() == {}, "it may be at work yet"
+    clock.now += 2
+    second = head.begin("t0")
+    assert not head.renew(first)
+    assert not head.finish(first, "t0")
+    head.end(second, "dead")
+    third = head.begin("t0")
+    assert not head.finish(second, "t0")
+    assert head.finish(third, "t0")
+    assert head.finish(third, "t0"), "a call that comes twice"
+    assert head.claim() == {}
+    assert head.queue.rows("SELECT attempts, crashes FROM tasks") == [(3, 2)]
+    head.queue.close()
 
 
 @pytest.mark.requirement("RUN-04")
-def test_a_later_writer_refuses_the_earlier_and_waits_for_its_leases(tmp_path: Path):
-    directory, _ = run_of(tmp_path)
-    first = Writer(directory, 30)
-    assert first.claim("k", 1, "a") == first.claim("free", 1, "a") == 0
-    first.release("free", 1, "free")
-    second = Writer(directory, 30)
-    assert not first.renew("k", 1)
-    assert not first.finish("k", 1, result("t0"))
-    assert first.claim("other", 1, "a") is None
-    assert second.claim("free", 2, "b") == 0
-    assert second.claim("k", 2, "b") == pytest.approx(30, abs=0.1)
-    assert second.claim("k", 1, "a") == 0, "the same process goes on under the second"
-    assert second.finish("k", 1, result("t0"))
+def test_a_process_that_dies_after_its_lease_counts_as_one_that_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    clock = Clock(monkeypatch)
+    directory, _ = run_of(tmp_path, 1)
+    head = Head(directory)
+    first = head.begin("t0")
+    clock.now += 31
+    second = head.begin("t0")
+    head.end(first, "lost")
+    assert head.renew(second)
+    head.queue.close()
+    again = open_stored(directory)
+    assert again.rows("SELECT attempts, crashes FROM tasks") == [(2, 1)]
+    again.close()
 
 
 @pytest.mark.requirement("RUN-04")
-def test_money_reservations_and_waits_outlive_the_limiter(tmp_path: Path):
-    directory, config = run_of(tmp_path, total_cost=0.01, rpm=3)
+def test_a_later_head_refuses_the_earlier_and_waits_for_its_leases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    clock = Clock(monkeypatch)
+    directory, _ = run_of(tmp_path, 2)
+    first = Head(directory)
+    free, held = first.begin("t0"), first.begin("t1")
+    first.ask("release", free, None)
+    late = open_stored(directory)  # it has read the files before the first one writes a result
+    second = Head(directory)
+    for method, arguments in (
+        ("renew", ([held],)),
+        ("finish", (held, "done", None, msgspec.Raw(result("t1")))),
+        ("begin", (held, "node 1")),
+        ("admit", (1, MODEL, 10)),
+    ):
+        with pytest.raises(QueueError, match="another process has taken over the run"):
+            first.ask(method, *arguments)
+    assert second.finish(second.begin("t0"), "t0")
+    assert second.claim() == {}
+    clock.now += 31
+    token = second.begin("t1", "node 2")
+    assert second.finish(token, "t1")
+    late.take_over(30)
+    clock.now += 31
+    taken = {each.task.id: each.token for each in late.claim("", 2, 9, 30)}
+    assert late.begin(taken["t1"], "node 3", 30) is None, "it has a result"
+    assert late.begin(taken["t0"], "node 3", 30) is None
+    assert [each.id for each in late.ended_after(0)] == ["t1", "t0"]
+    for queue in (first.queue, second.queue, late):
+        queue.close()
+
+
+@pytest.mark.requirement("RUN-04")
+def test_money_reservations_waits_and_what_tasks_took_outlive_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    clock = Clock(monkeypatch)
+    directory, _ = run_of(tmp_path, total_cost=0.01, rpm=3)
     usage = UsageMetadata(prompt_token_count=1_000, candidates_token_count=1_000)
-    first = SharedLimiter(directory, config)
-    assert first.admit(1, "a", MODEL, 1_000) == first.admit(1, "a", MODEL, 1_000) == (0, None)
-    assert first.admit(2, "b", MODEL, 1_000) == (0, None)
-    first.charge(1, "a", MODEL, usage, 5.0)
-    first.delay("gemini-2.5-pro", 50)
-    second = SharedLimiter(directory, config)
-    assert first.admit(9, "a", MODEL, 1)[1] is not None
-    assert second.look(7.0) == first.look(7.0)
-    first.charge(2, "b", MODEL, usage, 1.0)
-    second.charge(1, "a", MODEL, usage, 5.0)  # a call that comes twice
-    taken = second.usage("a")
-    assert (taken["requests"], taken["input_tokens"], taken["duration"]) == (1, 1_000, 10.0)
-    wait, _ = second.admit(3, "a", "gemini-2.5-pro", 1_000)
-    assert wait == pytest.approx(50, abs=1)
-    assert second.admit(3, "a", MODEL, 1_000) == (0, None)
-    assert second.admit(4, "a", MODEL, 1_000)[0] == pytest.approx(60, abs=1)
-    for number in (2, 3):
-        second.charge(number, "b", MODEL, UsageMetadata(candidates_token_count=3_000), 1.0)
-    _, refusal = second.admit(5, "a", MODEL, 1_000)
+    first = Head(directory)
+    a, b = first.begin("t0"), first.begin("t1")
+    assert first.ask("admit", 1, MODEL, 1_000) == first.ask("admit", 1, MODEL, 1_000) == [0, None]
+    assert first.ask("admit", 2, MODEL, 1_000) == [0, None]
+    clock.now += 5
+    assert first.ask("charge", 1, a, MODEL, usage)["duration"] == 5
+    assert first.ask("charge", 1, a, MODEL, usage)["requests"] == 1, "a call that comes twice"
+    first.ask("release", a, None)
+    clock.now += 1
+    first.ask("delay", "gemini-2.5-pro", 50)
+    first.ask("charge", 2, b, MODEL, usage)
+    second = Head(directory)
+    assert second.queue.fact("spent") == first.queue.fact("spent")
+    again = second.claim()
+    taken = second.ask("begin", again["t0"], "node 2")
+    names = ("attempts", "requests", "input_tokens", "duration")
+    assert [taken[name] for name in names] == [2, 1, 1_000, 5]
+    clock.now += 31
+    again |= second.claim(2)
+    taken = second.ask("begin", again["t1"], "node 2")
+    assert [taken[name] for name in names[:3]] == [2, 1, 1_000], "its head was lost at work"
+    clock.now -= 31
+    assert second.ask("admit", 3, "gemini-2.5-pro", 1_000)[0] == pytest.approx(50, abs=1)
+    assert second.ask("admit", 3, MODEL, 1_000) == [0, None]
+    assert second.ask("admit", 4, MODEL, 1_000)[0] == pytest.approx(60, abs=1)
+    second.ask("charge", 3, again["t1"], MODEL, UsageMetadata(candidates_token_count=3_000))
+    refusal = second.ask("admit", 5, MODEL, 1_000)[1]
     assert refusal is not None
     assert "limit of $0.01 for all tasks" in refusal[0]
+    first.queue.close()
+    second.queue.close()
 
 
 @pytest.mark.requirement("RUN-04")
 def test_a_run_is_looked_at_retried_and_cancelled_by_its_files(project: Path):
     run = project / "r.run"
     directory, _ = run_of(run)
-    writer = Writer(directory, 30)
-    for task, status in (
-        (Task(id="t1", prompt="x"), "done"),
-        (Task(id="t0", prompt="x"), "failed"),
-    ):
-        writer.claim(task.key, 1, "a")
-        writer.finish(task.key, 1, result(task.id, status))
+    head = Head(directory)
+    claims = head.claim(2)
+    for name, status in (("t1", "done"), ("t0", "failed")):
+        head.ask("begin", claims[name], "node 1")
+        assert head.finish(claims[name], name, status)
+    head.queue.close()
     ran = alhena("batch", "status", "r.run")
     assert ran.code == 0, ran.err
     found = ran.json
     assert [found[name] for name in ("waiting", "done", "failed")] == [1, 1, 1]
     assert alhena("batch", "show", "r.run", "t1").json["result"]["answer"] == "x"
-    queue = open_mirror(run)
+    queue = open_stored(run)
     assert retry_failed(queue) == 1
-    publish(queue)
+    write_changes(queue)
     queue.close()
-    queue = open_mirror(run)
+    queue = open_stored(run)
     assert counts(queue).waiting == 2
     queue.close()
-    assert Writer(directory, 30).claim(Task(id="t0", prompt="x").key, 2, "b") == 0
+    head = Head(directory)
+    assert sorted(head.claim(9)) == ["t0", "t2"]
+    head.queue.close()
     assert alhena("batch", "cancel", "r.run").code == 0
     lines = [json.loads(line) for line in (run / "r.jsonl").read_text().splitlines()]
     assert [(each["id"], each["status"]) for each in lines] == [
@@ -158,6 +257,33 @@ def test_a_run_is_looked_at_retried_and_cancelled_by_its_files(project: Path):
         ("t2", "cancelled"),
     ]
     assert "stays the same" in alhena("batch", "resume", "r.run", "--engine", "local").err
+
+
+@pytest.mark.requirement("RUN-04")
+def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its limiter was another process, which counted its own epochs."""
+    clock = Clock(monkeypatch)
+    directory, _ = run_of(tmp_path, total_cost=0.01)
+    store = open_store(directory)
+    keys = [key_of(f"t{n}") for n in range(3)]
+    for name in ("writer-000001", "limiter-000001", "limiter-000002", "limiter-000003"):
+        store.create(f"epochs/{name}", b"x")
+    for name in ("0.0001", "0.0001.free", "1.0001", "1.0001.lost", "2.0001", "2.0001.dead"):
+        number, _, rest = name.partition(".")
+        store.create(f"claims/{keys[int(number)]}.{rest}", b"" if "." in rest else b"node 1")
+    taken = {"requests": 4, "input_tokens": 40, "cached_tokens": 0, "output_tokens": 4}
+    tasks = {key: {**taken, "thought_tokens": 0, "cost": 0.001, "elapsed": 9.0} for key in keys}
+    state = {"spent": 0.003, "elapsed": 7.0, "requests": [], "delays": {}, "tasks": tasks}
+    store.create("limits/000003-000000007", json.dumps(state).encode())
+    for number in range(2):
+        head = Head(directory)
+        assert (head.queue.fact("spent"), head.queue.fact("elapsed")) == (0.003, 7.0)
+        if number:
+            clock.now += 31
+        claims = head.claim(9)
+        assert sorted(claims) == (["t0", "t1", "t2"] if number else ["t0", "t2"])
+        head.queue.close()
+    assert len(store.names("limits")) == 1
 
 
 def on_ray(scenario: str, project: Path) -> Any:

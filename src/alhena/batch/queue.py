@@ -76,6 +76,9 @@ class Queue:
     """The queue in a run directory, open in one thread. `directory` has the database, `place` is
     the run directory, as it is named. Methods raise QueueError."""
 
+    durable = True
+    """False where the database is only an index."""
+
     def __init__(self, directory: Path) -> None:
         path = directory / FILE
         if not path.is_file():
@@ -121,6 +124,7 @@ class Queue:
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Generator[sqlite3.Connection]:
         """A transaction of the only writer; a `durable` one is on the disk at its end."""
+        durable = durable and self.durable
         with _translated(self.place):
             if durable:
                 self._db.execute("PRAGMA synchronous = FULL")

@@ -12,54 +12,50 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 
-from alhena.batch.engine import RunConfig
-from alhena.batch.mirror import run_id
 from alhena.batch.queue import Claim
 from alhena.batch.ray_nodes import (
-    Attempt,
+    Answer,
+    Call,
+    Mailbox,
     Remote,
-    SharedLimiter,
-    Writer,
     clear_node,
     load_ray,
     run_task,
 )
-from alhena.batch.results import TaskResult, result_of
 from alhena.batch.store import Store, newest, open_store, place_of, usable
+from alhena.batch.stored_queue import EndKind, read_run_id
 from alhena.errors import AlhenaError
 
 TASK_CPUS = 0.25
 """CPUs of a task: it mostly waits for the service."""
-_TICK_S, _LOOK_S, _SOFT_S, _CLEAR_S = 0.01, 0.5, 2.0, 5.0
+_MOST_CALLS = 100_000
+"""Calls that may be waiting for their answers."""
+_TICK_S, _SOFT_S, _CLEAR_S = 0.01, 2.0, 5.0
 
 
 class Order(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Start the attempt of a `claim`; or `stop` all, and clear the nodes if the run is `over`;
-    `elapsed` are the seconds of the run."""
+    """Start the attempt of a `claim`; or pass `answers` on; or `stop` all, and clear the nodes if
+    the run is `over`."""
 
     claim: Claim | None = None
-    elapsed: float = 0.0
+    answers: tuple[Answer, ...] = ()
     stop: bool = False
     over: bool = False
 
 
 class Report(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The end of the attempt known by `token`: its `result`, or its worker is `lost`, or it gave
-    the task back, at a `limit` if there is one; an error that ends the run, as exit code, message
-    and remedy; or the money that is `spent`."""
+    """Calls of attempts; or the end of the attempt known by `token`, whose process may be `dead`,
+    or `lost` with its node; or an error that ends the run, as exit code, message and remedy."""
 
-    token: int = 0
-    result: TaskResult | None = None
-    lost: bool = False
-    limit: str | None = None
+    calls: tuple[Call, ...] = ()
+    token: int | None = None
+    how: EndKind = "free"
     fatal: tuple[int, str, str | None] | None = None
-    spent: float | None = None
 
 
 class Driver:
@@ -72,41 +68,44 @@ class Driver:
         self._running: dict[Any, Claim] = {}
         self._stopped = 0.0
         self._over = False
-        self._elapsed = 0.0
-        place = store.place
-        lease = msgspec.json.decode(config, type=RunConfig).lease
         options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
-        writer = ray.remote(Writer).options(name="writer", **options).remote(place, lease)
-        limiter = ray.remote(SharedLimiter).options(name="limiter", **options)
-        self._remote = Remote(place, writer, limiter.remote(place, config), config)
+        mailbox = ray.remote(Mailbox).options(max_concurrency=_MOST_CALLS, **options)
+        self._remote = Remote(store.place, mailbox.remote(), config)
         self._run = ray.remote(run_task)
-        self._looking = self._remote.limiter.look.remote(0.0)
+        self._calls = self._remote.mailbox.take.remote()
 
     def serve(self, orders: "queue.SimpleQueue[Order]") -> None:
         """Carries out orders until it is stopped and nothing runs. Raises what Ray does."""
-        looked = 0.0
         while not self._stopped or self._running:
             while not orders.empty():
                 self._obey(orders.get())
             if self._stopped and time.monotonic() - self._stopped > _SOFT_S:
                 for ref in self._running:
                     self._ray.cancel(ref, force=True)
-            waiting = list(self._running)
-            if waiting:
-                for ref in self._ray.wait(waiting, timeout=_TICK_S)[0]:
+            for ref in self._ray.wait([self._calls, *self._running], timeout=_TICK_S)[0]:
+                if ref == self._calls:
+                    self._take_calls()
+                else:
                     self._report(self._ended(ref, self._running.pop(ref)))
-            else:
-                time.sleep(_TICK_S)
-            if time.monotonic() - looked > _LOOK_S and self._is_ready(self._looking):
-                looked = time.monotonic()
-                with suppress(self._ray.exceptions.ActorUnavailableError):  # it is starting again
-                    self._report(Report(spent=self._ray.get(self._looking)))
-                self._looking = self._remote.limiter.look.remote(self._elapsed)
         if self._over:
             self._clear()
 
+    def answer(self, answers: tuple[Answer, ...]) -> None:
+        """Passes answers on to attempts; from any thread."""
+        for each in answers:
+            self._remote.mailbox.answer.remote(each.id, bytes(each.value))
+
+    def _take_calls(self) -> None:
+        """Reports the calls that have come; none is a sign of life."""
+        try:
+            found = self._ray.get(self._calls)
+            calls = (Call(number, method, msgspec.Raw(data)) for number, method, data in found)
+            self._report(Report(calls=tuple(calls)))
+        except self._ray.exceptions.ActorUnavailableError:
+            time.sleep(_TICK_S)  # it is starting again
+        self._calls = self._remote.mailbox.take.remote()
+
     def _obey(self, order: Order) -> None:
-        self._elapsed = max(self._elapsed, order.elapsed)
         self._over |= order.over
         if order.stop and not self._stopped:
             self._stopped = time.monotonic()
@@ -142,23 +141,17 @@ class Driver:
         """The report of an attempt that has ended. Raises what shows that the cluster is lost."""
         exceptions = self._ray.exceptions
         try:
-            found: Attempt = self._ray.get(ref)
+            return Report(token=claim.token, fatal=self._ray.get(ref))
         except exceptions.TaskCancelledError:
-            self._release(claim, "free")
             return Report(token=claim.token)
         except exceptions.RayTaskError as error:
             message = f"a node cannot run tasks: {error.cause!r}."
             return Report(fatal=(1, message, "See the logs of Ray."))
         except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError):
-            lost = self._stopped == 0.0
-            self._release(claim, "dead" if self._is_known_dead(claim) else "lost")
-            return Report(token=claim.token, lost=lost)
+            dead = "free" if self._stopped else "dead"
+            return Report(token=claim.token, how=dead if self._is_known_dead(claim) else "lost")
         except exceptions.NodeDiedError:
-            self._release(claim, "lost")
-            return Report(token=claim.token, lost=True)
-        if found.result is not None:
-            return Report(token=claim.token, result=result_of(found.result))
-        return Report(token=claim.token, fatal=found.fatal, limit=found.limit)
+            return Report(token=claim.token, how="lost")
 
     def _is_known_dead(self, claim: Claim) -> bool:
         """True when the node of an attempt is alive, and so knows that its process is not."""
@@ -172,12 +165,6 @@ class Driver:
 
     def _is_alive(self, node: str) -> bool:
         return any(each["NodeID"] == node and each["Alive"] for each in self._ray.nodes())
-
-    def _release(self, claim: Claim, how: str) -> None:
-        self._remote.writer.release.remote(claim.task.key, claim.attempt, how)
-
-    def _is_ready(self, ref: Any) -> bool:
-        return bool(self._ray.wait([ref], timeout=0)[0])
 
     def _report(self, report: Report) -> None:
         self._reports.write(msgspec.json.encode(report) + b"\n")
@@ -193,7 +180,7 @@ def _connect(store: Store, address: str, scratch: str) -> Any:
         own = {"include_dashboard": False, "_temp_dir": scratch}
     ray = load_ray()
     with usable(store.place):
-        name = f"alhena-{run_id(store)}-{secrets.token_hex(4)}"
+        name = f"alhena-{read_run_id(store)}-{secrets.token_hex(4)}"
     ray.init(address, namespace=name, log_to_driver=False, logging_level="error", **own)
     return ray
 
@@ -204,10 +191,15 @@ def main(directory: str, address: str) -> NoReturn:
     os.dup2(2, 1)  # Ray writes there, too
     orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
     decode = msgspec.json.Decoder(Order).decode
+    driver: Driver | None = None
 
     def hear() -> None:
         for line in sys.stdin.buffer:
-            orders.put(decode(line))
+            order = decode(line)
+            if driver is not None and order.answers:
+                driver.answer(order.answers)
+            else:
+                orders.put(order)
         os._exit(1)  # the command has died
 
     threading.Thread(target=hear, daemon=True).start()
@@ -218,7 +210,8 @@ def main(directory: str, address: str) -> NoReturn:
             ray = _connect(store, address, scratch)
             with usable(store.place):
                 config = newest(store, "config") or b"{}"
-            Driver(ray, store, config, reports).serve(orders)
+            driver = Driver(ray, store, config, reports)
+            driver.serve(orders)
             ray.shutdown()
         except AlhenaError as error:
             fatal = (error.exit_code, error.message, error.remedy)

@@ -1,5 +1,5 @@
-"""The engine of a Ray cluster. Its queue is a mirror of the run directory; a driver process, which
-may be lost, starts the tasks."""
+"""The engine of a Ray cluster. The head has the queue and answers the calls of attempts; a driver
+process, which may be lost, starts the tasks."""
 
 import asyncio
 import os
@@ -8,47 +8,107 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
-from typing import IO
+from functools import partial
+from typing import IO, Any
 
 import msgspec
 
 from alhena.batch.engine import RunConfig
-from alhena.batch.errors import ClusterLostError
+from alhena.batch.errors import ClusterLostError, SharedLimitError
+from alhena.batch.limits import Limiter
 from alhena.batch.local import TICK_S, engine_error
-from alhena.batch.mirror import Mirror, count_usage
-from alhena.batch.overview import release_dead
-from alhena.batch.queue import Ended
+from alhena.batch.overview import usage_of_task
+from alhena.batch.queue import Claim, Ended
 from alhena.batch.ray_driver import Order, Report
-from alhena.batch.ray_nodes import load_ray
-from alhena.batch.results import TaskResult
+from alhena.batch.ray_nodes import Answer, Call, load_ray
+from alhena.batch.stored_queue import StoredQueue
+from alhena.batch.worker import limiter_of
+from alhena.errors import AlhenaError
 from alhena.system.environment import shield_memory
 from alhena.system.own_programs import python_command
+from alhena.wire.response import UsageMetadata
 
 SILENCE_S = 90.0
 """So long the cluster may not answer, also while its actors start on other nodes."""
 _ENDLESS_S, _END_S = 1e9, 10.0
 
 
+class Desk:
+    """Answers the calls of attempts from the queue and its limiter."""
+
+    def __init__(self, queue: StoredQueue, limiter: Limiter, lease_s: float) -> None:
+        self._queue = queue
+        self._limiter = limiter
+        self._spent = False
+        self._methods: dict[str, tuple[Callable[..., Any], Any]] = {
+            "begin": (partial(queue.begin, lease_s=lease_s), tuple[int, str]),
+            "renew": (partial(queue.renew, lease_s=lease_s), tuple[tuple[int, ...]]),
+            "finish": (queue.finish, tuple[int, str, str | None, msgspec.Raw]),
+            "release": (queue.release, tuple[int, str | None]),
+            "admit": (self._admit, tuple[int, str, int]),
+            "charge": (self._charge, tuple[int, int, str, UsageMetadata | None]),
+            "delay": (limiter.delay, tuple[str, float]),
+        }
+
+    def answer(self, calls: Iterable[Call]) -> list[Answer]:
+        """The answers; what was changed is written when they are returned. Raises QueueError, also
+        when another process has taken over the run."""
+        self._queue.require_latest()
+        answers: list[Answer] = []
+        for call in calls:
+            method, kind = self._methods[call.method]
+            value = method(*msgspec.json.decode(call.arguments, type=kind))
+            answers.append(Answer(call.id, msgspec.Raw(msgspec.json.encode(value))))
+            self._spent |= method == self._limiter.delay
+        if self._spent:
+            self._queue.save()
+            self._spent = False
+        return answers
+
+    def _admit(
+        self, number: int, model: str, tokens: int
+    ) -> tuple[float, tuple[str, str | None] | None]:
+        """Seconds to wait until the request may be tried again, 0 when it may start; or why it may
+        not."""
+        try:
+            started, wait = self._limiter.start(model, tokens, number)
+        except SharedLimitError as error:
+            return 0.0, (error.message, error.remedy)
+        self._spent |= started is not None
+        return (0.0 if started is not None else wait), None
+
+    def _charge(
+        self, number: int, token: int, model: str, usage: UsageMetadata | None
+    ) -> dict[str, Any]:
+        """A request took this, None if it was refused; what the task has taken so far."""
+        self._limiter.charge(number, token, model, usage)
+        self._spent = True
+        return usage_of_task(self._queue, token)
+
+
 class RayEngine:
     """Runs the tasks in `queue` on the cluster of the configuration, or on one that it starts on
     this machine."""
 
-    def __init__(self, queue_: Mirror, config: RunConfig) -> None:
+    def __init__(self, queue_: StoredQueue, config: RunConfig) -> None:
         self.place = queue_.place
         self._queue = queue_
         self._config = config
+        self._desk = Desk(queue_, limiter_of(queue_, config), config.lease)
+        self._reported = asyncio.Event()
         self._driver: subprocess.Popen[bytes] | None = None
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        self._running: set[int] = set()
+        self._running: dict[int, Claim] = {}
         self._stopping = False
         self._heard = 0.0
 
     def resume(self) -> None:
         """Connects to the cluster; attempts of an earlier process end with their leases. Raises
-        ConfigError where Ray is not installed."""
+        ConfigError where Ray is not installed, QueueError."""
         load_ray()
+        self._queue.take_over(self._config.lease)
         descriptor, self._log = tempfile.mkstemp(prefix="alhena-ray-", suffix=".log")
         shield_memory()
         module, address = "alhena.batch.ray_driver", self._config.address or "local"
@@ -65,24 +125,29 @@ class RayEngine:
                 start_new_session=True,
             )
         self._heard = time.monotonic()
-        threading.Thread(target=self._listen, args=(self._driver.stdout,), daemon=True).start()
+        heard = (self._driver.stdout, asyncio.get_running_loop())
+        threading.Thread(target=self._listen, args=heard, daemon=True).start()
 
     async def events(self, after: int = 0) -> AsyncGenerator[tuple[Ended, ...], None]:
         """Results behind the one of this number, as they come; nothing runs any more at the end.
         Raises AlhenaError."""
+        looked = 0.0
         try:
             while True:
                 self._take_reports()
                 self._fill()
                 over = self._queue.is_over() or (self._stopping and not self._running)
-                found = tuple(self._queue.ended_after(after))
-                after = found[-1].place if found else after
-                yield found
-                if over and not found:
-                    break
-                if not found:
+                # A look counts all tasks; attempts wait for their answers meanwhile.
+                if over or time.monotonic() - looked > TICK_S:
+                    found = tuple(self._queue.ended_after(after))
+                    after = found[-1].place if found else after
+                    yield found
+                    if over and not found:
+                        break
+                    looked = time.monotonic()
+                if not over:
                     self._require_cluster()
-                    await asyncio.sleep(TICK_S)
+                    await self._wait()
         finally:
             await self._end()
 
@@ -92,11 +157,19 @@ class RayEngine:
         if running:
             self._order(Order(stop=True))
 
-    def _listen(self, stdout: IO[bytes]) -> None:
+    def _listen(self, stdout: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
         decode = msgspec.json.Decoder(Report).decode
         with open(stdout.fileno(), "rb", closefd=False) as lines, stdout:
             for line in lines:
                 self._reports.put(decode(line))
+                with suppress(RuntimeError):  # the command is at its end
+                    loop.call_soon_threadsafe(self._reported.set)
+
+    async def _wait(self) -> None:
+        """Waits for a report, not long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._reported.wait(), TICK_S)
+        self._reported.clear()
 
     def _order(self, order: Order) -> None:
         driver = self._driver
@@ -108,13 +181,12 @@ class RayEngine:
         """Starts what there is room for."""
         room = self._config.shared.concurrency
         while not self._stopping and len(self._running) < room:
-            holder = f"task-{len(self._running)}-{os.urandom(4).hex()}"
-            claims = self._queue.claim(holder, 1, room, _ENDLESS_S)
+            claims = self._queue.claim("", room - len(self._running), room, _ENDLESS_S)
             if not claims:
                 return
-            (claim,) = claims
-            self._running.add(claim.token)
-            self._order(Order(claim=claim))
+            for claim in claims:
+                self._running[claim.token] = claim
+                self._order(Order(claim=claim))
 
     def _take_reports(self) -> None:
         """Takes what the driver reports. Raises AlhenaError."""
@@ -123,24 +195,11 @@ class RayEngine:
             self._heard = time.monotonic()
             if report.fatal is not None:
                 raise engine_error(*report.fatal)
-            if report.spent is not None:
-                self._queue.note("spent", report.spent)
-                self._order(Order(elapsed=float(self._queue.fact("elapsed") or 0.0)))
-            elif report.lost:
-                query = "SELECT holder FROM tasks WHERE token = ?"
-                release_dead(self._queue, self._queue.rows(query, report.token)[0][0])
-            elif report.result is not None:
-                self._finish(report.token, report.result)
-            else:
-                self._stopping |= report.limit is not None
-                self._queue.release(report.token, report.limit)
-            self._running.discard(report.token)
-
-    def _finish(self, token: int, result: TaskResult) -> None:
-        data = msgspec.json.encode(result)
-        with self._queue.transaction() as db:
-            count_usage(db, result)
-        self._queue.finish(token, result.status, result.kind, data)
+            if report.calls:
+                self._order(Order(answers=tuple(self._desk.answer(report.calls))))
+                self._stopping |= self._queue.fact("limit") is not None
+            if report.token is not None:
+                self._queue.end_attempt(self._running.pop(report.token), report.how)
 
     def _require_cluster(self) -> None:
         """Raises ClusterLostError."""
@@ -152,17 +211,20 @@ class RayEngine:
             )
 
     async def _end(self) -> None:
-        """Ends what runs, and waits for it."""
+        """Ends what runs, and waits for it: attempts give their tasks back."""
         driver = self._driver
         if driver is None:
             return
         self._stopping = True
         self._order(Order(stop=True, over=self._queue.is_over()))
-        try:
-            await asyncio.to_thread(driver.wait, _END_S)
-        except subprocess.TimeoutExpired:
+        end = time.monotonic() + _END_S
+        while driver.poll() is None and time.monotonic() < end:
+            await self._wait()
+            with suppress(AlhenaError):  # the first one is the reason of this end
+                self._take_reports()
+        if driver.poll() is None:
             driver.kill()
-            driver.wait()
+        driver.wait()
         if driver.stdin is not None:
             driver.stdin.close()
         if driver.returncode == 0:

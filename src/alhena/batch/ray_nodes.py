@@ -1,16 +1,19 @@
-"""The parts of a run that are on the nodes of a Ray cluster: the actors that write results and
-admit requests, and the function that runs a task."""
+"""The parts of a run that are on the nodes of a Ray cluster: the function that runs a task, and
+its calls to the queue, which the head has.
+
+An attempt asks the `Mailbox`, an actor; the driver fetches calls from there, and the head's `Desk`
+answers them. A call may come twice: the mailbox may be lost with its node, and starts again on
+another one.
+"""
 
 import asyncio
 import errno
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 import time
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -22,21 +25,21 @@ import msgspec
 from alhena.batch.engine import RunConfig
 from alhena.batch.errors import QueueError, SharedLimitError
 from alhena.batch.limits import pause
-from alhena.batch.mirror import RUN, Spending, Stored, made_folder, put
-from alhena.batch.overview import TOKENS, usage_of_task
-from alhena.batch.queue import Claim, Queue, boot_id
-from alhena.batch.store import Epoch, Place, Store, newest, open_store, usable
-from alhena.batch.worker import Lease, Worker, limiter_of, task_folder
+from alhena.batch.queue import Claim
+from alhena.batch.store import Place, Store, open_store, usable
+from alhena.batch.stored_queue import RUN, make_node_folder
+from alhena.batch.worker import Lease, Worker, task_folder
 from alhena.batch.worktree import noted_tree, remove_tree
 from alhena.errors import AlhenaError, ConfigError
 from alhena.session.journal import Disk
 from alhena.version import __version__
 from alhena.wire.response import UsageMetadata
 
-TAKEN_OVER = "another process has taken over the run."
 _CALL_S, _AGAIN_S = 60.0, 0.5
 """Longest wait for an answer of an actor, which may be starting again on another node, and seconds
 until it is asked again."""
+_LOOK_S = 0.5
+"""Seconds that the mailbox waits for calls."""
 
 
 def load_ray() -> Any:
@@ -51,228 +54,141 @@ def load_ray() -> Any:
         ) from error
 
 
-class Writer:
-    """Actor: hands out tasks and writes results. Leases are on its own clock; a restarted
-    one waits for the leases that its predecessor may have granted."""
+class Call(msgspec.Struct, frozen=True):
+    """A method that the desk offers, with its arguments. `id` is the caller's."""
 
-    def __init__(
-        self, place: Place, lease_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._clock = clock
-        self._store = store = open_store(place)
-        self._epoch = Epoch(store, "writer")
-        self._lease_s = lease_s
-        self._place = len(store.names("results"))
-        self._held: dict[str, tuple[int, float]] = {}
-        for name in store.names("claims"):  # in order: what ended an attempt follows it
-            key, attempt, *how = name.split(".")
-            if how in (["free"], ["dead"]):
-                self._held.pop(key, None)
-            elif not how:
-                self._held[key] = (int(attempt), clock() + lease_s)
-
-    def claim(self, key: str, attempt: int, holder: str) -> "float | bytes | None":
-        """0 when the attempt has the task, the seconds to wait for the end of another one, the
-        result if there is one, None if the task is no longer this run's to give."""
-        if not self._epoch.is_latest():
-            return None
-        found = self._store.read(f"results/{key}")
-        if found is not None:
-            return bytes(msgspec.json.decode(found, type=Stored).result)
-        now = self._clock()
-        held, end = self._held.get(key, (attempt, now))
-        if held != attempt and now <= end:
-            return end - now + 0.01
-        name, made = f"claims/{key}.{attempt:04}", holder.encode()
-        if not self._store.create(name, made) and self._store.read(name) != made:
-            return None
-        self._held[key] = (attempt, now + self._lease_s)
-        return 0.0
-
-    def renew(self, key: str, attempt: int) -> bool:
-        """Renews the lease of an attempt; False if it no longer holds the task."""
-        now = self._clock()
-        held, end = self._held.get(key, (0, now))
-        if held != attempt or now > end or not self._epoch.is_latest():
-            return False
-        self._held[key] = (attempt, now + self._lease_s)
-        return True
-
-    def finish(self, key: str, attempt: int, result: bytes) -> bool:
-        """Writes the result of an attempt; False if it no longer holds the task."""
-        stored = Stored(self._place + 1, attempt, msgspec.Raw(result))
-        if self.renew(key, attempt) and put(self._store, key, stored):
-            self._place += 1
-            del self._held[key]
-            return True
-        found = self._store.read(f"results/{key}")  # this call may come twice
-        return found is not None and msgspec.json.decode(found, type=Stored).attempt == attempt
-
-    def release(self, key: str, attempt: int, how: str) -> None:
-        """An attempt has ended without a result: it gave the task back (free), its process is dead,
-        or it is lost with its node, which may be at work yet."""
-        if self._store.read(f"claims/{key}.{attempt:04}") is not None:
-            self._store.create(f"claims/{key}.{attempt:04}.{how}", b"")
-        if how != "lost" and self._held.get(key, (0, 0.0))[0] == attempt:
-            del self._held[key]
+    id: int
+    method: str
+    arguments: msgspec.Raw
 
 
-class SharedLimiter:
-    """Actor: the limits of a run, with a limiter on a queue of its own. Each change is a file
-    before its caller hears of it. A restarted one takes all requests of the last minute
-    for new ones, and delays as long as they were."""
+class Answer(msgspec.Struct, frozen=True):
+    """The value that a call returns."""
 
-    def __init__(self, place: Place, config: bytes) -> None:
-        self._store = open_store(place)
-        self._epoch = Epoch(self._store, "limiter")
-        scratch = tempfile.mkdtemp(prefix="limits-", dir=made_folder(self._store))
-        weakref.finalize(self, _remove_scratch, Path(scratch))
-        self._queue = Queue.create(Path(scratch), (), b"")
-        self._limiter = limiter_of(self._queue, msgspec.json.decode(config, type=RunConfig))
-        self._saved = 0
-        self._restore()
+    id: int
+    value: msgspec.Raw
 
-    def admit(
-        self, number: int, key: str, model: str, tokens: int
-    ) -> tuple[float, tuple[str, str | None] | None]:
-        """Seconds to wait until the request may be tried again, 0 when it may start; or why it may
-        not."""
-        if not self._epoch.is_latest():
-            return 0.0, (TAKEN_OVER, None)
+
+class Mailbox:
+    """Actor: keeps calls until they are answered."""
+
+    def __init__(self) -> None:
+        self._calls: asyncio.Queue[tuple[int, str, bytes]] = asyncio.Queue()
+        self._answers: dict[int, asyncio.Future[bytes]] = {}
+
+    async def ask(self, number: int, method: str, arguments: bytes) -> bytes:
+        """Returns the answer to a call."""
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self._calls.put_nowait((number, method, arguments))
+        return await answer
+
+    async def take(self) -> list[tuple[int, str, bytes]]:
+        """Returns calls as soon as there are any, none after half a second."""
         try:
-            started, wait = self._limiter.start(model, tokens, number)
-        except SharedLimitError as error:
-            return 0.0, (error.message, error.remedy)
-        if started is not None:
-            self._token(key)
-            self._save()
-            return 0.0, None
-        return wait, None
+            found = [await asyncio.wait_for(self._calls.get(), _LOOK_S)]
+        except TimeoutError:
+            return []
+        while not self._calls.empty():
+            found.append(self._calls.get_nowait())
+        return found
 
-    def charge(
-        self, number: int, key: str, model: str, usage: UsageMetadata | None, seconds: float
-    ) -> None:
-        """A request of a task took this, and the task so long since the last."""
-        token = self._token(key)
-        self._limiter.charge(number, token, model, usage)
-        with self._queue.transaction() as db:
-            db.execute("UPDATE tasks SET elapsed = elapsed + ? WHERE id = ?", (seconds, key))
-        self._save()
-
-    def delay(self, model: str, seconds: float) -> None:
-        """The service wants no request to the model for so long."""
-        self._limiter.delay(model, seconds)
-        self._save()
-
-    def usage(self, key: str) -> dict[str, Any]:
-        """Usage of a task in all its attempts."""
-        found = usage_of_task(self._queue, self._token(key))
-        (elapsed,) = self._queue.rows("SELECT elapsed FROM tasks WHERE id = ?", key)[0]
-        return {**found, "duration": elapsed}
-
-    def forget(self, key: str) -> None:
-        """A task has its result."""
-        with self._queue.transaction() as db:
-            db.execute("DELETE FROM tasks WHERE id = ?", (key,))
-
-    def look(self, elapsed: float) -> float:
-        """Takes the seconds of the run; returns its money."""
-        self._queue.note("elapsed", elapsed)
-        return float(self._queue.fact("spent"))
-
-    def _token(self, key: str) -> int:
-        """The number by which the queue knows a task."""
-        with self._queue.transaction() as db:
-            db.execute("INSERT OR IGNORE INTO tasks (id, spec, began) VALUES (?, '', 0)", (key,))
-            db.execute("UPDATE tasks SET token = n WHERE id = ?", (key,))
-        return self._queue.rows("SELECT n FROM tasks WHERE id = ?", key)[0][0]
-
-    def _save(self) -> None:
-        now = time.monotonic()
-        columns = ("requests", *TOKENS, "cost", "elapsed")
-        found = self._queue.rows(f"SELECT id, {', '.join(columns)} FROM tasks")  # noqa: S608
-        delays = self._queue.rows("SELECT model, until FROM delays")
-        state = Spending(
-            spent=self._queue.fact("spent"),
-            elapsed=self._queue.fact("elapsed") or 0.0,
-            requests=self._queue.rows("SELECT n, tokens, cost, open FROM requests"),
-            delays={model: until - now for model, until in delays if until > now},
-            tasks={key: dict(zip(columns, row, strict=True)) for key, *row in found},
-        )
-        self._store.create(self._name(self._saved + 1), msgspec.json.encode(state))
-        self._store.remove(self._name(self._saved))
-        self._saved += 1
-
-    def _restore(self) -> None:
-        data = newest(self._store, "limits")
-        state = msgspec.json.decode(data or b"{}", type=Spending)
-        now = time.monotonic()
-        for name in ("spent", "elapsed"):
-            self._queue.note(name, getattr(state, name))
-        with self._queue.transaction() as db:
-            db.executemany(
-                "INSERT INTO requests (n, tokens, cost, open, at, boot) VALUES (?, ?, ?, ?, ?, ?)",
-                [(*row, now, boot_id()) for row in state.requests],
-            )
-            db.executemany(
-                "INSERT INTO delays VALUES (?, ?, ?)",
-                [(model, now + left, boot_id()) for model, left in state.delays.items()],
-            )
-            for key, taken in state.tasks.items():
-                names = ("id", "spec", "began", *taken)
-                marks = ", ".join("?" * len(names))
-                query = f"INSERT INTO tasks ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
-                db.execute(query, (key, b"", 0, *taken.values()))
-        for name in self._store.names("limits")[:-1]:
-            self._store.remove(f"limits/{name}")
-
-    def _name(self, number: int) -> str:
-        return f"limits/{self._epoch.number:06}-{number:09}"
-
-
-def _remove_scratch(scratch: Path) -> None:
-    shutil.rmtree(scratch, ignore_errors=True)
-    with suppress(OSError):  # the folder of the node is in use
-        scratch.parent.rmdir()
+    async def answer(self, number: int, value: bytes) -> None:
+        """Answers a call, if its caller waits here."""
+        waiting = self._answers.pop(number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(value)
 
 
 class Remote(msgspec.Struct, frozen=True):
-    """The run as a node knows it: its directory and its actors."""
+    """The run as a node knows it: its directory and its mailbox."""
 
     place: Place
-    writer: Any
-    limiter: Any
+    mailbox: Any
     config: bytes
     version: str = __version__
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """The end of an attempt: the task's `result`, an error for which none can run, as its exit
-    code, message and remedy, or neither, when it gave the task back, at a shared `limit` or not."""
+class OneTask:
+    """The queue and the limiter of a worker that runs one task, which the head has claimed.
+    `directory` is a folder of the node; journals of earlier attempts are put there. With `trees`
+    the task has a worktree, which is on one node."""
 
-    result: bytes | None = None
-    limit: str | None = None
-    fatal: tuple[int, str, str | None] | None = None
+    def __init__(self, remote: Remote, claim: Claim, directory: Path, *, trees: bool) -> None:
+        self.directory = directory
+        self.finished = False
+        self._ray = load_ray()
+        self._mailbox = remote.mailbox
+        self._store = open_store(remote.place)
+        self._claim = claim
+        self._task = claim.task
+        self._attempt = claim.attempt
+        self._trees = trees
+        self._over = False
+        self._taken: Mapping[str, Any] | None = None
+        self._charges: list[Any] = []
+        node = self._ray.get_runtime_context().get_node_id()
+        self._holder = f"{node} {secrets.token_hex(8)}"
+        self._renewal: tuple[Any, float] | None = None
 
+    def is_over(self) -> bool:
+        """True when the attempt has ended."""
+        return self._over
 
-class ClusterLimiter:
-    """The limiter of a run for the task `key`."""
+    def claim(self, *_wanted: Any, **_how: Any) -> list[Claim]:
+        """Begins the attempt, if it still holds the task. Raises QueueError."""
+        if self._over or self._taken is not None:
+            return []
+        self._taken = self._call("begin", self._claim.token, self._holder)
+        if self._taken is None:
+            self._over = True
+            return []
+        with usable(self._store.place):
+            self._fetch_journal()
+        return [self._claim]
 
-    def __init__(self, actor: Any, key: str) -> None:
-        self._actor = actor
-        self._key = key
-        self._unavailable = load_ray().exceptions.ActorUnavailableError
-        self._charged = time.monotonic()
+    def renew(self, tokens: Sequence[int], _lease_s: float, /) -> tuple[set[int], float] | None:
+        """Renews the lease; None while the answer is on its way."""
+        if self._renewal is None:
+            asked = self._ask("renew", tokens)
+            self._renewal = (asked, time.monotonic())
+        asked, since = self._renewal
+        if not self._ray.wait([asked], timeout=0)[0]:
+            return None
+        self._renewal = None
+        try:
+            kept, _ = msgspec.json.decode(self._ray.get(asked))
+            return set(kept), since
+        except self._ray.exceptions.ActorUnavailableError:
+            return None
+
+    def finish(self, token: int, status: str, kind: str | None, result: bytes, /) -> bool:
+        """Writes the result; False if the attempt no longer holds the task. Raises QueueError."""
+        self.finished = self._call("finish", token, status, kind, msgspec.Raw(result))
+        self._over |= self.finished
+        return self.finished
+
+    def release(self, token: int, limit: str | None = None) -> None:
+        """Gives the task back unfinished. Raises QueueError."""
+        self._over = True
+        self._call("release", token, limit)
+
+    def usage(self, _token: int) -> Mapping[str, Any]:
+        """Usage of the task so far. Raises QueueError."""
+        for asked in self._charges:
+            self._taken = msgspec.json.decode(self._answer(asked))
+        self._charges.clear()
+        return self._taken or {}
 
     async def admit(self, model: str, tokens: int) -> int:
         """Returns when a request of about so many tokens may start; its number. Raises
         SharedLimitError."""
         number = secrets.randbits(60)
         while True:
-            asked = self._actor.admit.remote(number, self._key, model, tokens)
+            asked = self._ask("admit", number, model, tokens)
             try:
-                wait, refusal = await asyncio.wrap_future(asked.future())
-            except self._unavailable:
+                found = await asyncio.wrap_future(asked.future())
+                wait, refusal = msgspec.json.decode(found)
+            except self._ray.exceptions.ActorUnavailableError:
                 wait, refusal = _AGAIN_S, None
             if refusal is not None:
                 raise SharedLimitError(refusal[0], remedy=refusal[1])
@@ -280,110 +196,45 @@ class ClusterLimiter:
                 return number
             await asyncio.sleep(pause(wait))
 
-    def charge(self, number: int, _: int, model: str, usage: UsageMetadata | None, /) -> None:
+    def charge(self, number: int, token: int, model: str, usage: UsageMetadata | None, /) -> None:
         """A request took this; None: it was refused."""
-        since, self._charged = self._charged, time.monotonic()
-        self._actor.charge.remote(number, self._key, model, usage, self._charged - since)
+        self._charges.append(self._ask("charge", number, token, model, usage))
 
     def delay(self, model: str, seconds: float) -> None:
         """The service wants no request to the model for so long."""
-        self._actor.delay.remote(model, seconds)
+        self._ask("delay", model, seconds)
 
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """A call that is under way."""
+        data = msgspec.json.encode(arguments)
+        return self._mailbox.ask.remote(secrets.randbits(60), method, data)
 
-class OneTask:
-    """The queue of a worker that runs one task, claimed by the driver. Its token is the number of
-    its attempt, `directory` is a folder of the node; journals of earlier attempts are put there.
-    With `trees` the task has a worktree, which is on one node."""
-
-    def __init__(self, remote: Remote, claim: Claim, directory: Path, *, trees: bool) -> None:
-        self.directory = directory
-        self.result: bytes | None = None
-        self.refused = False
-        self.limit: str | None = None
-        self._ray = load_ray()
-        self._remote = remote
-        self._store = open_store(remote.place)
-        self._task = claim.task
-        self._attempt = claim.attempt
-        self._claim = msgspec.structs.replace(claim, token=claim.attempt)
-        self._trees = trees
-        self._over = False
-        self._began = False
-        self._next = 0.0
-        node = self._ray.get_runtime_context().get_node_id()
-        self._holder = f"{node} {secrets.token_hex(8)}"
-        self._asked: tuple[Any, float] | None = None
-
-    def is_over(self) -> bool:
-        """True when the attempt has ended."""
-        return self._over
-
-    def claim(self, *_wanted: Any, **_how: Any) -> list[Claim]:
-        """Claims the task as soon as no other attempt may have it. Raises QueueError."""
-        if self._began or self._over or time.monotonic() < self._next:
-            return []
-        key = self._task.key
-        found = self._call(self._remote.writer.claim, key, self._attempt, self._holder)
-        if isinstance(found, float):
-            self._next = time.monotonic() + min(found, 1.0)
-            self._began = found <= 0
-        else:
-            self._over, self.result, self.refused = True, found, found is None
-        if not self._began:
-            return []
-        with usable(self._store.place):
-            self._fetch_journal()
-        return [self._claim]
-
-    def renew(self, *_wanted: Any) -> tuple[set[int], float] | None:
-        """Renews the lease; None while the answer is on its way."""
-        if self._asked is None:
-            asked = self._remote.writer.renew.remote(self._task.key, self._attempt)
-            self._asked = (asked, time.monotonic())
-        asked, since = self._asked
-        if not self._ray.wait([asked], timeout=0)[0]:
-            return None
-        self._asked = None
-        try:
-            return {self._attempt} if self._ray.get(asked) else set(), since
-        except self._ray.exceptions.ActorUnavailableError:
-            return None
-
-    def finish(self, token: int, _status: str, _kind: str | None, result: bytes, /) -> bool:
-        """Writes the result; False if the attempt no longer holds the task. Raises QueueError."""
-        key = self._task.key
-        if self._call(self._remote.writer.finish, key, token, result):
-            self._over, self.result = True, result
-            self._remote.limiter.forget.remote(key)
-        return self.result is not None
-
-    def release(self, token: int, limit: str | None = None) -> None:
-        """Gives the task back unfinished. Raises QueueError."""
-        self._over, self.limit = True, limit
-        self._call(self._remote.writer.release, self._task.key, token, "free")
-
-    def usage(self, token: int) -> Mapping[str, Any]:
-        """Usage of the task so far. Raises QueueError."""
-        found = self._call(self._remote.limiter.usage, self._task.key)
-        return {**found, "attempts": token}
-
-    def _call(self, method: Any, *arguments: Any) -> Any:
-        """The answer of an actor. Raises QueueError."""
-        exceptions = self._ray.exceptions
+    def _call(self, method: str, *arguments: Any) -> Any:
+        """The answer to a call. Raises QueueError."""
         end = time.monotonic() + _CALL_S
+        while True:
+            try:
+                return msgspec.json.decode(self._answer(self._ask(method, *arguments)))
+            except self._ray.exceptions.ActorUnavailableError:
+                if time.monotonic() > end:
+                    raise self._silence() from None
+                time.sleep(_AGAIN_S)
+
+    def _answer(self, asked: Any) -> bytes:
+        """The answer to a call that is under way. Raises QueueError, ActorUnavailableError."""
+        exceptions = self._ray.exceptions
         try:
-            while True:
-                try:
-                    return self._ray.get(method.remote(*arguments), timeout=_CALL_S)
-                except exceptions.ActorUnavailableError:
-                    if time.monotonic() > end:
-                        raise
-                    time.sleep(_AGAIN_S)
+            return self._ray.get(asked, timeout=_CALL_S)
+        except exceptions.ActorUnavailableError:
+            raise
         except (exceptions.RayError, OSError) as error:  # GetTimeoutError is an OSError
-            raise QueueError(
-                f"the run in {self._store.place} does not answer: {error}.",
-                remedy=f"Then: alhena batch resume {self._store.place}.",
-            ) from error
+            raise self._silence(error) from error
+
+    def _silence(self, reason: object = "its mailbox is not available") -> QueueError:
+        return QueueError(
+            f"the run in {self._store.place} does not answer: {reason}.",
+            remedy=f"Then: alhena batch resume {self._store.place}.",
+        )
 
     def _fetch_journal(self) -> None:
         """Puts the journal of the last attempt that has one where the attempt looks for it."""
@@ -463,12 +314,14 @@ class ClusterWorker(Worker):
         return Disk(write=lease.write, synchronise=segments.synchronise)
 
 
-def run_task(remote: Remote, claim: bytes) -> Attempt:
-    """Runs an attempt of a task on this node."""
+def run_task(remote: Remote, claim: bytes) -> tuple[int, str, str | None] | None:
+    """Runs an attempt at a task on this node; returns an error for which none can run, as exit
+    code, message and remedy."""
     try:
-        return asyncio.run(_run(remote, msgspec.json.decode(claim, type=Claim)))
+        asyncio.run(_run(remote, msgspec.json.decode(claim, type=Claim)))
     except AlhenaError as error:
-        return Attempt(fatal=(error.exit_code, error.message, error.remedy))
+        return error.exit_code, error.message, error.remedy
+    return None
 
 
 def _prepared(remote: Remote) -> tuple[Store, Path]:
@@ -485,7 +338,7 @@ def _prepared(remote: Remote) -> tuple[Store, Path]:
                 f"a node does not see {remote.place}.",
                 remedy="Name a --run-dir that all nodes see.",
             )
-        return store, made_folder(store)
+        return store, make_node_folder(store)
 
 
 def clear_node(remote: Remote) -> None:
@@ -496,18 +349,14 @@ def clear_node(remote: Remote) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _run(remote: Remote, claim: Claim) -> Attempt:
+async def _run(remote: Remote, claim: Claim) -> None:
     store, folder = _prepared(remote)
     config = msgspec.json.decode(remote.config, type=RunConfig)
     task = claim.task
     trees = config.worktree or task.repo is not None
     queue = OneTask(remote, claim, folder, trees=trees)
-    limiter = ClusterLimiter(remote.limiter, task.key)
-    worker = ClusterWorker(queue, config, "node", limiter, queue.usage)
+    worker = ClusterWorker(queue, config, "node", queue, queue.usage)
     worker.store = store
     await worker.work(1)
-    if queue.refused:
-        raise QueueError(TAKEN_OVER)
-    if queue.result is not None:
+    if queue.finished:
         shutil.rmtree(task_folder(folder, task), ignore_errors=True)
-    return Attempt(result=queue.result, limit=queue.limit)

@@ -78,10 +78,10 @@ def new_run(directory: Place, tasks: Iterable[Task], config: RunConfig) -> Gener
                 remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
             )
         if config.engine == "ray" or isinstance(directory, str):
-            from alhena.batch.mirror import create_files, open_mirror
+            from alhena.batch.stored_queue import create_files, open_stored
 
             create_files(directory, tasks, msgspec.json.encode(config))
-            queue = open_mirror(directory)
+            queue = open_stored(directory)
         else:
             queue = Queue.create(directory, tasks, msgspec.json.encode(config))
         try:
@@ -100,7 +100,7 @@ def _held(place: Place) -> Generator[None]:
         return
     store = open_store(place)
     with usable(place):
-        Epoch(store, "writer")
+        Epoch(store)
     yield
 
 
@@ -139,9 +139,9 @@ def open_queue(directory: Place) -> Queue:
         raise RunDirectoryError(
             f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
         )
-    from alhena.batch.mirror import open_mirror
+    from alhena.batch.stored_queue import open_stored
 
-    return open_mirror(directory)
+    return open_stored(directory)
 
 
 def config_of(queue: Queue) -> RunConfig:
@@ -151,7 +151,7 @@ def config_of(queue: Queue) -> RunConfig:
 
 def clear_trees(queue: Queue) -> None:
     """Removes the worktrees on this machine whose tasks have ended. Raises QueueError."""
-    from alhena.batch.mirror import Mirror, node_folder
+    from alhena.batch.stored_queue import StoredQueue, node_folder
     from alhena.batch.worktree import forget_trees, remove_tree
 
     config = config_of(queue)
@@ -161,11 +161,11 @@ def clear_trees(queue: Queue) -> None:
     if not config.worktree and all(repository is None for repository, _ in found):
         return
     with usable(queue.place):
-        mirrored = isinstance(queue, Mirror)
-        folder = node_folder(queue.store) if mirrored else queue.directory
+        stored = isinstance(queue, StoredQueue)
+        folder = node_folder(queue.store) if stored else queue.directory
     for note in folder.glob("tasks/*/tree.json"):
         remove_tree(note.parent, os.environ)
-    for repository, cwd in found if mirrored else ():
+    for repository, cwd in found if stored else ():
         place = (repository or "").partition("#")[0] or cwd or config.cwd
         with suppress(InputError):  # it is no repository
             forget_trees(Path(place), folder.name, os.environ)

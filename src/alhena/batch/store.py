@@ -169,12 +169,11 @@ def require_creating(store: Store) -> None:
 
 
 class Epoch:
-    """The right to write as `role`, taken from whoever had it before. Raises OSError."""
+    """The right to change a run, taken from whoever had it before. Raises OSError."""
 
-    def __init__(self, store: Store, role: str) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._role = role
-        self.number = 1 + sum(each.startswith(f"{role}-") for each in store.names("epochs"))
+        self.number = 1 + sum(each.startswith("writer-") for each in store.names("epochs"))
         token = secrets.token_bytes(8)
         while not store.create(self._name(self.number), token):
             self.number += 1
@@ -184,7 +183,7 @@ class Epoch:
         return self._store.read(self._name(self.number + 1)) is None
 
     def _name(self, number: int) -> str:
-        return f"epochs/{self._role}-{number:06}"
+        return f"epochs/writer-{number:06}"
 
 
 @contextmanager

@@ -190,10 +190,10 @@ def _replaced(value: T, given: dict[str, Any]) -> T:
 
 
 def _again(argv: list[str], *, failed: bool) -> int:
-    from alhena.batch.mirror import publish
     from alhena.batch.overview import retry_failed
     from alhena.batch.results import ResultsFile
     from alhena.batch.run import config_of, old_run
+    from alhena.batch.stored_queue import write_changes
 
     found = _options().parse_words(argv)
     if found.each_file or found.prompt or found.run_dir:
@@ -208,12 +208,12 @@ def _again(argv: list[str], *, failed: bool) -> int:
         _require_trust(config, queue.rows(places, "$.repo", "$.cwd", "$.approval_mode"))
         if config != before:
             queue.note("config", msgspec.json.encode(config))
-            publish(queue)
+            write_changes(queue)
             for line in _changes(before, config):
                 write_stderr(f"alhena: {line}\n")
         if failed:
             number = retry_failed(queue)
-            publish(queue)
+            write_changes(queue)
             ResultsFile(Path(config.out), config.form).rewrite(queue)
             write_stderr(f"alhena: {number} tasks run again.\n")
         return _carry_out(queue, config)
@@ -284,9 +284,9 @@ def _carry_out(queue: "Queue", config: "RunConfig") -> int:
 
 
 def _engine(queue: "Queue", config: "RunConfig") -> "Engine":
-    from alhena.batch.mirror import Mirror
+    from alhena.batch.stored_queue import StoredQueue
 
-    if isinstance(queue, Mirror):
+    if isinstance(queue, StoredQueue):
         from alhena.batch.ray_engine import RayEngine
 
         return RayEngine(queue, config)
@@ -362,17 +362,17 @@ def _report(directory: "Place", page: str | None) -> int:
 
 
 def _cancel(directory: "Place") -> int:
-    from alhena.batch.mirror import publish
     from alhena.batch.overview import cancel_rest
     from alhena.batch.results import ResultsFile, TaskResult
     from alhena.batch.run import clear_trees, config_of, old_run
+    from alhena.batch.stored_queue import write_changes
 
     def made(task_id: str, attempts: int) -> bytes:
         return msgspec.json.encode(TaskResult(id=task_id, status="cancelled", attempts=attempts))
 
     with old_run(directory) as queue:
         number = cancel_rest(queue, made)
-        publish(queue)
+        write_changes(queue)
         clear_trees(queue)
         config = config_of(queue)
         results = ResultsFile(Path(config.out), config.form)
