@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from alhena import Agent, Answer, RemoteAgent, Rule, ToolResult
-from alhena.agent.subagents import remote as remote_module
+from alhena.agent.subagents import remote_agents
 from alhena.agent.subagents.a2a import MAX_ANSWER
 from alhena.agent.subagents.remote_agents import RemoteAgents
 from alhena.errors import ConfigError
@@ -364,7 +364,7 @@ async def test_no_request_leaves_while_none_may():
 async def test_without_the_package_the_error_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(remote_module, "find_spec", lambda _name: None)
+    monkeypatch.setattr(remote_agents, "find_spec", lambda _name: None)
     assert "[a2a]" in await Session("https://x.example").error()
 
 

@@ -171,9 +171,9 @@ def test_a_word_that_looks_like_a_command_is_asked_about(server: ScriptedServer)
 
 def test_a_served_model_of_a_similar_name_is_suggested(server: ScriptedServer):
     server.reply(json_reply({"error": {"code": 404, "message": "no such model"}}, status=404))
-    served = {"name": "models/gemini-2.5-pro", "supportedGenerationMethods": ["generateContent"]}
+    served = {"name": "models/gemini-3.8-flash", "supportedGenerationMethods": ["generateContent"]}
     server.reply(json_reply({"models": [served]}))
     environ = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": server.url}
-    ran = alhena("-m", "gemini-2.5-por", "-p", "hi", **environ)
+    ran = alhena("-m", "gemini-3.8-falsh", "-p", "hi", **environ)
     assert ran.code == 1
-    assert "such as gemini-2.5-pro" in ran.err
+    assert "such as gemini-3.8-flash" in ran.err
