@@ -10,6 +10,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from alhena.policy.load import load_text
+from alhena.policy.model import PolicyRule, Tier
+
 POLICY = Path(__file__).parents[1] / "src/alhena/policy"
 FOLDER = POLICY / "programs"
 DEFAULTS = POLICY / "defaults"
@@ -278,15 +283,26 @@ def compiled() -> dict[Path, str]:
 
 
 def default_rules() -> str:
-    """For each file of default rules, its rules with the line where each begins, a rule a line."""
-    files: list[str] = []
+    """The default rules as they are when parsed and checked, a rule a line."""
+    lines: list[str] = []
     for path in sorted(DEFAULTS.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
-        rules = tomllib.loads(text)["rule"]
-        starts = [n for n, line in enumerate(text.splitlines(), 1) if line == "[[rule]]"]
-        pairs = (json.dumps(pair) for pair in zip(starts, rules, strict=True))
-        files.append(f"{json.dumps(path.name)}:[\n" + ",\n".join(pairs) + "]")
-    return "{" + ",\n".join(files) + "}\n"
+        loaded = load_text(text, file=path.name, tier=Tier.DEFAULT)
+        if loaded.problems:
+            raise SystemExit(str(loaded.problems[0]))
+        lines += (json.dumps(given_fields(rule)) for rule in loaded.rules)
+    return "[" + ",\n".join(lines) + "]\n"
+
+
+def given_fields(rule: PolicyRule) -> dict[str, Any]:
+    """The fields of a rule that differ from their defaults."""
+    fields = msgspec.to_builtins(rule)
+    usual = msgspec.to_builtins(PolicyRule(decision=rule.decision, priority=0))
+    return {
+        name: value
+        for name, value in fields.items()
+        if name in {"decision", "priority"} or value != usual[name]
+    }
 
 
 def main() -> int:

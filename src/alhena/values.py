@@ -2,8 +2,8 @@
 
 from enum import Enum
 from functools import lru_cache, reduce
-from inspect import get_annotations
-from types import NoneType, UnionType
+from inspect import currentframe, get_annotations
+from types import FrameType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
@@ -31,10 +31,14 @@ class Value(msgspec.Struct, frozen=True):
     Text becomes the enum it names, a list becomes the declared tuple; a text in place of a tuple,
     and a number, text or bool of another type or out of range, is rejected. Fields of other types
     (functions, mappings, other classes, quoted annotations) are not checked. Decoded values and
-    changed copies (`msgspec.structs.replace`) are checked too.
+    changed copies (`msgspec.structs.replace`) are checked too. Values that alhena's own
+    modules make are not: a type checker has done that. The modules in `_PASSING_ON` make them of
+    what a program gave, which is checked.
     """
 
     def __post_init__(self) -> None:
+        if _is_our_own(currentframe()):
+            return
         cls = type(self)
         for name, settled, arrays, elements, wanted in _fields.get(cls) or _read(cls):
             value: object = getattr(self, name)
@@ -48,6 +52,21 @@ class Value(msgspec.Struct, frozen=True):
             except msgspec.ValidationError as error:
                 field = f"{cls.__name__}.{name}"
                 raise FieldError(_refusal(field, value, wanted, error)) from None
+
+
+_PASSING_ON = (
+    *("alhena.library.", "alhena.models.providers.objects", "alhena.policy.model"),
+    "alhena.tools.function",
+)
+"""Modules of alhena that make values of what programs give them."""
+
+
+def _is_our_own(frame: FrameType | None) -> bool:
+    """True if a module of alhena makes the value, at the end of the frames of `__post_init__`."""
+    while frame is not None and frame.f_code.co_name == "__post_init__":
+        frame = frame.f_back
+    name: object = frame and frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.startswith("alhena.") and not name.startswith(_PASSING_ON)
 
 
 def _refusal(field: str, value: object, wanted: Any, error: Exception) -> str:
@@ -119,7 +138,7 @@ def _is_plain(kind: Any) -> bool:
 @lru_cache(maxsize=4096)
 def fold_name(name: str) -> str:
     """The name of a tool without case, blanks and separators: `Write File` is `write_file`."""
-    return "".join(letter for letter in name.casefold() if letter.isalnum())
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 @lru_cache(maxsize=1024)

@@ -55,7 +55,7 @@ async def test_what_a_hook_adds_follows_the_result():
 
 
 @pytest.mark.requirement("HOOK-01", "HOOK-02")
-async def test_media_keep_their_place_before_what_hooks_add():
+async def test_what_hooks_add_is_the_text_of_a_result_of_media():
     picture = Part(inline_data=Blob(mime_type="image/png", data="aGk="))
 
     async def body(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
@@ -69,9 +69,10 @@ async def test_media_keep_their_place_before_what_hooks_add():
         },
     )
     (done,) = await stage.run("echo")
-    _, *siblings = done.response.response_parts
-    assert siblings[0].inline_data == picture.inline_data
-    assert [part.text for part in siblings[1:]] == [
+    answer, *siblings = done.response.response_parts
+    assert [part.inline_data for part in siblings] == [picture.inline_data]
+    assert answer.function_response is not None
+    assert answer.function_response.response["output"].splitlines() == [
         "[System] Tool input parameters (text) were modified by hook",
         "<hook_context>more</hook_context>",
     ]

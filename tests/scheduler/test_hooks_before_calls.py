@@ -68,7 +68,7 @@ async def test_input_that_a_hook_changes_is_what_runs_and_the_model_is_told():
     assert before == {"tool_name": "list_directory", "tool_input": {"text": "rough", "path": "p"}}
     assert after["tool_input"] == {"text": "safe", "path": "p", "extra": 1}
     assert after["tool_response"]["llmContent"] == told(done)["output"]
-    assert hooks.matches[0] == ("list_directory", "ls", "LSTool")
+    assert hooks.matches[0] == ("list_directory", "ls", "LSTool", "ReadFolder")
 
 
 async def test_a_hook_that_gives_the_input_back_as_it_is_has_changed_nothing():

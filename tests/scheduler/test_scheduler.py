@@ -146,7 +146,7 @@ async def test_the_policy_sees_every_name_and_the_declared_parameters():
 
     stage = Stage(SmallTool("list_directory"), decide=decide)
     (done,) = await stage.run(request("c0", "ls", dir_path="src"))
-    assert seen[0].names == ("list_directory", "ls", "LSTool")
+    assert seen[0].names == ("list_directory", "ls", "LSTool", "ReadFolder")
     assert seen[0].args == {"path": "src"}
     assert done.response.response_parts[0].function_response.name == "ls"
 

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +24,6 @@ from alhena.policy.load import (
     PolicyProblem,
     load_directory,
     load_file,
-    load_tables,
 )
 from alhena.policy.model import PolicyOutcome, PolicyRule, Tier
 from alhena.policy.settings_rules import ToolNames, settings_policy, with_slips
@@ -57,17 +56,8 @@ def load_policies(
 @cache
 def default_policies() -> LoadedPolicies:
     """The rules that come with the package (`defaults/*.toml`, compiled by
-    scripts/compile_policy.py): read once, for all sessions of the process."""
-    files = msgspec.json.decode(DEFAULTS.read_bytes(), type=dict[str, list[tuple[int, Any]]])
-    return LoadedPolicies.joined(
-        load_tables(
-            [rule for _, rule in rules],
-            file=file,
-            tier=Tier.DEFAULT,
-            lines=[line for line, _ in rules],
-        )
-        for file, rules in files.items()
-    )
+    scripts/compile_policy.py, which checks them): read once, for all sessions of the process."""
+    return LoadedPolicies(msgspec.json.decode(DEFAULTS.read_bytes(), type=tuple[PolicyRule, ...]))
 
 
 def load_filter(
