@@ -315,8 +315,29 @@ def test_a_denied_regex_is_tried_on_every_part() -> None:
     )
     for command in ("curl x", "ls; curl x", "cu''rl x", "sudo wget x", "nc x", "ls | nc x 1"):
         assert run(no_curl, command).outcome is DENY
+    for command in ("/usr/bin/curl x", "./nc x", "CURL x", "env /bin/nc x"):
+        assert run(no_curl, command).outcome is DENY
     assert run(no_curl, "$X y").outcome is ASK
     assert run(no_curl, "ls *.py; curlew x").outcome is ALLOW
+
+
+def test_a_denied_regex_reaches_behind_options_before_a_subcommand() -> None:
+    for condition in ({"commandRegex": "git push"}, {"argsPattern": '"command":"git push'}):
+        no_push = rules(shell_rule("deny", 999, **condition), YOLO)
+        for command in (
+            "git -C . push",
+            "git -c a=b push -f",
+            "/bin/git --no-pager push",
+            "git.exe push",
+        ):
+            assert run(no_push, command).outcome is DENY
+        for command in (
+            "git -C . status",
+            "git -C push status",
+            "git log push",
+            "git commit -m 'git push'",
+        ):
+            assert run(no_push, command).outcome is ALLOW
 
 
 def test_yolo_allows_any_command_and_a_narrower_allow_does_not_take_that_back() -> None:

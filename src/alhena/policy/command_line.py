@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from alhena.policy.bash.analysis import analyse
 from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
+from alhena.policy.bash.model import Analysis, Doubt, Effect, Part, Word
+from alhena.policy.bash.options import first_operands
 from alhena.policy.bash.prefix import Match, allows, prefix_words, restricts, unreached
 from alhena.policy.bash.reach import Command, Reach, reach
 from alhena.policy.bash.readonly import folder_may_run, not_read_only
@@ -31,6 +32,7 @@ from alhena.policy.model import (
     to_word_end,
     to_word_end_in_json,
 )
+from alhena.policy.programs import global_options, program
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
 
@@ -474,7 +476,7 @@ class _Conditions:
 
     def _regex(self, pattern: str, command: Command, part: Part | None) -> Match:
         text = command.text
-        texts = [text]
+        texts = _spellings(command)
         if part is not None:
             whole = str(self._call.args.get("command", ""))
             texts += [part.text, whole.strip(), whole]
@@ -487,11 +489,11 @@ class _Conditions:
         if part is not None and self._given.arguments_match(pattern, allow=False):
             return Match.YES
         try:
-            text = stable_json({**self._call.args, "command": command.text})
+            texts = [stable_json({**self._call.args, "command": t}) for t in _spellings(command)]
             begun = stable_json({"command": command.text})[:-2]
         except ValueError:
             return Match.YES
-        if self._given.clock.search(pattern, text) is not False:
+        if any(self._given.clock.search(pattern, text) is not False for text in texts):
             return Match.YES
         could = not command.literal and self._given.clock.could_search(pattern, begun) is not False
         return Match.MAYBE if could else Match.NO
@@ -505,6 +507,18 @@ class _Conditions:
         pattern = rule.args_pattern
         holds = pattern is None or self._given.arguments_match(pattern, allow=False)
         return Match.YES if holds else Match.NO
+
+
+def _spellings(command: Command) -> list[str]:
+    """The text of a command; also with the plain name of its program, and without options before
+    its subcommand."""
+    words, name = command.words, command.program
+    found = [command.text]
+    if name is not None:
+        table, starts = program(name), first_operands(words, global_options(name), 1)
+        begun = starts[0] if table and table.subcommands and starts else 1
+        found += (Command((Word(name), *words[at:])).text for at in (1, begun))
+    return list(dict.fromkeys(found))
 
 
 def _in_class(part: Part | None) -> Match:

@@ -146,7 +146,8 @@ def _compiled(patterns: tuple[str, ...]) -> tuple["IgnoreFile", "IgnoreFile"]:
 
 
 def _covers_path(patterns: "IgnoreFile", path: str, *, or_directory: bool = False) -> bool:
-    """Is the path, or a directory above it, meant? `or_directory`: it may be a directory, too."""
+    """Is the path, or a directory above it, meant? `or_directory`: it may be a directory, too,
+    which is meant where all within it is (`x` by `x/**`)."""
     names = path.encode("utf-8", "surrogatepass").decode("latin-1").split("/")
     prefix = ""
     for index, name in enumerate(names):
@@ -154,7 +155,7 @@ def _covers_path(patterns: "IgnoreFile", path: str, *, or_directory: bool = Fals
         if patterns.verdict(prefix, name, inner or or_directory):
             return True
         prefix += f"{name}/"
-    return False
+    return or_directory and bool(patterns.verdict(prefix, "\0", False))
 
 
 class Conditions:

@@ -14,7 +14,7 @@ from itertools import islice
 from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
 from alhena.policy.bash.git_commands import git_place
 from alhena.policy.bash.interpreters import awk_programs, sed_scripts
-from alhena.policy.bash.model import Effect, Part, Redirection, Word
+from alhena.policy.bash.model import Effect, Part, Redirection, Word, WordKind
 from alhena.policy.bash.options import (
     ANYTHING,
     INPUT_IN_ARGUMENTS,
@@ -49,6 +49,7 @@ _GIT_NAMES = re.compile(
     r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
 )
 _NOWHERE = "/\ue003"
+_HOME = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/|\Z)")
 
 
 def may_destroy(command: str) -> bool:
@@ -105,6 +106,8 @@ class Destruction:
 
     def _of_command(self, command: Command, part: Part, reach: Reach) -> str | None:
         words = self._with_options(command.words)
+        if not command.sure:
+            words = tuple(map(_expanded, words))
         if words[0].literal:
             return self._of_words(words, command, part, reach)
         refusal = self._of_unknown(words)
@@ -509,6 +512,12 @@ class Destruction:
         found = all(self._refused(root, name, "reaches") is None for root in roots)
         self._places = before
         return found
+
+
+def _expanded(word: Word) -> Word:
+    """A guessed word that names the home directory, as the shell that gets it expands it."""
+    leads = word.literal and _HOME.match(word.text)
+    return Word("", WordKind.EXPANSION, word.text) if leads else word
 
 
 def _may_climb(name: str) -> bool:

@@ -21,7 +21,7 @@ _MANY = 10_000
 _MAX_STARTS = 16
 _MAX_LETTERS = 8
 _APART = re.compile(r"""[\s'"`$(){}<>|&;=:,@\\\[\]!^*?]+""")
-_SIGNS = re.compile(r"[=:,@;]")
+_SIGNS = re.compile(r"[=,@;<]|:(?!\s)")
 _TEXTS = re.compile(r"""(["'`])([^"'`\n]+)\1""")
 _FED = frozenset({"cpio", "parallel", "pax", "rsync", "tar", "xargs", "gxargs", "zip"})
 """Programs that take names of files from their input, with some options."""
@@ -224,6 +224,6 @@ def _names(text: str) -> Iterator[str]:
     if not text:
         return
     yield text
-    yield from filter(None, _SIGNS.split(text))
+    yield from filter(None, (piece.strip('"') for piece in _SIGNS.split(text)))
     if text[0] == "-":
         yield from (text[at:] for at in range(2, min(len(text), _MAX_LETTERS)))

@@ -1,11 +1,12 @@
 """Changes of the shell that a command line does not show: of its directory, its variables, and the
 meaning of its commands."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from alhena.policy.bash.analysis import analyse
-from alhena.policy.bash.expansion import Variables
+from alhena.policy.bash.expansion import PLACE, STAR, UnknownError, Variables
 from alhena.policy.bash.model import Part, Word
 from alhena.policy.bash.reach import Reach, reach
 from alhena.policy.bash.scripts import MAX_SCRIPTS
@@ -42,11 +43,13 @@ def redefines(words: Sequence[Word]) -> str | None:
 
 
 class ShellChanges:
-    """The code of one command line, with all that shells within it are given."""
+    """The code of one command line, with all that shells within it are given. `is_own` says
+    whether a path from where the line begins lies in the workspace."""
 
-    def __init__(self, command: str, parts: Sequence[Part]) -> None:
+    def __init__(self, command: str, parts: Sequence[Part], is_own: Callable[[str], bool]) -> None:
         self.parts = parts
         self._command = command
+        self._is_own = is_own
         self._moving: dict[int, bool] = {}  # parts that may move unseen, as far as looked at
 
     @cached_property
@@ -75,7 +78,8 @@ class ShellChanges:
         """The variables of the line; `substituted` has the texts that a substitution may write."""
         if self._long:
             return Variables((), substituted, known=False)
-        inner = (part for parts in self._inner for part in parts)
+        known = [part for parts in (self.parts, *self._inner) for part in parts]
+        known = [part for part in known if not self._activates(part.words, part.directories)]
         codes = (code for each in self._reaches for _, code in each.codes)
         settings = (
             Part(text="", words=(Word("export"), *command.settings))
@@ -83,9 +87,7 @@ class ShellChanges:
             for command in each.commands
             if command.settings and command.sure
         )
-        return Variables(
-            (*self.parts, *inner, *settings), substituted, texts=(self._command, *codes)
-        )
+        return Variables((*known, *settings), substituted, texts=(self._command, *codes))
 
     def defines_functions(self) -> bool:
         """May a name be a function of the line's own?"""
@@ -127,17 +129,35 @@ class ShellChanges:
         if any(name in _RUN_BEFORE for name in names):
             return True
         commands = [each.words for each in reached.commands if each.sure]
-        if any(_may_move(run_here(words), variables) for words in commands):
-            return True
-        if any(_may_move(run_here(each.words), variables) for each in inner):
-            return True
+        here = [(each.words, each.directories) for each in reached.commands if each.sure]
+        here += [(each.words, each.directories) for each in inner]
+        for words, directories in here:
+            if _may_move(run_here(words), variables) and not self._activates(words, directories):
+                return True
         evaluators = listed("evaluators")
         if reached.unread and any(words[0].text in evaluators for words in commands):
             return True
         if any(each.deferred for each in inner) and any(map(_changes_directory, inner)):
             return True
-        here = [code for via, code in reached.codes if via in evaluators]
-        return any(_changes_directory(each) for code in here for each in analyse(code).parts)
+        codes = [code for via, code in reached.codes if via in evaluators]
+        return any(_changes_directory(each) for code in codes for each in analyse(code).parts)
+
+    def _activates(self, words: Sequence[Word], directories: Sequence[Word]) -> bool:
+        """Does a command source `bin/activate` of a Python environment in the workspace? That sets
+        variables of its own, and changes neither others nor the directory."""
+        words = run_here(words)
+        if len(words) != 2 or words[0].text not in {".", "source"}:
+            return False
+        path, plain = "", Variables(())
+        for word in (*directories, words[1]):
+            try:
+                texts = plain.texts(word)
+            except UnknownError:
+                return False
+            if len(texts) != 1 or STAR in texts[0]:
+                return False
+            path = os.path.join(path, texts[0].replace(PLACE, path or "."))
+        return path.endswith("/bin/activate") and self._is_own(path)
 
 
 def _names_set(part: Part) -> Iterator[str]:

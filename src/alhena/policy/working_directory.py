@@ -42,9 +42,14 @@ class Places:
     ) -> None:
         self.surroundings = surroundings
         self._parts = parts
-        self._changes = ShellChanges(str(call.args.get("command", "")), parts)
         given = call.args.get("directory") or call.args.get("dir_path")
         self._given = given if isinstance(given, str) else None
+        self._changes = ShellChanges(str(call.args.get("command", "")), parts, self._is_own)
+
+    def _is_own(self, path: str) -> bool:
+        facts = self.surroundings
+        there = os.path.join(self._given or "", path)
+        return facts is not None and facts.contains(facts.real(os.path.join(facts.cwd, there)))
 
     def changes_within(self, part: Part) -> bool:
         """Is this a `cd` to a directory of the workspace, wherever it may begin?"""

@@ -5,7 +5,7 @@ nothing is parsed: of the program's own commands those that only show something 
 the words without which a statement stays in the database.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -315,7 +315,8 @@ class Reading:
         if not value.literal:
             return unknown(value, self.name, Effect.RUNS)
         words = tuple(Word(text) for text in ("", *value.text.split(",")))
-        return Reading(self.name, words, 1, table).hazard()
+        found = Reading(self.name, words, 1, table).hazard()
+        return found or next(_open_effects(option, words[-1], table), None)
 
     def _spared(self, option: str, effect: Effect, value: Word) -> bool:
         """Is there no harm in this value?"""
@@ -336,6 +337,15 @@ class Reading:
             local = effect is Effect.CONNECTS and (text in _LOCAL or text[:1] == "/")
             return local or text.replace("-", "").replace("_", "").replace("+", "").isalnum()
         return False
+
+
+def _open_effects(option: str, word: Word, table: Program) -> Iterator[str]:
+    """The effects of an option that is handed on before its value (`-Xlinker -o -Xlinker FILE`)."""
+    for found in options_in(table, word) if is_option(word) else ():
+        for name in found.names if found.value is None else ():
+            effect = table.effect_of(name)
+            if effect and table.takes_next(name):
+                yield named(f"{option} {word.text}", effect)
 
 
 _NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)

@@ -23,8 +23,9 @@ from alhena.policy.bash.options import (
     option_values,
     split_settings,
     takes,
+    wrapped,
 )
-from alhena.policy.bash.reach import Command, program_name
+from alhena.policy.bash.reach import Command, program_name, program_runs
 from alhena.policy.programs import Program, Valued, global_options, listed
 from alhena.policy.programs import program as known_program
 
@@ -116,6 +117,8 @@ def unreached(words: tuple[Word, ...], length: int) -> str | None:
             return _shell_reaches(rest, length - start)
         if name in listed("finders"):
             return _actions_reach(rest, length - start)
+        if not _code(rest) <= _code(rest[: length - start]):
+            return f"{name} runs code, and the prefix does not name it"
         inner = inner_command(rest)
         if inner is None or inner.alone or inner.wrapper.remote:
             return None
@@ -128,6 +131,16 @@ def unreached(words: tuple[Word, ...], length: int) -> str | None:
         start += last
         if inner.via in INPUT_IN_ARGUMENTS:
             words = (*words, ANYTHING)
+
+
+def _code(words: tuple[Word, ...]) -> set[tuple[Word, ...]]:
+    """The shell code that a command surely runs (`env -S`), unless its arguments are judged."""
+    name = base_name(words[0].text) if words else ""
+    table = known_program(name)
+    if not name or (table is not None and (table.judged or table.subcommands)):
+        return set()
+    runs = (*wrapped(words), *program_runs(words, Part(text="", words=words)))
+    return {each.code for each in runs if each.code and each.sure}
 
 
 def _actions_reach(words: tuple[Word, ...], length: int) -> str | None:
