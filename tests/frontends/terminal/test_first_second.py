@@ -68,6 +68,19 @@ def test_what_is_typed_at_once_is_done_when_the_session_stands(
         assert "unexpected" not in terminal.screen.text
 
 
+@pytest.mark.requirement("TERM-01")
+def test_what_is_typed_before_the_prompt_is_painted_is_done(server: ScriptedServer):
+    server.reply(sse(text("Hello.")))
+    with at(server, "--skip-trust") as terminal:
+        terminal.send(f"/nosuchthing{ENTER}hi{ENTER}draft")
+        terminal.until("Unknown command /nosuchthing.")
+        terminal.until("Hello.")
+        terminal.until("> draft")
+        terminal.send("\x15")
+        leave(terminal)
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("keys", [CTRL_D, CTRL_C * 2, "/quit" + ENTER, "exit" + ENTER])
 def test_leaving_at_once_leaves_in_good_order(server: ScriptedServer, keys: str):
     with at(server) as terminal:

@@ -81,6 +81,7 @@ from alhena.frontends.terminal.keys import (
     menu_keys,
     rebound,
     session_keys,
+    store_typed_ahead,
 )
 from alhena.frontends.terminal.pager import PagerOpener
 from alhena.frontends.terminal.resizing import ReflowingApplication
@@ -291,6 +292,7 @@ class TerminalScreen:
         before = self._loop.get_exception_handler()
         self._loop.set_exception_handler(self._defect)
         try:
+            store_typed_ahead(self._app.input)
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         finally:
             self._loop.set_exception_handler(before)

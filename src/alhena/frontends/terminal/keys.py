@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import select
 import signal
+import termios
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from string import ascii_letters, digits
@@ -19,8 +21,11 @@ from prompt_toolkit.filters import (
     vi_mode,
     vi_navigation_mode,
 )
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent
-from prompt_toolkit.key_binding.key_processor import KeyProcessor
+from prompt_toolkit.key_binding.key_processor import KeyPress, KeyProcessor
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import ALL_KEYS, Keys
 
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C leaves."""
+_TYPED_AHEAD = 1 << 16
+"""Maximum bytes typed before the prompt."""
 
 
 class Twice:
@@ -446,3 +453,23 @@ def rebound(entries: Iterable[Rebinding], base: KeyBindingsBase, free: Filter) -
 
 def _nothing(_event: KeyPressEvent) -> None:
     """Does nothing: the key has lost its command."""
+
+
+def store_typed_ahead(source: Input) -> None:
+    """Stores the keys typed before the terminal passed on single keys: until then it sends lines,
+    with line feeds in place of Enter."""
+    try:
+        descriptor = source.fileno()
+        lines = termios.tcgetattr(descriptor)[3] & termios.ICANON
+    except (OSError, NotImplementedError, termios.error):
+        return  # no terminal
+    if not lines:
+        return
+    with source.raw_mode():
+        if not select.select([descriptor], [], [], 0)[0]:
+            return
+        data = os.read(descriptor, _TYPED_AHEAD)
+    presses: list[KeyPress] = []
+    text = data.decode("utf-8", "surrogateescape").replace("\n", "\r")
+    Vt100Parser(presses.append).feed_and_flush(text)
+    store_typeahead(source, presses)
