@@ -118,7 +118,7 @@ def _called(call: CompletedToolCall) -> CalledTool:
 
 def _bare(command: str) -> str:
     """A command without comments and surrounding blanks."""
-    from alhena.policy.bash.parser import without_comments
+    from alhena.shell.parse.parser import without_comments
 
     return without_comments(command).strip()
 

@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from alhena.policy.bash.analysis import analyse
-from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.model import Analysis, Doubt, Effect, Part
-from alhena.policy.bash.prefix import Match, allows, prefix_words, restricts, unreached
-from alhena.policy.bash.reach import Command, Reach, reach
-from alhena.policy.bash.readonly import folder_may_run, not_read_only
-from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions
 from alhena.policy.destruction import may_destroy
 from alhena.policy.engine import ActiveRules, by_default, by_rule, describe_rule, strictness
@@ -33,6 +26,13 @@ from alhena.policy.model import (
 )
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
+from alhena.shell.hazards import hazard
+from alhena.shell.languages.sed_awk import MAX_SCRIPTS, script_length
+from alhena.shell.parse.analysis import analyse
+from alhena.shell.parse.model import Analysis, Doubt, Effect, Part
+from alhena.shell.prefix import Match, allows, prefix_words, restricts, unreached
+from alhena.shell.reach import Command, Reach, reach
+from alhena.shell.readonly import folder_may_run, not_read_only
 
 if TYPE_CHECKING:
     from alhena.policy.named_files import NamedFiles

@@ -11,24 +11,24 @@ from fnmatch import fnmatchcase
 from glob import escape, iglob
 from itertools import islice
 
-from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
-from alhena.policy.bash.git_commands import git_place
-from alhena.policy.bash.interpreters import awk_programs, sed_scripts
-from alhena.policy.bash.model import Effect, Part, Redirection, Word
-from alhena.policy.bash.options import (
+from alhena.policy.surroundings import Surroundings
+from alhena.shell.languages.git_commands import git_place
+from alhena.shell.languages.interpreters import awk_programs, sed_scripts
+from alhena.shell.languages.sed_awk import files_of_script
+from alhena.shell.options import (
     ANYTHING,
     INPUT_IN_ARGUMENTS,
     base_name,
     first_operands,
     option_values,
 )
-from alhena.policy.bash.reach import Command, Reach
-from alhena.policy.bash.reach import reach as find_commands
-from alhena.policy.bash.scripts import files_of_script
-from alhena.policy.outputs import Removal, letters_of, operands_in, option_outputs, removals
-from alhena.policy.programs import global_options, listed, main_name, program, removal
-from alhena.policy.shell_changes import ShellChanges, redefines
-from alhena.policy.surroundings import Surroundings
+from alhena.shell.outputs import Removal, letters_of, operands_in, option_outputs, removals
+from alhena.shell.parse.expansion import NAME, PLACE, STAR, UnknownError, Variables
+from alhena.shell.parse.model import Effect, Part, Redirection, Word
+from alhena.shell.programs import global_options, listed, main_name, program, removal
+from alhena.shell.reach import Command, Reach
+from alhena.shell.reach import reach as find_commands
+from alhena.shell.shell_changes import ShellChanges, redefines
 
 _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
@@ -437,7 +437,7 @@ class Destruction:
 
     def _written_by(self, code: str) -> list[str]:
         """The texts that a substitution may write. Raises UnknownError."""
-        from alhena.policy.bash.analysis import analyse
+        from alhena.shell.parse.analysis import analyse
 
         found = analyse(code)
         words = found.parts[0].words if found.parts else ()

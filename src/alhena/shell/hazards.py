@@ -1,0 +1,507 @@
+"""Arguments by which an allowed program does more than the rule names.
+
+One walk over the arguments of a program by its table. The languages of consoles are large, so
+nothing is parsed: of the program's own commands those that only show something are known; of SQL,
+the words without which a statement stays in the database.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from alhena.shell.languages.sed_awk import could_be_awk, strange_awk, strange_sed
+from alhena.shell.options import (
+    ANYTHING,
+    INPUT_IN_ARGUMENTS,
+    base_name,
+    command_keys,
+    first_operands,
+    inner_command,
+    inner_module,
+    is_option,
+    module_words,
+    options_in,
+    split_settings,
+    unknown_subcommand,
+)
+from alhena.shell.parse.model import Part, Word, WordKind
+from alhena.shell.programs import (
+    ONE_DASH,
+    Arity,
+    Console,
+    Effect,
+    Program,
+    Style,
+    global_options,
+    main_name,
+    matches,
+    option_name,
+    program,
+)
+
+if TYPE_CHECKING:
+    import re
+
+
+def stays_inside(name: str, text: str) -> bool:
+    """Does this text, as commands for the program, surely run, write and load nothing else?"""
+    refused, lines = _patterns(name)
+    if refused is not None and refused.search(text):
+        return False
+    return lines is None or all(lines.fullmatch(line) for line in text.split("\n"))
+
+
+@lru_cache(maxsize=32)
+def _patterns(name: str) -> "tuple[re.Pattern[str] | None, re.Pattern[str] | None]":
+    import re
+
+    table = program(name)
+    console = table.console if table and table.console else Console()
+    refused = re.compile(console.refused) if console.refused else None
+    return refused, re.compile(console.lines) if console.lines else None
+
+
+def fed(part: Part) -> tuple[Word, ...] | None:
+    """The standard input of a command, as far as the line shows it; None when it is a file's or
+    another command's text."""
+    texts: list[Word] = []
+    for redirection in part.redirections:
+        target = redirection.target
+        if redirection.operator.startswith("<<"):
+            texts.append(target or Word(redirection.body or ""))
+        elif redirection.operator in {"<", "<>", "<&"} and not _nothing(target):
+            return None
+    return tuple(texts) if texts or not part.stdin_piped else None
+
+
+def _nothing(target: Word | None) -> bool:
+    return target is not None and target.literal and target.text == "/dev/null"
+
+
+SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-"})
+
+_HOME = ("~", "$HOME", "${HOME", '"$HOME', '"${HOME')
+_LOCAL = frozenset({"127.0.0.1", "::1"})
+_WHOLE = (*ONE_DASH, Style.NOPT)
+
+
+def named(text: str, effect: str) -> str:
+    """An argument does something that the rule does not speak of, as a sentence."""
+    return f"{text} {effect}, and the rule does not name it"
+
+
+def unknown(word: Word, name: str, effect: str) -> str:
+    """An argument may become an option with an effect, as a sentence."""
+    shown = word.source or word.text or "…"
+    effect = effect if effect is not Effect.ELSEWHERE else "works elsewhere"
+    return f"{shown} may turn out to be an option by which {name} {effect}"
+
+
+def any_subcommand(word: Word, name: str) -> str:
+    """A word in the place of a subcommand is not known, as a sentence."""
+    return f"{word.source or word.text} may be any subcommand of {name}; write it out"
+
+
+def leads_out(word: Word) -> bool:
+    """May a path lead out of the working directory, or to git's own, going by how it is written?"""
+    text = word.text
+    if not word.literal or text.startswith(("/", "~", "\\")) or "://" in text or text[1:2] == ":":
+        return True
+    return not {"..", ".git"}.isdisjoint(text.translate(_SEPARATED).casefold().split("/"))
+
+
+_SEPARATED = str.maketrans(dict.fromkeys("\\:;,=", "/"))
+"""Marks that end the name of a directory, in paths and in lists of them."""
+
+
+def is_secret(word: Word) -> bool:
+    """Does a path, or one behind a `name=`, name a file that may hold secrets?"""
+    from alhena.shell.secret_files import may_hold_secrets
+
+    return any(may_hold_secrets(text) for text in (word.text, word.text.rpartition("=")[2]))
+
+
+def script_effect(name: str, word: Word) -> str | None:
+    """The effect of the code that a program is given, as a sentence."""
+    if not word.literal:
+        return f"the {name} script holds {word.source or word.text}, which may be any command"
+    if name not in {"sed", "awk"}:
+        if stays_inside(name, word.text):
+            return None
+        return f"the commands for {name} may run, write or load something else"
+    read = strange_sed if name == "sed" else strange_awk
+    strange = read(word.text, by_rule=True)
+    if strange is None:
+        return None
+    return f"{strange!r} in the {name} script may write, run or load something"
+
+
+class Reading:
+    """The walk. `count` words, from the first, are named by the rule; `operand` judges what is no
+    option."""
+
+    def __init__(
+        self,
+        name: str,
+        words: tuple[Word, ...],
+        count: int,
+        table: Program,
+        operand: "Callable[[Reading, Word], str | None] | None" = None,
+    ) -> None:
+        self.name, self.words, self.count, self.table = name, words, count, table
+        self.operand = operand
+        self.seen: set[str] = set()
+        self.operands = 0
+        self.at = 1
+        self.start = self.end = 1
+        self.ended_at = len(words)
+        self._ended = self._surely = False
+        self.vague = False
+        self.doubtful = 0
+
+    @property
+    def beyond(self) -> bool:
+        """Does the rule not name the word that is looked at?"""
+        return self.at >= self.count
+
+    def hazard(self) -> str | None:
+        """The first argument with an effect that the rule does not name, as a sentence."""
+        if self.table.at_files and self.table.script is None:
+            for word in self.words[max(self.count, 1) :]:
+                if word.text.startswith("@"):
+                    return named(word.source or word.text, "is a file of further arguments")
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            found = None
+            if not self._ended and word.literal and word.text == "--" and self._ends():
+                self._end()
+            elif self._is_option(word):
+                found = self._option(word)
+            else:
+                found = self._always(word) or self._beside_pattern(word)
+                if found is None and self.operand:
+                    found = self.operand(self, word)
+                self.operands += 1
+                if found is None and self._is_script(word):
+                    return None
+            if found is not None:
+                return found
+            self.at += 1
+        return None
+
+    def _is_script(self, word: Word) -> bool:
+        """Are the words behind this operand arguments of the program that it names?"""
+        more, subcommands = self.table.script, self.name.count(" ")
+        if more is None or self.operands <= subcommands:
+            return False
+        return word.literal and not matches(more, word.text)
+
+    def _beside_pattern(self, word: Word) -> str | None:
+        """The effect of an operand that is not like the program's harmless ones."""
+        for clause, pattern in self.table.operand_pattern.items() if self.beyond else ():
+            home = word.source.startswith(_HOME) and not word.literal
+            if not matches(pattern, word.source if home else word.text, known=word.literal):
+                return named(word.source or word.text, clause)
+            if clause == Effect.ELSEWHERE and (home or is_secret(word)):
+                return named(word.source or word.text, "may hold secrets")
+        return None
+
+    def _always(self, word: Word) -> str | None:
+        """The effect of a subcommand, if the rule does not name this last word of it."""
+        last = self.operands == self.name.count(" ") - 1
+        alone = self.table.always if last and self.beyond else ""
+        return named(word.text, alone) if alone else None
+
+    def _ends(self) -> bool:
+        return self.table.style not in ONE_DASH
+
+    def _end(self) -> None:
+        """Options end here, unless an option that is not known takes the two dashes for a value."""
+        before = self.words[self.at - 1]
+        known = self.table.options.get(option_name(before.text, self.table.style))
+        flag = known is not None and before.literal and not (known.effect or known.takes_next)
+        letter = len(before.text) == 2 and self.table.style is not Style.NOPT
+        self._ended, self.ended_at = True, self.at
+        self._surely = self.at == 1 or not is_option(before) or "=" in before.text or flag or letter
+
+    def _is_option(self, word: Word) -> bool:
+        """Is this an option, or may it become one?"""
+        if self._ended and (self._surely or not word.literal or word.text == "--"):
+            return False
+        if is_option(word):
+            return True
+        return (
+            not word.literal
+            and word.text in {"", "-"}
+            and not (word.kind is WordKind.PATTERN and word.source.startswith("~"))
+            and self.table.has_effects
+        )
+
+    def _option(self, word: Word) -> str | None:
+        self.start = self.end = self.at
+        whole = word.text.startswith("--") or self.table.style in _WHOLE
+        if whole and not word.literal and "=" not in word.text:
+            return self._may_become(word)
+        attached = word.literal or whole
+        for found in options_in(self.table, word):
+            attached = attached or found.value is not None
+            value = found.value or (self._next(found.names[0]) if found.names else None)
+            effects = (self.effect(found.shown, name, value) for name in found.names)
+            effect = next(filter(None, effects), None)
+            if effect is None and not found.names and found.value is not None:
+                effect = self._beside_pattern(found.value) or self._unknown(
+                    found.shown, found.value
+                )
+            if effect is not None:
+                return effect
+            self.vague = self.vague or (whole and not found.names)
+        return None if attached else self._may_become(word)
+
+    def _unknown(self, shown: str, value: Word) -> str | None:
+        """The effect of an option that the table does not have."""
+        harmless = self.table.unknown
+        if harmless is None or not self.beyond or (value.literal and matches(harmless, value.text)):
+            return None
+        return named(shown, Effect.PLAIN)
+
+    def _next(self, option: str) -> Word | None:
+        """The next word, when it is the value of this option. It is passed over then, but one that
+        looks like an option is read as such, too: programs and their versions differ in which
+        options take a value."""
+        if not self.table.takes_next(option) or self.at + 1 >= len(self.words):
+            return None
+        following = self.words[self.at + 1]
+        self.end = self.at + 1
+        both = is_option(following) and not (following.literal and following.text == "--")
+        if not both and (following.literal or not following.split):
+            self.at += 1
+        elif both:
+            self.doubtful = self.end
+        return following
+
+    def _may_become(self, word: Word) -> str | None:
+        effects = (option.effect for option in self.table.options.values() if option.effect)
+        effect = next(effects, None)
+        return unknown(word, self.name, effect) if effect and self.beyond else None
+
+    def effect(self, shown: str, option: str, value: Word | None) -> str | None:
+        """The effect of an option with its value, if the rule does not name it."""
+        if self.start != self.doubtful:
+            self.seen.add(option)
+        effect = self.table.effect_of(option)
+        if option in self.table.beside and TARGET in self.seen and self.start >= self.count:
+            return named(shown, "may change the target")
+        if option in self.table.hands or effect is Effect.CODE:
+            return self._code(option, value) if value and self.end >= self.count else None
+        if not effect or (value is not None and self._spared(option, effect, value)):
+            return None
+        elsewhere = effect is Effect.ELSEWHERE
+        if value is None and elsewhere and self.table.takes_next(option):
+            return None  # no path is given
+        # To name an option that runs a program is not yet to name the program.
+        naming = effect in _NAMING
+        if (self.end if naming else self.start) < self.count:
+            return None
+        if elsewhere and value is not None:
+            shown = f"{shown} {value.source or value.text}"
+            effect = "may hold secrets" if is_secret(value) else effect
+        return named(shown, effect)
+
+    def _code(self, option: str, value: Word) -> str | None:
+        """The effect of a value that the program takes for commands, or hands on."""
+        table = program(self.table.hands.get(option, ""))
+        if table is None:
+            return script_effect(self.name, value)
+        if not value.literal:
+            return unknown(value, self.name, Effect.RUNS)
+        words = tuple(Word(text) for text in ("", *value.text.split(",")))
+        return Reading(self.name, words, 1, table).hazard()
+
+    def _spared(self, option: str, effect: Effect, value: Word) -> bool:
+        """Is there no harm in this value?"""
+        text = value.text
+        if effect is Effect.WRITES and value.literal and text in SINKS:
+            return True
+        harmless = self.table.harmless.get(option)
+        if harmless is not None:
+            secret = effect is Effect.ELSEWHERE and is_secret(value)
+            return value.literal and matches(harmless, text) and not secret
+        if effect is Effect.ELSEWHERE:
+            # `-f=../x` is a spelling of `-f ../x` for some.
+            out = leads_out(value) or is_secret(value)
+            return not (out or leads_out(Word(text.removeprefix("="), value.kind)))
+        if not value.literal:
+            return False
+        if effect in (Effect.PLAIN, Effect.CONNECTS):
+            local = effect is Effect.CONNECTS and (text in _LOCAL or text[:1] == "/")
+            return local or text.replace("-", "").replace("_", "").replace("+", "").isalnum()
+        return False
+
+
+_NAMING = (Effect.RUNS, Effect.ELSEWHERE, Effect.PLAIN, Effect.SETTINGS)
+
+
+TARGET = " target"
+"""Seen where the rule names a target or an address."""
+
+
+def _hidden_program(words: tuple[Word, ...]) -> str | None:
+    """The effect of a word that some awk may take for its program."""
+    programs = (word for word in words if word.literal and could_be_awk(word.text))
+    return next(filter(None, (script_effect("awk", word) for word in programs)), None)
+
+
+_TOO_DEEP = 16
+
+
+def hazard(part: Part, prefix: tuple[str, ...]) -> str | None:
+    """The effect of an argument of `part` that the rule does not name, as a sentence; else None.
+
+    `prefix` are the words of the rule's prefix, with which the words of `part` begin; empty for a
+    rule of another kind. Programs that are no readers to begin with have no hazards.
+    """
+    words, count = part.words, len(split_settings(prefix)[1])
+    for _ in range(_TOO_DEEP):
+        if not words or not words[0].literal:
+            return None
+        module = module_words(words)
+        if module is not None:
+            words, count = module, max(count - len(words) + len(module), 0)
+            key = f"python -m {words[0].text}"
+            table = program(key)
+            found = _read(key, words, count, table, part) if table is not None else None
+            if found is not None:
+                return found
+        at = inner_module(words)
+        if at is not None:
+            found = _hazard(words[:at], count)
+            if found is not None:
+                return found
+            words, count = (Word("python"), *words[at:]), max(count - at + 1, 0)
+            continue
+        inner = None if module else inner_command(words)
+        if inner is None or not inner.starts:
+            return _hazard(words, count, part)
+        # Options of the wrapper may stand up to the last place where its command may begin.
+        start = max(at for at, _ in inner.starts)
+        sure = any(likely for _, likely in inner.starts)
+        found = _hazard(words[:start] if sure else words, count)
+        if found is not None or inner.wrapper.remote:
+            return found
+        extra = (ANYTHING,) if inner.via in INPUT_IN_ARGUMENTS else ()
+        words, count = (*words[start:], *extra), max(count - start, 0)
+    return "it is wrapped too deeply to be looked through"
+
+
+def known_as(head: str) -> str:
+    """The name that the tables have for a program: `gcc-12`, `vim.tiny` and
+    `arm-none-eabi-gcc` are like others."""
+    name = base_name(head)
+    for known in (name, name.rstrip("0123456789.-"), name.partition(".")[0]):
+        table = program(known)
+        if table is not None and (table.judged or table.subcommands):
+            return main_name(known)
+    last = name.rstrip("0123456789.-").rpartition("-")[2]
+    return last if last in _CROSS else name
+
+
+_CROSS = frozenset({"ar", "as", "cpp", "g++", "gcc", "gdb", "ld", "nm", "objcopy", "objdump"})
+
+
+def _hazard(words: tuple[Word, ...], count: int, part: Part | None = None) -> str | None:
+    name = known_as(words[0].text)
+    unsure = unknown_subcommand(words)
+    if unsure is not None and unsure >= count:
+        return any_subcommand(words[unsure], name)
+    if name == "git":
+        from alhena.shell.languages.git_arguments import git_hazard
+
+        return git_hazard(words, count)
+    for key in command_keys(name, words):
+        table = program(key)
+        if table is not None and table.judged:
+            return _read(key, words, count, table, part)
+    return None
+
+
+def _read(
+    key: str, words: tuple[Word, ...], count: int, table: Program, part: Part | None
+) -> str | None:
+    operand = None
+    if table.operand:
+        from alhena.shell.operands import OPERANDS
+
+        operand = OPERANDS[table.operand]
+    reading = Reading(key, words, count, table, operand)
+    found = reading.hazard() or (_input(reading, part) if part else None)
+    if table.operand == "awk":
+        found = found or _hidden_program(words[max(count, 1) :])
+    behind = program(f"{key} --")
+    if found is not None or behind is None:
+        return found
+    ended = reading.ended_at
+    return Reading(key, words[ended:], max(count - ended, 0), behind).hazard()
+
+
+def _input(reading: Reading, part: Part) -> str | None:
+    """The effect of the commands that a program reads from its standard input."""
+    console = reading.table.console
+    if console is None or reading.seen & set(console.without.split()):
+        return None
+    if console.needs and not reading.vague and reading.seen.isdisjoint(console.needs.split()):
+        return None
+    if reading.operands >= console.operands and not reading.vague:
+        return None
+    texts = fed(part)
+    if texts is None:
+        return f"{reading.name} takes its input for commands, and these are not known"
+    return next(filter(None, (script_effect(reading.name, text) for text in texts)), None)
+
+
+def _tables_at(words: tuple[Word, ...], at: int) -> list[Program]:
+    """The tables that may speak of an option at this place, the most special first; none behind
+    the end of options."""
+    if any(word.literal and word.text == "--" for word in words[:at]):
+        return []
+    name = known_as(words[0].text)
+    keys = command_keys(name, words)
+    if name == "git":
+        first = next(iter(first_operands(words, global_options(name), 1)), len(words))
+        keys = keys[:1] if at > first and len(keys) > 1 else [name]
+    return [table for key in keys if (table := program(key)) is not None]
+
+
+_RUNNING = (Effect.RUNS, Effect.CODE)
+
+
+def runs_value(words: tuple[Word, ...], at: int) -> bool:
+    """Is this word, or what is attached to it, the value of an option that runs or loads it?"""
+    before, word = words[at - 1], words[at]
+    for table in _tables_at(words, at):
+        behind = list(options_in(table, before)) if is_option(before) else []
+        options = [n for f in behind if f.value is None for n in f.names if table.takes_next(n)]
+        within = list(options_in(table, word)) if is_option(word) else []
+        options += [name for found in within if found.value is not None for name in found.names]
+        if options:
+            return any(table.effect_of(option) in _RUNNING for option in options)
+    return False
+
+
+_ATTACHING = frozenset({"git", "scp", "sftp", "ssh"})
+
+
+def may_run_more(words: tuple[Word, ...], at: int) -> bool:
+    """May this word, if it begins with a dash, be an option with code attached to it?"""
+    before = words[at - 1]
+    for table in _tables_at(words, at):
+        last = list(options_in(table, before)) if is_option(before) else []
+        if any(f.value is None and any(map(table.takes_next, f.names)) for f in last[-1:]):
+            return False
+        runs = known_as(words[0].text) in _ATTACHING and any(
+            option.effect is Effect.RUNS and option.arity is not Arity.FLAG
+            for name, option in table.options.items()
+            if name not in table.harmless
+        )
+        if runs or (table.commands is not None and table.style is Style.LETTERS):
+            return True
+    return False
