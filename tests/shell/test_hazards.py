@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alhena.shell.hazards import hazard
+from alhena.shell.beyond import hazard
 from alhena.shell.languages.sed_awk import ScriptEffect, sed_effect
 from alhena.shell.parse.model import Part, Word, WordKind
 from tests.shell.parts import part

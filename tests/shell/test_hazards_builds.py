@@ -2,7 +2,7 @@
 
 import pytest
 
-from alhena.shell.hazards import hazard
+from alhena.shell.beyond import hazard
 from tests.shell.parts import part
 from tests.support.each import for_each
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.shell.hazards import hazard
+from alhena.shell.beyond import hazard
 from alhena.shell.parse.model import Part, Word
 from alhena.shell.programs import program
 from tests.support.patience import PATIENCE_S

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from alhena.shell.hazards import hazard
+from alhena.shell.beyond import hazard
 from alhena.shell.parse.model import Part, Word, WordKind
 from alhena.shell.programs import (
     ONE_DASH,

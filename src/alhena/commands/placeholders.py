@@ -254,7 +254,7 @@ def _unsafe_part(part: "Part", mark: str) -> str | None:
 def _in_option(words: "tuple[Word, ...]", mark: str) -> str | None:
     """The value of an option that runs or loads what it names; or a word that may become an option
     whose value is code."""
-    from alhena.shell.hazards import may_run_more, runs_value
+    from alhena.shell.beyond import may_run_more, runs_value
     from alhena.shell.options import base_name
 
     name = base_name(words[0].text)

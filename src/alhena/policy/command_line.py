@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from alhena.policy.conditions import Conditions
-from alhena.policy.destruction import may_destroy
 from alhena.policy.engine import ActiveRules, by_default, by_rule, describe_rule, strictness
 from alhena.policy.model import (
     ApprovalMode,
@@ -26,7 +25,8 @@ from alhena.policy.model import (
 )
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
-from alhena.shell.hazards import hazard
+from alhena.shell.beyond import hazard
+from alhena.shell.destruction import may_destroy
 from alhena.shell.languages.sed_awk import MAX_SCRIPTS, script_length
 from alhena.shell.parse.analysis import analyse
 from alhena.shell.parse.model import Analysis, Doubt, Effect, Part

@@ -12,7 +12,7 @@ from alhena.errors import ConfigError
 from alhena.policy.load import MAX_FILE_BYTES
 from alhena.policy.model import PolicyRule
 from alhena.policy.parse import rule_fields
-from alhena.shell.hazards import hazard
+from alhena.shell.beyond import hazard
 from alhena.shell.options import base_name, first_operands, is_option, split_settings
 from alhena.shell.parse.model import Analysis, Effect, Part, Word
 from alhena.shell.prefix import allows

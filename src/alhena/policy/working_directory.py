@@ -4,10 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from alhena.policy.destruction import Destruction
 from alhena.policy.files_read import leaves_workspace
 from alhena.policy.model import PolicyCall
 from alhena.policy.surroundings import GitUse, Surroundings
+from alhena.shell.destruction import Destruction
 from alhena.shell.options import base_name, first_operands, global_options, option_values
 from alhena.shell.parse.model import Effect, Part, Word
 from alhena.shell.programs import tells_version

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from glob import escape, iglob
 from itertools import islice
+from typing import Protocol
 
-from alhena.policy.surroundings import Surroundings
 from alhena.shell.languages.git_commands import git_place
 from alhena.shell.languages.interpreters import awk_programs, sed_scripts
 from alhena.shell.languages.sed_awk import files_of_script
@@ -51,6 +51,24 @@ _GIT_NAMES = re.compile(
 _NOWHERE = "/\ue003"
 
 
+class Workspace(Protocol):
+    """The directory that a line starts in, and those that it may change: absolute paths."""
+
+    @property
+    def cwd(self) -> str:
+        """Where commands run unless they say otherwise."""
+        ...
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The directories in which files may be removed and overwritten."""
+        ...
+
+    def real(self, path: str) -> str:
+        """`path` with symbolic links resolved, as far as it exists."""
+        ...
+
+
 def may_destroy(command: str) -> bool:
     """Does a text that cannot be read hold a redirection, or the name of a program that removes or
     overwrites files?"""
@@ -62,7 +80,7 @@ class Destruction:
     """Judges the parts of one command line by the paths that they remove or overwrite. `start` is
     the directory that the line begins in."""
 
-    def __init__(self, changes: ShellChanges, facts: Surroundings | None, start: str) -> None:
+    def __init__(self, changes: ShellChanges, facts: Workspace | None, start: str) -> None:
         self._changes = changes
         self._parts = changes.parts
         self._facts = facts
