@@ -9,12 +9,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from alhena.shell.arguments import Argument, Kind, read_arguments
 from alhena.shell.languages.sed_awk import strange_awk, strange_sed
-from alhena.shell.options import (
-    is_option,
-    options_in,
-)
-from alhena.shell.parse.model import Part, Word, WordKind
+from alhena.shell.parse.model import Part, Word
 from alhena.shell.programs import (
     ONE_DASH,
     Console,
@@ -22,7 +19,6 @@ from alhena.shell.programs import (
     Program,
     Style,
     matches,
-    option_name,
     program,
 )
 
@@ -69,7 +65,6 @@ SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-"})
 
 _HOME = ("~", "$HOME", "${HOME", '"$HOME', '"${HOME')
 _LOCAL = frozenset({"127.0.0.1", "::1"})
-_WHOLE = (*ONE_DASH, Style.NOPT)
 
 
 def named(text: str, effect: str) -> str:
@@ -139,12 +134,9 @@ class Reading:
         self.operand = operand
         self.seen: set[str] = set()
         self.operands = 0
-        self.at = 1
-        self.start = self.end = 1
+        self.at = self.start = self.end = 1
         self.ended_at = len(words)
-        self._ended = self._surely = False
         self.vague = False
-        self.doubtful = 0
 
     @property
     def beyond(self) -> bool:
@@ -157,24 +149,27 @@ class Reading:
             for word in self.words[max(self.count, 1) :]:
                 if word.text.startswith("@"):
                     return named(word.source or word.text, "is a file of further arguments")
-        while self.at < len(self.words):
-            word = self.words[self.at]
+        for argument in read_arguments(self.table, self.words):
+            self.at, self.start, self.end = argument.last, argument.at, argument.end
             found = None
-            if not self._ended and word.literal and word.text == "--" and self._ends():
-                self._end()
-            elif self._is_option(word):
-                found = self._option(word)
+            if argument.kind is Kind.END:
+                self.ended_at = argument.at
+            elif argument.kind is Kind.OPTION:
+                found = self._option(argument)
             else:
-                found = self._always(word) or self._beside_pattern(word)
-                if found is None and self.operand:
-                    found = self.operand(self, word)
-                self.operands += 1
-                if found is None and self._is_script(word):
+                found = self._operand(argument.word)
+                if found is None and self._is_script(argument.word):
                     return None
             if found is not None:
                 return found
-            self.at += 1
         return None
+
+    def _operand(self, word: Word) -> str | None:
+        found = self._always(word) or self._beside_pattern(word)
+        if found is None and self.operand:
+            found = self.operand(self, word)
+        self.operands += 1
+        return found
 
     def _is_script(self, word: Word) -> bool:
         """Are the words behind this operand arguments of the program that it names?"""
@@ -199,50 +194,23 @@ class Reading:
         alone = self.table.always if last and self.beyond else ""
         return named(word.text, alone) if alone else None
 
-    def _ends(self) -> bool:
-        return self.table.style not in ONE_DASH
-
-    def _end(self) -> None:
-        """Options end here, unless an option that is not known takes the two dashes for a value."""
-        before = self.words[self.at - 1]
-        known = self.table.options.get(option_name(before.text, self.table.style))
-        flag = known is not None and before.literal and not (known.effect or known.takes_next)
-        letter = len(before.text) == 2 and self.table.style is not Style.NOPT
-        self._ended, self.ended_at = True, self.at
-        self._surely = self.at == 1 or not is_option(before) or "=" in before.text or flag or letter
-
-    def _is_option(self, word: Word) -> bool:
-        """Is this an option, or may it become one?"""
-        if self._ended and (self._surely or not word.literal or word.text == "--"):
-            return False
-        if is_option(word):
-            return True
-        return (
-            not word.literal
-            and word.text in {"", "-"}
-            and not (word.kind is WordKind.PATTERN and word.source.startswith("~"))
-            and self.table.has_effects
-        )
-
-    def _option(self, word: Word) -> str | None:
-        self.start = self.end = self.at
-        whole = word.text.startswith("--") or self.table.style in _WHOLE
-        if whole and not word.literal and "=" not in word.text:
-            return self._may_become(word)
-        attached = word.literal or whole
-        for found in options_in(self.table, word):
-            attached = attached or found.value is not None
-            value = found.value or (self._next(found.names[0]) if found.names else None)
-            effects = (self.effect(found.shown, name, value) for name in found.names)
-            effect = next(filter(None, effects), None)
-            if effect is None and not found.names and found.value is not None:
-                effect = self._beside_pattern(found.value) or self._unknown(
-                    found.shown, found.value
-                )
-            if effect is not None:
-                return effect
+    def _option(self, argument: Argument) -> str | None:
+        word = argument.word
+        whole = word.text.startswith("--") or self.table.style in (*ONE_DASH, Style.NOPT)
+        for found in argument.options:
+            value = found.value or found.following
+            for name in found.names:
+                if not argument.repeated:
+                    self.seen.add(name)
+                effect = self.effect(found.shown, name, value)
+                if effect is not None:
+                    return effect
+            if not found.names and value is not None:
+                effect = self._beside_pattern(value) or self._unknown(found.shown, value)
+                if effect is not None:
+                    return effect
             self.vague = self.vague or (whole and not found.names)
-        return None if attached else self._may_become(word)
+        return self._may_become(word) if argument.open else None
 
     def _unknown(self, shown: str, value: Word) -> str | None:
         """The effect of an option that the table does not have."""
@@ -251,21 +219,6 @@ class Reading:
             return None
         return named(shown, Effect.PLAIN)
 
-    def _next(self, option: str) -> Word | None:
-        """The next word, when it is the value of this option. It is passed over then, but one that
-        looks like an option is read as such, too: programs and their versions differ in which
-        options take a value."""
-        if not self.table.takes_next(option) or self.at + 1 >= len(self.words):
-            return None
-        following = self.words[self.at + 1]
-        self.end = self.at + 1
-        both = is_option(following) and not (following.literal and following.text == "--")
-        if not both and (following.literal or not following.split):
-            self.at += 1
-        elif both:
-            self.doubtful = self.end
-        return following
-
     def _may_become(self, word: Word) -> str | None:
         effects = (option.effect for option in self.table.options.values() if option.effect)
         effect = next(effects, None)
@@ -273,8 +226,6 @@ class Reading:
 
     def effect(self, shown: str, option: str, value: Word | None) -> str | None:
         """The effect of an option with its value, if the rule does not name it."""
-        if self.start != self.doubtful:
-            self.seen.add(option)
         effect = self.table.effect_of(option)
         if option in self.table.beside and TARGET in self.seen and self.start >= self.count:
             return named(shown, "may change the target")

@@ -188,11 +188,13 @@ def _split_names(names: str) -> frozenset[str]:
 
 class Found(msgspec.Struct, frozen=True, gc=False):
     """An option in a word: as written, the options of the table that it may be (none for one that
-    is not known), and the value attached to it."""
+    is not known), and the value attached to it. `following`: the next word, when it is the value.
+    """
 
     shown: str
     names: tuple[str, ...]
     value: Word | None = None
+    following: Word | None = None
 
 
 _SHORTEST = {Style.LETTERS: 0, Style.APART: 0, Style.LONG_ONLY: 3, Style.NOPT: 4}
