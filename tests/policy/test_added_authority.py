@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from alhena.shell.programs import all_programs, main_name, program
+from alhena.shell.tables import all_programs, main_name, program
 from tests.policy.support import ALLOW, ASK, rules, run, shell_rule
 from tests.support.each import for_each
 

@@ -4,7 +4,7 @@ from alhena.policy.saved import always_prefix, always_prefixes, prefix_text, roo
 from alhena.shell.beyond import hazard
 from alhena.shell.parse.analysis import analyse
 from alhena.shell.prefix import allows, prefix_words
-from alhena.shell.programs import all_programs, interpreter, listed, wrapper
+from alhena.shell.tables import all_programs, interpreter, listed, wrapper
 from tests.shell.parts import part
 from tests.support.each import for_each
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from alhena.shell.programs import Program, from_compiled
+from alhena.shell.tables import Program, from_compiled
 
 ROOT = Path(__file__).parents[2]
 

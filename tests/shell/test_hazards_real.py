@@ -10,7 +10,7 @@ import pytest
 
 from alhena.shell.beyond import hazard
 from alhena.shell.parse.model import Part, Word
-from alhena.shell.programs import program
+from alhena.shell.tables import program
 from tests.support.patience import PATIENCE_S
 
 GIT = shutil.which("git")

@@ -6,7 +6,7 @@ import pytest
 
 from alhena.shell.beyond import hazard
 from alhena.shell.parse.model import Part, Word, WordKind
-from alhena.shell.programs import (
+from alhena.shell.tables import (
     ONE_DASH,
     Effect,
     Program,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from alhena.shell.parse.model import Part, Word, WordKind
 from alhena.shell.prefix import Match, allows, prefix_words, restricts, useless_prefix
-from alhena.shell.reach import Command, reach
+from alhena.shell.reach import Reached, reach
 from tests.shell.parts import meant, part
 from tests.support.each import for_each
 
@@ -263,7 +263,7 @@ def test_quoted_words_of_a_prefix_are_these_words(first: list[str], second: list
     given = Part(text="", words=tuple(Word(w) for w in [*head, *second]))
     prefix = shlex.join(head)
     assert allows(prefix, given) is (prefix_words(prefix) == tuple(head))
-    assert restricts(prefix, Command(given.words)) is YES or prefix_words(prefix) is None
+    assert restricts(prefix, Reached(given.words)) is YES or prefix_words(prefix) is None
 
 
 @given(WORDS)
@@ -275,8 +275,8 @@ def test_what_a_prefix_allows_a_restriction_by_it_finds(words: list[str]) -> Non
 
 
 def test_an_unknown_word_can_be_any_number_of_words_unless_it_is_quoted() -> None:
-    def command(*words: Word) -> Command:
-        return Command((Word("git"), *words))
+    def command(*words: Word) -> Reached:
+        return Reached((Word("git"), *words))
 
     many = Word("", WordKind.EXPANSION, "$X", split=True)
     one = Word("", WordKind.EXPANSION, '"$X"')

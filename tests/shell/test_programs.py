@@ -2,7 +2,7 @@
 
 import pytest
 
-from alhena.shell.programs import (
+from alhena.shell.tables import (
     Arity,
     Effect,
     Option,
@@ -90,8 +90,8 @@ def test_every_table_can_be_decoded_and_other_names_lead_to_it() -> None:
 
 
 def test_what_a_table_names_exists() -> None:
+    from alhena.shell.languages.reading_checks import CHECKS
     from alhena.shell.operands import OPERANDS
-    from alhena.shell.readonly import CHECKS
 
     for name in all_programs():
         table = program(name)

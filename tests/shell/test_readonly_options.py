@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.shell.parse.model import Word
-from alhena.shell.programs import Arity, Program, all_programs, program
-from alhena.shell.readonly import Given, read_words
+from alhena.shell.strict_reading import Given, read_words
+from alhena.shell.tables import Arity, Program, all_programs, program
 from tests.shell.readonly_support import NOT_RUN, Stage, refusals, snapshot
 from tests.shell.tables import reading
 

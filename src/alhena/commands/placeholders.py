@@ -159,7 +159,7 @@ def _unsafe_file(parts: "tuple[Part, ...]", mark: str) -> str | None:
     """A file with the arguments may be a script that the same command runs."""
     from alhena.shell.options import base_name
     from alhena.shell.parse.model import Effect
-    from alhena.shell.programs import removal
+    from alhena.shell.tables import removal
 
     names = _holding_variables(parts, mark)
 
@@ -189,8 +189,8 @@ def _holding_variables(parts: "tuple[Part, ...]", mark: str) -> set[str]:
 def _runs_file(part: "Part") -> bool:
     """May the part run a file that another part wrote?"""
     from alhena.shell.options import base_name, takes_code
-    from alhena.shell.programs import listed, main_name
     from alhena.shell.reach import reach
+    from alhena.shell.tables import listed, main_name
 
     for command in reach(part).commands if part.words else ():
         text = command.words[0].text
@@ -276,7 +276,7 @@ def _text(word: "Word") -> str:
 
 def _may_evaluate(name: str) -> bool:
     from alhena.shell.options import is_wrapper, takes_code
-    from alhena.shell.programs import listed
+    from alhena.shell.tables import listed
 
     lists = ("evaluators", "opaque", "code_in_data")
     return takes_code(name) or is_wrapper(name) or any(name in listed(each) for each in lists)

@@ -24,25 +24,21 @@ from alhena.policy.model import (
     to_word_end_in_json,
 )
 from alhena.policy.surroundings import Surroundings
-from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
+from alhena.policy.working_directory import Places
 from alhena.shell.beyond import hazard
 from alhena.shell.destruction import may_destroy
 from alhena.shell.languages.sed_awk import MAX_SCRIPTS, script_length
 from alhena.shell.parse.analysis import analyse
 from alhena.shell.parse.model import Analysis, Doubt, Effect, Part
 from alhena.shell.prefix import Match, allows, prefix_words, restricts, unreached
-from alhena.shell.reach import Command, Reach, reach
-from alhena.shell.readonly import folder_may_run, not_read_only
+from alhena.shell.reach import Reach, Reached, reach
+from alhena.shell.readonly import changes_directory, folder_may_run, is_inert, not_read_only
 
 if TYPE_CHECKING:
     from alhena.policy.named_files import NamedFiles
 
-_CONDITION = "[["
 _FEW = 16
 _LONG = "the scripts in this line are very long"
-_NEED_NO_RULE = frozenset(
-    {CHANGES_DIRECTORY, _CONDITION, "true", "false", ":", "exit", "break", "continue"}
-)
 
 
 def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext) -> Decision:
@@ -66,7 +62,7 @@ class _Read:
     def __init__(self, part: Part, *, complete: bool, long: bool = False) -> None:
         self.part = part
         self.long = long
-        found = Reach((Command(part.words),), complete=False) if long else reach(part)
+        found = Reach((Reached(part.words),), complete=False) if long else reach(part)
         self.reach = found if complete else replace(found, complete=False)
         self.programs = self.reach.programs
 
@@ -122,18 +118,9 @@ class _CommandLine:
 
     def _needs_no_rule(self, part: Part) -> bool:
         """Does the part neither run nor change anything, in any context?"""
-        words = part.words
-        if not words or words[0].text not in _NEED_NO_RULE or self.analysis.doubts:
+        if self.analysis.doubts or not is_inert(part):
             return False
-        if part.assignments or any(item.effect is not Effect.NONE for item in part.redirections):
-            return False
-        if words[0].text == _CONDITION:
-            return True  # no rule can name it; what runs within it is a part of its own
-        if not all(word.literal for word in words):
-            return False
-        if words[0].text == CHANGES_DIRECTORY:
-            return self.places.changes_within(part)
-        return all(word.text.isdigit() for word in words[1:])
+        return not changes_directory(part) or self.places.changes_within(part)
 
     def _restriction(self, read: _Read) -> Decision | None:
         """The restriction by a rule that speaks of this very command."""
@@ -184,10 +171,10 @@ class _CommandLine:
     def _remark(self, read: _Read) -> str | None:
         part = read.part
         if self.analysis.doubts:
-            return _in_words(self.analysis.doubts[0])
+            return self.analysis.doubts[0].clause
         if part.assignments and not part.words:
             return f"{part.assignments[0].source} would hold for what runs after it"
-        if part.words and part.words[0].text == CHANGES_DIRECTORY:
+        if changes_directory(part):
             return "it leaves the workspace, or where it leads is not known"
         rules = (candidate.rule for candidate in self.active.about(read.programs))
         if any(rule.command_class and rule.decision is PolicyOutcome.ALLOW for rule in rules):
@@ -210,7 +197,7 @@ class _CommandLine:
         if isinstance(named, str):
             return named
         if self.analysis.doubts:
-            return _in_words(self.analysis.doubts[0])
+            return self.analysis.doubts[0].clause
         if not self.analysis.complete:
             return "the command cannot be read to its end"
         if not rule.allow_redirection:
@@ -451,7 +438,7 @@ class _Conditions:
         end = self._given.clock.reach(to_word_end_in_json(pattern), text, start)
         return end is not None and end > start
 
-    def _command_match(self, rule: PolicyRule, command: Command, part: Part | None) -> Match:
+    def _command_match(self, rule: PolicyRule, command: Reached, part: Part | None) -> Match:
         """All conditions of the rule on one command; `part` is given for the part itself."""
         found = Match.YES
         if rule.command_class is not None:
@@ -464,7 +451,7 @@ class _Conditions:
             found = min(found, self._pattern(rule.args_pattern, command, part))
         return found
 
-    def _prefix(self, prefix: str, command: Command, part: Part | None) -> Match:
+    def _prefix(self, prefix: str, command: Reached, part: Part | None) -> Match:
         if prefix_words(prefix) is not None:
             return restricts(prefix, command)
         normal = " ".join(prefix.split())
@@ -472,7 +459,7 @@ class _Conditions:
         texts = (" ".join(whole.split()), part.text if part else "", command.text)
         return Match.YES if any(text.startswith(normal) for text in texts) else Match.NO
 
-    def _regex(self, pattern: str, command: Command, part: Part | None) -> Match:
+    def _regex(self, pattern: str, command: Reached, part: Part | None) -> Match:
         text = command.text
         texts = [text]
         if part is not None:
@@ -483,7 +470,7 @@ class _Conditions:
         could = not command.literal and self._given.clock.could_start(pattern, text) is not False
         return Match.MAYBE if could else Match.NO
 
-    def _pattern(self, pattern: str, command: Command, part: Part | None) -> Match:
+    def _pattern(self, pattern: str, command: Reached, part: Part | None) -> Match:
         if part is not None and self._given.arguments_match(pattern, allow=False):
             return Match.YES
         try:
@@ -549,10 +536,6 @@ def _analysed(call: PolicyCall, command: str) -> Analysis:
     missing = "command" not in call.args
     doubt = "the call names no command" if missing else "the command is not a text"
     return Analysis((), (Doubt(doubt, ""),), complete=False)
-
-
-def _in_words(doubt: Doubt) -> str:
-    return f"{doubt.reason} ({doubt.text})" if doubt.text else doubt.reason
 
 
 def _quoted(part: Part) -> str:

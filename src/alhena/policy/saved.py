@@ -16,8 +16,8 @@ from alhena.shell.beyond import hazard
 from alhena.shell.options import base_name, first_operands, is_option, split_settings
 from alhena.shell.parse.model import Analysis, Effect, Part, Word
 from alhena.shell.prefix import allows
-from alhena.shell.programs import global_options, interpreter, listed, main_name, narrow, wrapper
 from alhena.shell.reach import names_command
+from alhena.shell.tables import global_options, interpreter, listed, main_name, narrow, wrapper
 
 LOCK_NAME = ".auto-saved.lock"
 HEAD = "# Rules that approvals saved. Change or remove them here.\n"

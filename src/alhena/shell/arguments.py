@@ -11,7 +11,7 @@ import msgspec
 
 from alhena.shell.options import Found, is_option, options_in
 from alhena.shell.parse.model import Word, WordKind
-from alhena.shell.programs import ONE_DASH, Program, Style, option_name
+from alhena.shell.tables import ONE_DASH, Program, Style, option_name
 
 _WHOLE = (*ONE_DASH, Style.NOPT)
 
@@ -39,7 +39,7 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
     open: bool = False
 
 
-def read_arguments(table: Program, words: Sequence[Word]) -> Iterator[Argument]:
+def walk_arguments(table: Program, words: Sequence[Word]) -> Iterator[Argument]:
     """The arguments behind the first of `words`."""
     walk = _Walk(table, words)
     while walk.at < len(words):

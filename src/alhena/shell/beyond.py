@@ -20,7 +20,7 @@ from alhena.shell.options import (
     unknown_subcommand,
 )
 from alhena.shell.parse.model import Part, Word
-from alhena.shell.programs import Arity, Effect, Program, Style, global_options, main_name, program
+from alhena.shell.tables import Arity, Effect, Program, Style, global_options, main_name, program
 
 
 def _hidden_program(words: tuple[Word, ...]) -> str | None:

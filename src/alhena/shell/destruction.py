@@ -19,16 +19,22 @@ from alhena.shell.options import (
     ANYTHING,
     INPUT_IN_ARGUMENTS,
     base_name,
-    first_operands,
     option_values,
 )
-from alhena.shell.outputs import Removal, letters_of, operands_in, option_outputs, removals
+from alhena.shell.outputs import (
+    Removal,
+    letters_of,
+    operands_in,
+    option_outputs,
+    removals_of,
+    removing,
+)
 from alhena.shell.parse.expansion import NAME, PLACE, STAR, UnknownError, Variables
 from alhena.shell.parse.model import Effect, Part, Redirection, Word
-from alhena.shell.programs import global_options, listed, main_name, program, removal
-from alhena.shell.reach import Command, Reach
+from alhena.shell.reach import Reach, Reached
 from alhena.shell.reach import reach as find_commands
 from alhena.shell.shell_changes import ShellChanges, redefines
+from alhena.shell.tables import listed, main_name, program, removal
 
 _HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
 _TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
@@ -121,7 +127,7 @@ class Destruction:
             return None
         return self._refused(target, redirection.source, "writes to")
 
-    def _of_command(self, command: Command, part: Part, reach: Reach) -> str | None:
+    def _of_command(self, command: Reached, part: Part, reach: Reach) -> str | None:
         words = self._with_options(command.words)
         if words[0].literal:
             return self._of_words(words, command, part, reach)
@@ -157,7 +163,7 @@ class Destruction:
         return tuple(found)
 
     def _of_words(
-        self, words: tuple[Word, ...], command: Command, part: Part, reach: Reach
+        self, words: tuple[Word, ...], command: Reached, part: Part, reach: Reach
     ) -> str | None:
         redefined = redefines(words) if command.sure else None
         if redefined is not None:
@@ -165,7 +171,7 @@ class Destruction:
         name = main_name(base_name(words[0].text))
         key, behind = self._key(name, words)
         table = program(key) or program(name)
-        known = removals("mkfs" if name.startswith("mkfs") else key, in_table=table is not None)
+        known = removals_of(name, key)
         spoils = any(each.operands != "none" for each in known)  # more than by an option
         if spoils and command.words is not part.words:
             refusal = self._run_by(key, command, reach)
@@ -197,7 +203,7 @@ class Destruction:
                     return refusal
         return None
 
-    def _run_by(self, key: str, command: Command, reach: Reach) -> str | None:
+    def _run_by(self, key: str, command: Reached, reach: Reach) -> str | None:
         """The reason why what is removed is not known, going by what runs the command."""
         if reach.unread:
             return f"{key} is run by code that is only known when it runs ({reach.unread[0]})"
@@ -230,24 +236,19 @@ class Destruction:
     def _key(self, name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
         """The program with its subcommands, as far as it is known to destroy with them, and the
         words from there; for git, the place becomes the one that it works in."""
-        found = first_operands(words, global_options(name), 2)
         if name == "git":
             given = [each for of in _GIT_PLACES for each in self._known.values(of)]
             self._places = self._moved((*git_place(words), *given))
             if any(map(self._known.sets, _GIT_SETTINGS)):
                 self._places = None
-        for count in range(len(found), 0, -1):
-            key = " ".join((name, *(words[at].text for at in found[:count])))
-            if removal(key) is not None or program(key) is not None:
-                return key, words[found[count - 1] :]
-        return name, words
+        return removing(name, words)
 
     def _removed(
         self,
         known: Removal,
         key: str,
         words: tuple[Word, ...],
-        command: Command,
+        command: Reached,
         around: tuple[Part, Reach],
     ) -> str | None:
         if not known.applies(words):
@@ -268,7 +269,7 @@ class Destruction:
         return self._moved_away(operands) if key == "mv" else None
 
     def _target(
-        self, word: Word, key: str, command: Command, around: tuple[Part, Reach], *, entry: bool
+        self, word: Word, key: str, command: Reached, around: tuple[Part, Reach], *, entry: bool
     ) -> str | None:
         part, reach = around
         via = command.via.split(" ")[0]

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from alhena.shell.arguments import Argument, Kind, read_arguments
+from alhena.shell.arguments import Argument, Kind, walk_arguments
 from alhena.shell.languages.sed_awk import strange_awk, strange_sed
 from alhena.shell.parse.model import Part, Word
-from alhena.shell.programs import (
+from alhena.shell.tables import (
     ONE_DASH,
     Console,
     Effect,
@@ -149,7 +149,7 @@ class Reading:
             for word in self.words[max(self.count, 1) :]:
                 if word.text.startswith("@"):
                     return named(word.source or word.text, "is a file of further arguments")
-        for argument in read_arguments(self.table, self.words):
+        for argument in walk_arguments(self.table, self.words):
             self.at, self.start, self.end = argument.last, argument.at, argument.end
             found = None
             if argument.kind is Kind.END:

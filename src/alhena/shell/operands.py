@@ -13,8 +13,8 @@ from alhena.shell.hazards import (
 )
 from alhena.shell.languages.sed_awk import writes_as_sed
 from alhena.shell.parse.model import Word, WordKind
-from alhena.shell.programs import Effect
 from alhena.shell.reach import names_command
+from alhena.shell.tables import Effect
 
 _GIVES_SCRIPT = frozenset({"-e", "--expression", "-f", "--file"})
 _IN_PLACE = frozenset({"-i", "-I", "--in-place"})

@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from alhena.shell.parse.model import Word, WordKind
-from alhena.shell.programs import (
+from alhena.shell.tables import (
     ONE_DASH,
     Arity,
     Program,

@@ -3,9 +3,18 @@
 from collections.abc import Iterator
 from functools import lru_cache
 
-from alhena.shell.options import base_name, is_option, options_in
+from alhena.shell.options import base_name, first_operands, is_option, options_in
 from alhena.shell.parse.model import Word
-from alhena.shell.programs import ONE_DASH, Effect, Program, listed, program, removal
+from alhena.shell.tables import (
+    ONE_DASH,
+    Effect,
+    Program,
+    global_options,
+    listed,
+    main_name,
+    program,
+    removal,
+)
 from alhena.values import Value
 
 _TAR_VALUES = frozenset("bCfFgHIKLNTVX")
@@ -50,7 +59,7 @@ class Removal(Value, frozen=True):
 
     def operands_of(self, words: tuple[Word, ...]) -> list[Word]:
         """The words that are no options, nor values of options."""
-        return operands_in(_dashed(words), self.valued | self.written)
+        return operands_in(dash_letters(words), self.valued | self.written)
 
     def chosen(self, words: tuple[Word, ...], operands: list[Word]) -> list[Word]:
         """The operands that are removed or overwritten."""
@@ -73,7 +82,7 @@ class Removal(Value, frozen=True):
 
     def values(self, words: tuple[Word, ...]) -> Iterator[Word]:
         """The values of the options that name what is written."""
-        words = _dashed(words)
+        words = dash_letters(words)
         for at, word in enumerate(words):
             if not at or not is_option(word):
                 continue
@@ -102,6 +111,36 @@ class Removal(Value, frozen=True):
             if f"-{letter}" in self.valued or not letter.isalnum():
                 break
         return None
+
+
+def removing(name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
+    """The program with its subcommands, as far as it is known to destroy with them, and the words
+    from there."""
+    found = first_operands(words, global_options(name), 2)
+    for count in range(len(found), 0, -1):
+        key = " ".join((name, *(words[at].text for at in found[:count])))
+        if removal(key) is not None or program(key) is not None:
+            return key, words[found[count - 1] :]
+    return name, words
+
+
+def removals_of(name: str, key: str) -> tuple[Removal, ...]:
+    """The ways in which a program with these subcommands removes or overwrites files."""
+    known = program(key) is not None or program(name) is not None
+    return removals("mkfs" if name.startswith("mkfs") else key, in_table=known)
+
+
+def written_words(words: tuple[Word, ...]) -> Iterator[Word]:
+    """The words that name the files which a command removes or overwrites."""
+    name = main_name(base_name(words[0].text))
+    key, behind = removing(name, words)
+    for each in removals_of(name, key):
+        if each.applies(behind):
+            yield from each.chosen(behind, each.operands_of(behind))
+            yield from each.values(behind)
+    table = program(key) or program(name)
+    for _, value in option_outputs(behind, table) if table is not None else ():
+        yield value
 
 
 @lru_cache(maxsize=256)
@@ -143,7 +182,7 @@ def _behind(word: Word, start: int) -> Word:
     return Word(word.text[start:], word.kind, word.source[cut:], word.split)
 
 
-def _dashed(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def dash_letters(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """The words of `tar xCf .. a.tar` as `tar -x -C .. -f a.tar`."""
     name = base_name(words[0].text)
     if name not in {"bsdtar", "gtar", "tar"} or len(words) < 2 or not words[1].text.isalnum():
@@ -159,7 +198,7 @@ def _dashed(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 def letters_of(words: tuple[Word, ...]) -> Iterator[str]:
     """The options of a command: whole, and letter by letter."""
-    for word in _dashed(words)[1:]:
+    for word in dash_letters(words)[1:]:
         if is_option(word):
             yield word.text.partition("=")[0]
             if word.text[:2] != "--":

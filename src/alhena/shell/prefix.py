@@ -24,9 +24,9 @@ from alhena.shell.options import (
     takes,
 )
 from alhena.shell.parse.model import Part, Word, WordKind
-from alhena.shell.programs import Program, Valued, global_options, listed
-from alhena.shell.programs import program as known_program
-from alhena.shell.reach import Command, program_name
+from alhena.shell.reach import Reached, program_name
+from alhena.shell.tables import Program, Valued, global_options, listed
+from alhena.shell.tables import program as known_program
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]+(?:[ \t]+[A-Za-z0-9_./:,@%+=-]+)*")
 _RESERVED = frozenset(
@@ -478,14 +478,14 @@ def _may_be_option(word: Word) -> bool:
 
 @lru_cache(maxsize=4096)
 def prefix_name(prefix: str) -> str | None:
-    """The program a restricting prefix is about, spelled as `Command.program` is; None when it may
+    """The program a restricting prefix is about, spelled as `Reached.program` is; None when it may
     be any. Of two names neither of which is None, only equal ones can match: rules can be looked
     up by it."""
     found = divided_prefix(prefix)
     return program_name(found.words[0]) if found is not None and found.words else None
 
 
-def restricts(prefix: str, command: Command) -> Match:
+def restricts(prefix: str, command: Reached) -> Match:
     """Is a deny or ask rule with this prefix meant for the command, however it is written?
 
     Programs compare without their directory; options between the words, their order and their
@@ -506,7 +506,7 @@ def restricts(prefix: str, command: Command) -> Match:
     return found if command.sure else min(found, Match.MAYBE)
 
 
-def _setting(text: str, command: Command) -> Match:
+def _setting(text: str, command: Reached) -> Match:
     name = text.partition("=")[0]
     best = Match.NO
     for word in command.settings:
@@ -517,7 +517,7 @@ def _setting(text: str, command: Command) -> Match:
     return best
 
 
-def _restricts_pattern(prefix: str, command: Command) -> Match:
+def _restricts_pattern(prefix: str, command: Reached) -> Match:
     """For a prefix that is no literal words: its globs are matched, the rest is compared as
     written."""
     wanted, whole = _pattern_words(prefix)

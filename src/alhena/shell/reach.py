@@ -35,7 +35,7 @@ from alhena.shell.options import (
     wrapped,
 )
 from alhena.shell.parse.model import Effect, Part, Redirection, Word
-from alhena.shell.programs import Valued, interpreter, listed, main_name, program
+from alhena.shell.tables import Valued, interpreter, listed, main_name, program
 
 MAX_COMMANDS = 64
 MAX_GUESSES = 512
@@ -47,7 +47,7 @@ MAX_READINGS = 64
 _GUESS_WORDS = 8
 
 
-class Command(msgspec.Struct, frozen=True, gc=False):
+class Reached(msgspec.Struct, frozen=True, gc=False):
     """A command that may run. `sure` is false when it is a guess (a word inside `python -c`, a
     remote shell's). `via` is what runs it, empty for the part itself. `directories` are the changes
     of directory before it."""
@@ -87,7 +87,7 @@ class Reach(msgspec.Struct, frozen=True, gc=False):
     within it, and the code.
     """
 
-    commands: tuple[Command, ...]
+    commands: tuple[Reached, ...]
     complete: bool
     redirections: tuple[Redirection, ...] = ()
     unread: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def reach(part: Part) -> Reach:
     if words and not part.assignments and len(words) <= MAX_WORDS:
         head = words[0]
         if head.literal and _runs_itself(base_name(head.text)):
-            return Reach((Command(words, directories=part.directories),), complete=True)
+            return Reach((Reached(words, directories=part.directories),), complete=True)
     unfolding = _Unfolding(part)
     unfolding.unfold()
     return Reach(
@@ -140,9 +140,9 @@ def _runs_itself(name: str) -> bool:
 
 class _Unfolding:
     def __init__(self, part: Part) -> None:
-        self.commands: list[Command] = []
+        self.commands: list[Reached] = []
         self.seen: set[tuple[tuple[Word, ...], ...]] = set()
-        self.waiting: deque[tuple[Command, Part, int]] = deque()
+        self.waiting: deque[tuple[Reached, Part, int]] = deque()
         self.complete = True
         self.redirections: list[Redirection] = []
         self.inputs: list[Redirection] = []
@@ -152,14 +152,14 @@ class _Unfolding:
         self.code_left = MAX_CODE
         self.words_left = MAX_ALL_WORDS
         self.readings_left = MAX_READINGS
-        self.add_part(part, Command(()), depth=0)
+        self.add_part(part, Reached(()), depth=0)
 
     @property
     def full(self) -> bool:
         """Has as much been found as is looked at?"""
         return len(self.commands) - self.guesses >= MAX_COMMANDS or self.words_left < 0
 
-    def add_part(self, part: Part, by: Command, depth: int) -> None:
+    def add_part(self, part: Part, by: Reached, depth: int) -> None:
         """A part of the code that `by` runs, which says how and where."""
         settings = tuple(
             Word(f"{a.name}={a.value.text}", a.value.kind, a.source, a.value.split)
@@ -167,11 +167,11 @@ class _Unfolding:
         )
         if part.words:
             directories = (*by.directories, *part.directories)
-            self.add(Command(part.words, by.sure, by.via, settings, directories), part, depth)
+            self.add(Reached(part.words, by.sure, by.via, settings, directories), part, depth)
         else:
             self._settings(settings, depth)
 
-    def add(self, command: Command, part: Part, depth: int) -> None:
+    def add(self, command: Reached, part: Part, depth: int) -> None:
         if len(command.words) > MAX_WORDS:
             self.complete = False
             command = replace(command, words=command.words[:MAX_WORDS])
@@ -187,7 +187,7 @@ class _Unfolding:
             self.commands.append(command)
             self.waiting.append((command, part, depth))
 
-    def _promote(self, command: Command) -> None:
+    def _promote(self, command: Reached) -> None:
         """A command that was a guess before may be certain now."""
         if command.sure:
             for index, known in enumerate(self.commands):
@@ -198,7 +198,7 @@ class _Unfolding:
         while self.waiting:
             self._unfold(*self.waiting.popleft())
 
-    def _unfold(self, command: Command, part: Part, depth: int) -> None:
+    def _unfold(self, command: Reached, part: Part, depth: int) -> None:
         self._settings(command.settings, depth)
         head = command.words[0]
         if not head.literal:
@@ -210,7 +210,7 @@ class _Unfolding:
             if self.full or self.readings_left <= 0:
                 self.complete = False
                 break
-            inner = Command(
+            inner = Reached(
                 runs.words, command.sure and runs.sure, runs.via, runs.settings, directories
             )
             if runs.words:
@@ -222,7 +222,7 @@ class _Unfolding:
             else:
                 self.complete = False
 
-    def _all_runs(self, name: str, command: Command, part: Part) -> Iterator[Runs]:
+    def _all_runs(self, name: str, command: Reached, part: Part) -> Iterator[Runs]:
         words = command.words
         yield from wrapped(words)
         if name.startswith(("pwsh", "powershell")) and any(map(_is_encoded, words)):
@@ -249,13 +249,13 @@ class _Unfolding:
                 self.complete = False
             elif names_command(name):
                 code = Word(value.lstrip("|!-"), setting.kind, setting.source, setting.split)
-                self._code((code,), Command((), sure=False, via=f"{name}="), depth + 1)
+                self._code((code,), Reached((), sure=False, via=f"{name}="), depth + 1)
 
-    def _code(self, words: tuple[Word, ...], by: Command, depth: int) -> None:
+    def _code(self, words: tuple[Word, ...], by: Reached, depth: int) -> None:
         """Words that joined are shell code; it is known up to the first expansion."""
         from alhena.shell.parse.analysis import analyse
 
-        text = Command(words).text
+        text = Reached(words).text
         self.code_left -= len(text)
         self.readings_left -= 1
         if depth > MAX_DEPTH or self.code_left < 0 or self.readings_left < 0:
@@ -289,7 +289,7 @@ class _Unfolding:
             if (words, (), ()) not in self.seen:
                 self.seen.add((words, (), ()))
                 self.guesses += 1
-                self.commands.append(Command(words, sure=False, via=runs.via))
+                self.commands.append(Reached(words, sure=False, via=runs.via))
 
 
 def _changed_directories(name: str, words: tuple[Word, ...]) -> Iterator[Word]:

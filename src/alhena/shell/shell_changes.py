@@ -9,8 +9,8 @@ from alhena.shell.parse.analysis import analyse
 from alhena.shell.parse.expansion import Variables
 from alhena.shell.parse.model import Part, Word
 from alhena.shell.parse.simple_command import DECLARATIONS, DIRECTORY, run_here
-from alhena.shell.programs import listed
 from alhena.shell.reach import Reach, reach
+from alhena.shell.tables import listed
 
 _RUN_BEFORE = frozenset({"BASH_ENV", "BASHOPTS", "ENV", "PROMPT_COMMAND", "SHELLOPTS"})
 _MEANINGS = frozenset({"BASH_ALIASES", "BASH_CMDS"})

@@ -4,7 +4,7 @@ from alhena.shell.hazards import Reading, named, unknown
 from alhena.shell.operands import OPERANDS
 from alhena.shell.options import first_operands, is_option
 from alhena.shell.parse.model import Word
-from alhena.shell.programs import Effect, global_options, matches, program
+from alhena.shell.tables import Effect, global_options, matches, program
 
 _GIT_RUNNERS = {("bisect", "run"), ("submodule", "foreach")}
 _WRITING = frozenset({"set", "unset", "rename-section", "remove-section", "edit"})

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from alhena.shell.options import ANYTHING, Runs, first_operands, option_values
 from alhena.shell.parse.model import Word
-from alhena.shell.programs import Valued, global_options
+from alhena.shell.tables import Valued, global_options
 
 _GIT_CODE = ("x", "upload-pack receive-pack exec extcmd open-files-in-pager sendmail-cmd to-cmd")
 

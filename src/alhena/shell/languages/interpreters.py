@@ -17,7 +17,7 @@ from alhena.shell.options import (
     takes,
 )
 from alhena.shell.parse.model import Part, Word, WordKind
-from alhena.shell.programs import Valued, interpreter, listed, main_name, program
+from alhena.shell.tables import Valued, interpreter, listed, main_name, program
 
 if TYPE_CHECKING:
     import re
@@ -186,6 +186,22 @@ def awk_programs(words: tuple[Word, ...]) -> list[Word]:
     found = _CodeSearch(words, "awk")
     from_file = any(w.text.startswith(("-f", "--file", "-E")) for w in words[1:])
     return [] if from_file or found.script is None else [*found.code, words[found.script]]
+
+
+def scripts_in(words: tuple[Word, ...]) -> list[Word]:
+    """The words of a command that are code: for a shell, an interpreter, sed, awk or `eval`."""
+    name = base_name(words[0].text)
+    if name in listed("shells"):
+        found = shell_arguments(words)
+        return [] if found.code is None or found.operand is None else [words[found.operand]]
+    if name in listed("evaluators"):
+        return [code for runs in evaluated(words) for code in runs.code]
+    if main_name(name) == "sed":
+        return sed_scripts(words)
+    language = interpreter(name)
+    if language == "awk":
+        return awk_programs(words)
+    return [] if language is None else _CodeSearch(words, language).code
 
 
 def sed_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:

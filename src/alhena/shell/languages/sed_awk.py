@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.shell.programs import listed
+from alhena.shell.tables import listed
 
 if TYPE_CHECKING:
     import re

@@ -106,6 +106,11 @@ class Doubt(msgspec.Struct, frozen=True, gc=False):
     reason: str
     text: str
 
+    @property
+    def clause(self) -> str:
+        """The reason, with the text that it is about."""
+        return f"{self.reason} ({self.text})" if self.text else self.reason
+
 
 class Analysis(msgspec.Struct, frozen=True, gc=False):
     """All that a command line may run. Not `complete`: something may run that no part shows (it

@@ -1,6 +1,6 @@
 """Tables of programs: their options, with what each takes and does.
 
-The tables are the `*.toml` files of this folder; `scripts/compile_policy.py` compiles them to
+The tables are the `programs/*.toml` files; `scripts/compile_policy.py` compiles them to
 `programs.json`, of which a program is decoded when it is first asked for. docs/policy.md ("Adding a
 program") describes them.
 """
@@ -213,7 +213,7 @@ class _Tables(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def _tables() -> _Tables:
-    compiled = Path(__file__).with_name("programs.json").read_bytes()
+    compiled = Path(__file__).with_name("programs").joinpath("programs.json").read_bytes()
     return msgspec.json.decode(compiled, type=_Tables)
 
 
