@@ -1,4 +1,4 @@
-"""What a shell line does, without running it.
+"""Says what a shell line would do, without running it.
 
     from alhena.shell import read, reads_only, destroys, paths, programs
 

@@ -62,7 +62,7 @@ class Workspace(Protocol):
 
     @property
     def cwd(self) -> str:
-        """Where commands run unless they say otherwise."""
+        """The directory in which commands run unless they say otherwise."""
         ...
 
     @property
