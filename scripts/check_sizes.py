@@ -21,7 +21,6 @@ MAX_BODY = 60
 MAX_METHODS = 12
 LIMITS = {
     "modules_in_one_folder": 20,
-    "mutual_imports": 0,
     "assigned_from_outside": 76,
     "unclear_docstrings": 0,
     "odd_words": 0,
@@ -178,30 +177,6 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def mutual(trees: dict[Path, ast.Module]) -> set[frozenset[str]]:
-    """Pairs of folders that import each other, compared at the point where their paths diverge;
-    modules directly in a folder count as that folder, so a parent and its subfolder can be a pair
-    too. Re-exports of an `__init__` and the entry point are not counted."""
-    names = {module_name(path) for path in trees}
-    edges: set[tuple[str, str]] = set()
-    for path, tree in trees.items():
-        if path.name in {"__init__.py", "__main__.py"}:
-            continue
-        folder = module_name(path.parent / "__init__.py").split(".")
-        for name in imported(tree):
-            module = name if name in names else name.rpartition(".")[0]
-            if module not in names:
-                continue
-            is_folder = (SOURCE.parent / module.replace(".", "/")).is_dir()
-            other = module.split(".")[: None if is_folder else -1]
-            shared = 0
-            while shared < min(len(folder), len(other)) and folder[shared] == other[shared]:
-                shared += 1
-            if folder != other:
-                edges.add((".".join(folder[: shared + 1]), ".".join(other[: shared + 1])))
-    return {frozenset((one, other)) for one, other in edges if (other, one) in edges}
-
-
 def figures(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> dict[str, int]:
     """The figures of the whole, by their names."""
     source = {path: tree for path, tree in trees.items() if path.is_relative_to(SOURCE)}
@@ -213,7 +188,6 @@ def figures(texts: dict[Path, str], trees: dict[Path, ast.Module]) -> dict[str, 
         "modules_in_one_folder": max(Counter(path.parent for path in source).values()),
         "modules_first_request": len(pinned["first request"]),
         "modules_read_file_turn": len(pinned["read_file turn"]),
-        "mutual_imports": len(mutual(source)),
         "circles_of_modules": len(circles(source)),
         "assigned_from_outside": sum(
             assigned_from_outside(tree)

@@ -1,4 +1,4 @@
-"""Compiles the tables of src/alhena/policy/programs/*.toml to programs.json and the rules of
+"""Compiles the tables of src/alhena/shell/programs/*.toml to programs.json and the rules of
 src/alhena/policy/defaults/*.toml to defaults.json, which load faster; `--check` only compares.
 
 CONTRIBUTING.md explains the keys of the tables.
@@ -15,9 +15,9 @@ import msgspec
 from alhena.policy.load import load_text
 from alhena.policy.model import PolicyRule, Tier
 
-POLICY = Path(__file__).parents[1] / "src/alhena/policy"
-FOLDER = POLICY / "programs"
-DEFAULTS = POLICY / "defaults"
+SOURCE = Path(__file__).parents[1] / "src/alhena"
+FOLDER = SOURCE / "shell/programs"
+DEFAULTS = SOURCE / "policy/defaults"
 
 EFFECTS = ("writes", "deletes", "runs", "settings", "changes", "elsewhere", "connects", "plain")
 _JUDGED = (*EFFECTS, "code", "calls", "known", "operand", "console", "always", "unknown")

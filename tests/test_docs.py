@@ -72,6 +72,7 @@ PAGES = (
     "sandbox",
     "sessions",
     "settings",
+    "shell",
     "telemetry",
     "terminal",
     "tools",

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from alhena.policy.bash.analysis import analyse
 from alhena.policy.engine import decide
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyOutcome
 from alhena.policy.surroundings import Surroundings
+from alhena.shell.parse.analysis import analyse
 from tests.policy.corpus import TREE, Line, adversarial, everyday, profiles
 from tests.policy.jail import Jail, needs_bash
 from tests.policy.support import SHELL

@@ -2,9 +2,9 @@
 
 import pytest
 
-from alhena.policy.bash.model import Part
 from alhena.policy.engine import ActiveRules, Candidate, decide_among
 from alhena.policy.model import Decision, PolicyCall, PolicyContext, PolicyRule
+from alhena.shell.parse.model import Part
 from tests.policy.corpus import Line, adversarial, everyday, profiles
 from tests.policy.support import SHELL, rules, shell_rule
 

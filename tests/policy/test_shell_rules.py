@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alhena.policy.bash.analysis import analyse
 from alhena.policy.model import Decision
+from alhena.shell.parse.analysis import analyse
 from tests.policy.support import ALLOW, ASK, DENY, SHELL, YOLO, ask, rules, run, shell_rule
 from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S

@@ -118,7 +118,7 @@ def _normalize_call(call: CompletedToolCall) -> CalledTool:
 
 def _strip_comments(command: str) -> str:
     """A command without comments and surrounding blanks."""
-    from alhena.policy.bash.parser import without_comments
+    from alhena.shell.parse.parser import without_comments
 
     return without_comments(command).strip()
 

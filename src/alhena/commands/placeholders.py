@@ -16,7 +16,7 @@ from alhena.errors import InputError
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from alhena.policy.bash.model import Part, Word
+    from alhena.shell.parse.model import Part, Word
 
 ARGUMENTS = "{{args}}"
 
@@ -104,8 +104,8 @@ def _nodes(command: str) -> "list[Node]":
 
 def _tree_nodes(marked: str, mark: str) -> "list[Node] | None":
     """None for a command that cannot be parsed."""
-    from alhena.policy.bash.model import Findings
-    from alhena.policy.bash.parser import TooMuchError, parse
+    from alhena.shell.parse.model import Findings
+    from alhena.shell.parse.parser import TooMuchError, parse
 
     data, wanted = marked.encode("utf-8", "surrogatepass"), mark.encode()
     try:
@@ -143,7 +143,7 @@ def _unsafe_place(node: "Node", mark: str) -> str | None:
 
 def _read_as_code(marked: str, mark: str) -> str | None:
     """The place of a placeholder that a command may take for more than a text."""
-    from alhena.policy.bash.analysis import analyse
+    from alhena.shell.parse.analysis import analyse
 
     found = analyse(marked)
     if found.doubts:
@@ -157,9 +157,9 @@ def _read_as_code(marked: str, mark: str) -> str | None:
 
 def _unsafe_file(parts: "tuple[Part, ...]", mark: str) -> str | None:
     """A file with the arguments may be a script that the same command runs."""
-    from alhena.policy.bash.model import Effect
-    from alhena.policy.bash.options import base_name
-    from alhena.policy.programs import removal
+    from alhena.shell.options import base_name
+    from alhena.shell.parse.model import Effect
+    from alhena.shell.tables import removal
 
     names = _holding_variables(parts, mark)
 
@@ -188,9 +188,9 @@ def _holding_variables(parts: "tuple[Part, ...]", mark: str) -> set[str]:
 
 def _runs_file(part: "Part") -> bool:
     """May the part run a file that another part wrote?"""
-    from alhena.policy.bash.options import base_name, takes_code
-    from alhena.policy.bash.reach import reach
-    from alhena.policy.programs import listed, main_name
+    from alhena.shell.options import base_name, takes_code
+    from alhena.shell.reach import reach
+    from alhena.shell.tables import listed, main_name
 
     for command in reach(part).commands if part.words else ():
         text = command.words[0].text
@@ -206,7 +206,7 @@ def _runs_file(part: "Part") -> bool:
 def _unsafe_variable(parts: "tuple[Part, ...]", mark: str) -> str | None:
     """A variable with the arguments may decide what runs, or become code."""
     from alhena.config.environment import is_choosing
-    from alhena.policy.bash.reach import reach
+    from alhena.shell.reach import reach
 
     names = _holding_variables(parts, mark)
     deciding = next(filter(is_choosing, sorted(names)), None)
@@ -218,10 +218,10 @@ def _unsafe_variable(parts: "tuple[Part, ...]", mark: str) -> str | None:
 
 
 def _unsafe_part(part: "Part", mark: str) -> str | None:
-    from alhena.policy.bash.model import WordKind
-    from alhena.policy.bash.options import base_name
-    from alhena.policy.bash.reach import reach
-    from alhena.policy.bash.simple_command import doubt_about
+    from alhena.shell.options import base_name
+    from alhena.shell.parse.model import WordKind
+    from alhena.shell.parse.simple_command import doubt_about
+    from alhena.shell.reach import reach
 
     held = [word for word in part.words if mark in _text(word)]
     words = tuple(
@@ -254,8 +254,8 @@ def _unsafe_part(part: "Part", mark: str) -> str | None:
 def _in_option(words: "tuple[Word, ...]", mark: str) -> str | None:
     """The value of an option that runs or loads what it names; or a word that may become an option
     whose value is code."""
-    from alhena.policy.bash.hazards import may_run_more, runs_value
-    from alhena.policy.bash.options import base_name
+    from alhena.shell.beyond import may_run_more, runs_value
+    from alhena.shell.options import base_name
 
     name = base_name(words[0].text)
     for at, word in enumerate(words[1:], start=1):
@@ -275,8 +275,8 @@ def _text(word: "Word") -> str:
 
 
 def _may_evaluate(name: str) -> bool:
-    from alhena.policy.bash.options import is_wrapper, takes_code
-    from alhena.policy.programs import listed
+    from alhena.shell.options import is_wrapper, takes_code
+    from alhena.shell.tables import listed
 
     lists = ("evaluators", "opaque", "code_in_data")
     return takes_code(name) or is_wrapper(name) or any(name in listed(each) for each in lists)
@@ -285,8 +285,8 @@ def _may_evaluate(name: str) -> bool:
 def _in_script(words: "tuple[Word, ...]", mark: str) -> str | None:
     """An interpreter's script comes before its arguments, which may have to be kept from being
     options."""
-    from alhena.policy.bash.interpreters import script_place
-    from alhena.policy.bash.options import base_name
+    from alhena.shell.languages.interpreters import script_place
+    from alhena.shell.options import base_name
 
     first = next((at for at, word in enumerate(words) if mark in _text(word)), len(words))
     script = script_place(words)

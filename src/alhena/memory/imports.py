@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 import msgspec
 
 from alhena.memory import MAX_IMPORTS, Limits, MemoryFile, read_memory
+from alhena.shell.secret_files import may_hold_secrets
 from alhena.system.errors import (
     DirectoryTargetError,
     FileError,
@@ -23,7 +24,6 @@ from alhena.system.errors import (
     NotRegularFileError,
     printable,
 )
-from alhena.system.secret_files import may_hold_secrets
 from alhena.system.workspace import is_within
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from alhena.policy.conditions import path_arguments, text_arguments
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, RuleError, Tier
 from alhena.policy.parse import ParsedRule, RulePlace, parse_rule, read_field
-from alhena.system.secret_files import is_secret_name
+from alhena.shell.secret_files import is_secret_name
 from alhena.values import Value
 
 PROTOCOL_VERSION = "1.0.0"

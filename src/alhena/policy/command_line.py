@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from alhena.policy.bash.analysis import analyse
-from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.model import Analysis, Doubt, Effect, Part, Word
-from alhena.policy.bash.options import first_operands
-from alhena.policy.bash.prefix import Match, allows, prefix_words, restricts, unreached
-from alhena.policy.bash.reach import Command, Reach, reach
-from alhena.policy.bash.readonly import folder_may_run, not_read_only
-from alhena.policy.bash.scripts import MAX_SCRIPTS, script_length
 from alhena.policy.conditions import Conditions
-from alhena.policy.destruction import may_destroy
 from alhena.policy.engine import ActiveRules, by_default, by_rule, describe_rule, strictness
 from alhena.policy.model import (
     ApprovalMode,
@@ -32,19 +23,24 @@ from alhena.policy.model import (
     to_word_end,
     to_word_end_in_json,
 )
-from alhena.policy.programs import global_options, program
 from alhena.policy.surroundings import Surroundings
-from alhena.policy.working_directory import CHANGES_DIRECTORY, Places
+from alhena.policy.working_directory import Places
+from alhena.shell.beyond import hazard
+from alhena.shell.destruction import may_destroy
+from alhena.shell.languages.sed_awk import MAX_SCRIPTS, script_length
+from alhena.shell.options import first_operands
+from alhena.shell.parse.analysis import analyse
+from alhena.shell.parse.model import Analysis, Doubt, Effect, Part, Word
+from alhena.shell.prefix import Match, allows, prefix_words, restricts, unreached
+from alhena.shell.reach import Reach, Reached, reach
+from alhena.shell.readonly import changes_directory, folder_may_run, is_inert, not_read_only
+from alhena.shell.tables import global_options, program
 
 if TYPE_CHECKING:
     from alhena.policy.named_files import NamedFiles
 
-_CONDITION = "[["
 _FEW = 16
 _LONG = "the scripts in this line are very long"
-_NEED_NO_RULE = frozenset(
-    {CHANGES_DIRECTORY, _CONDITION, "true", "false", ":", "exit", "break", "continue"}
-)
 
 
 def decide_command(call: PolicyCall, active: ActiveRules, context: PolicyContext) -> Decision:
@@ -68,7 +64,7 @@ class _Read:
     def __init__(self, part: Part, *, complete: bool, long: bool = False) -> None:
         self.part = part
         self.long = long
-        found = Reach((Command(part.words),), complete=False) if long else reach(part)
+        found = Reach((Reached(part.words),), complete=False) if long else reach(part)
         self.reach = found if complete else replace(found, complete=False)
         self.programs = self.reach.programs
 
@@ -124,18 +120,9 @@ class _CommandLine:
 
     def _needs_no_rule(self, part: Part) -> bool:
         """Does the part neither run nor change anything, in any context?"""
-        words = part.words
-        if not words or words[0].text not in _NEED_NO_RULE or self.analysis.doubts:
+        if self.analysis.doubts or not is_inert(part):
             return False
-        if part.assignments or any(item.effect is not Effect.NONE for item in part.redirections):
-            return False
-        if words[0].text == _CONDITION:
-            return True  # no rule can name it; what runs within it is a part of its own
-        if not all(word.literal for word in words):
-            return False
-        if words[0].text == CHANGES_DIRECTORY:
-            return self.places.changes_within(part)
-        return all(word.text.isdigit() for word in words[1:])
+        return not changes_directory(part) or self.places.changes_within(part)
 
     def _restriction(self, read: _Read) -> Decision | None:
         """The restriction by a rule that speaks of this very command."""
@@ -186,10 +173,10 @@ class _CommandLine:
     def _remark(self, read: _Read) -> str | None:
         part = read.part
         if self.analysis.doubts:
-            return _in_words(self.analysis.doubts[0])
+            return self.analysis.doubts[0].clause
         if part.assignments and not part.words:
             return f"{part.assignments[0].source} would hold for what runs after it"
-        if part.words and part.words[0].text == CHANGES_DIRECTORY:
+        if changes_directory(part):
             return "it leaves the workspace, or where it leads is not known"
         rules = (candidate.rule for candidate in self.active.about(read.programs))
         if any(rule.command_class and rule.decision is PolicyOutcome.ALLOW for rule in rules):
@@ -212,7 +199,7 @@ class _CommandLine:
         if isinstance(named, str):
             return named
         if self.analysis.doubts:
-            return _in_words(self.analysis.doubts[0])
+            return self.analysis.doubts[0].clause
         if not self.analysis.complete:
             return "the command cannot be read to its end"
         if not rule.allow_redirection:
@@ -453,7 +440,7 @@ class _Conditions:
         end = self._given.clock.reach(to_word_end_in_json(pattern), text, start)
         return end is not None and end > start
 
-    def _command_match(self, rule: PolicyRule, command: Command, part: Part | None) -> Match:
+    def _command_match(self, rule: PolicyRule, command: Reached, part: Part | None) -> Match:
         """All conditions of the rule on one command; `part` is given for the part itself."""
         found = Match.YES
         if rule.command_class is not None:
@@ -466,7 +453,7 @@ class _Conditions:
             found = min(found, self._pattern(rule.args_pattern, command, part))
         return found
 
-    def _prefix(self, prefix: str, command: Command, part: Part | None) -> Match:
+    def _prefix(self, prefix: str, command: Reached, part: Part | None) -> Match:
         if prefix_words(prefix) is not None:
             return restricts(prefix, command)
         normal = " ".join(prefix.split())
@@ -474,7 +461,7 @@ class _Conditions:
         texts = (" ".join(whole.split()), part.text if part else "", command.text)
         return Match.YES if any(text.startswith(normal) for text in texts) else Match.NO
 
-    def _regex(self, pattern: str, command: Command, part: Part | None) -> Match:
+    def _regex(self, pattern: str, command: Reached, part: Part | None) -> Match:
         text = command.text
         texts = _spellings(command)
         if part is not None:
@@ -485,7 +472,7 @@ class _Conditions:
         could = not command.literal and self._given.clock.could_start(pattern, text) is not False
         return Match.MAYBE if could else Match.NO
 
-    def _pattern(self, pattern: str, command: Command, part: Part | None) -> Match:
+    def _pattern(self, pattern: str, command: Reached, part: Part | None) -> Match:
         if part is not None and self._given.arguments_match(pattern, allow=False):
             return Match.YES
         try:
@@ -509,7 +496,7 @@ class _Conditions:
         return Match.YES if holds else Match.NO
 
 
-def _spellings(command: Command) -> list[str]:
+def _spellings(command: Reached) -> list[str]:
     """The text of a command; also with the plain name of its program, and without options before
     its subcommand."""
     words, name = command.words, command.program
@@ -517,7 +504,7 @@ def _spellings(command: Command) -> list[str]:
     if name is not None:
         table, starts = program(name), first_operands(words, global_options(name), 1)
         begun = starts[0] if table and table.subcommands and starts else 1
-        found += (Command((Word(name), *words[at:])).text for at in (1, begun))
+        found += (Reached((Word(name), *words[at:])).text for at in (1, begun))
     return list(dict.fromkeys(found))
 
 
@@ -563,10 +550,6 @@ def _analysed(call: PolicyCall, command: str) -> Analysis:
     missing = "command" not in call.args
     doubt = "the call names no command" if missing else "the command is not a text"
     return Analysis((), (Doubt(doubt, ""),), complete=False)
-
-
-def _in_words(doubt: Doubt) -> str:
-    return f"{doubt.reason} ({doubt.text})" if doubt.text else doubt.reason
 
 
 def _quoted(part: Part) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOME = "~/"
 SECRETS = "@secrets"
-"""The pattern in `paths` for files that may hold secrets (`system.secret_files`)."""
+"""The pattern in `paths` for files that may hold secrets (`shell.secret_files`)."""
 
 
 def path_arguments(args: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -126,7 +126,7 @@ def _views(place: str, roots: tuple[str, ...], home: str) -> Iterator[tuple[str,
 
 
 def _secret(view: tuple[str, bool]) -> bool:
-    from alhena.system.secret_files import may_hold_secrets
+    from alhena.shell.secret_files import may_hold_secrets
 
     return not view[1] and may_hold_secrets(view[0])
 

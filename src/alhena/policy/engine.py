@@ -23,7 +23,7 @@ from alhena.policy.model import (
 from alhena.values import Value
 
 if TYPE_CHECKING:
-    from alhena.policy.bash.model import Part
+    from alhena.shell.parse.model import Part
 
 
 MAX_KNOWN = 1024
@@ -106,7 +106,7 @@ class ActiveRules:
 
 
 def _candidate(rule: PolicyRule) -> Candidate:
-    from alhena.policy.bash.prefix import divided_prefix, prefix_name
+    from alhena.shell.prefix import divided_prefix, prefix_name
 
     only_prefixes = rule.command_prefixes and not (rule.paths or rule.command_class)
     following: set[str] | None = set() if only_prefixes else None
@@ -305,8 +305,8 @@ def always_rule(call: PolicyCall) -> PolicyRule | None:
     )
     if not call.is_shell:
         return rule
-    from alhena.policy.bash.analysis import analyse
     from alhena.policy.saved import always_prefixes, root_commands
+    from alhena.shell.parse.analysis import analyse
     from alhena.suspicious_text import suspicious
 
     command = call.args.get("command")

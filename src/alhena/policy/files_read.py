@@ -10,13 +10,13 @@ from itertools import islice, pairwise
 
 import msgspec
 
-from alhena.policy.bash.builtins import one_word
-from alhena.policy.bash.model import Effect, Part, Word, WordKind
-from alhena.policy.bash.options import base_name
-from alhena.policy.bash.readonly import Arguments, not_read_only, read_arguments
-from alhena.policy.programs import FileRole, listed
 from alhena.policy.surroundings import Surroundings
 from alhena.policy.trees import DIVIDING, Reach, exposed, may_hold_secrets
+from alhena.shell.languages.builtins import one_word
+from alhena.shell.options import base_name
+from alhena.shell.parse.model import Effect, Part, Word, WordKind
+from alhena.shell.readonly import Arguments, not_read_only, read_strictly
+from alhena.shell.tables import FileRole, listed
 
 _KNOWN = {"HOME": "~", "?": "", "#": ""}
 _SHOWN = {**_KNOWN, **dict.fromkeys(("USER", "SHELL", "LANG", "TERM", "PATH"), "")}
@@ -70,7 +70,7 @@ class _FilesRead:
         self, part: Part, parts: Sequence[Part], start: set[str], facts: Surroundings | None
     ) -> None:
         self.part, self.parts, self.start, self.facts = part, parts, start, facts
-        self.arguments = read_arguments(part)
+        self.arguments = read_strictly(part)
         self.name = base_name(part.words[0].text) if part.words else ""
         self.only_text = self.name in listed("takes_text")
         self.places = start

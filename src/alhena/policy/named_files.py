@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from glob import escape, iglob
 from itertools import islice
 
-from alhena.policy.bash.expansion import NAME, PLACE, STAR, UnknownError, Variables
-from alhena.policy.bash.model import Part, Redirection, Word
-from alhena.policy.bash.options import base_name, is_console
-from alhena.policy.bash.prefix import Match
-from alhena.policy.bash.reach import Command, Reach
-from alhena.policy.bash.readonly import not_read_only
 from alhena.policy.conditions import SECRETS, TouchedPaths
 from alhena.policy.files_read import file_words, leaves_workspace, searched_secrets
-from alhena.policy.programs import FileRole, interpreter, listed, program
 from alhena.policy.surroundings import Surroundings
+from alhena.shell.options import base_name, is_console
+from alhena.shell.parse.expansion import NAME, PLACE, STAR, UnknownError, Variables
+from alhena.shell.parse.model import Part, Redirection, Word
+from alhena.shell.prefix import Match
+from alhena.shell.reach import Reach, Reached
+from alhena.shell.readonly import not_read_only
+from alhena.shell.tables import FileRole, interpreter, listed, program
 
 _MANY = 10_000
 _MAX_STARTS = 16
@@ -162,7 +162,7 @@ class _Names:
             if each.target is not None and not each.operator.startswith("<<"):
                 self._add(each.target)
 
-    def _of_command(self, command: Command) -> None:
+    def _of_command(self, command: Reached) -> None:
         name = base_name(command.words[0].text)
         table = program(name)
         if name in listed("finders") and any(

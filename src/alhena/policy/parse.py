@@ -360,7 +360,7 @@ def _check_together(rule: PolicyRule) -> None:
 def _useless_prefixes(rule: PolicyRule) -> tuple[tuple[str, str], ...]:
     if rule.decision is not PolicyOutcome.ALLOW or not rule.command_prefixes:
         return ()
-    from alhena.policy.bash.prefix import useless_prefix
+    from alhena.shell.prefix import useless_prefix
 
     reasons = {prefix: useless_prefix(prefix) for prefix in rule.command_prefixes}
     return tuple(

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from alhena.errors import ConfigError
-from alhena.policy.bash.hazards import hazard
-from alhena.policy.bash.model import Analysis, Effect, Part, Word
-from alhena.policy.bash.options import base_name, first_operands, is_option, split_settings
-from alhena.policy.bash.prefix import allows
-from alhena.policy.bash.reach import names_command
 from alhena.policy.load import MAX_FILE_BYTES
 from alhena.policy.model import PolicyRule
 from alhena.policy.parse import rule_fields
-from alhena.policy.programs import global_options, interpreter, listed, main_name, narrow, wrapper
+from alhena.shell.beyond import hazard
+from alhena.shell.options import base_name, first_operands, is_option, split_settings
+from alhena.shell.parse.model import Analysis, Effect, Part, Word
+from alhena.shell.prefix import allows
+from alhena.shell.reach import names_command
+from alhena.shell.tables import global_options, interpreter, listed, main_name, narrow, wrapper
 
 LOCK_NAME = ".auto-saved.lock"
 HEAD = "# Rules that approvals saved. Change or remove them here.\n"

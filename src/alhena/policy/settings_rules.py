@@ -413,7 +413,7 @@ def _useless(entries: Iterable[_Entry]) -> Iterator[PolicyProblem]:
     for entry in entries:
         if entry.prefix is None:
             continue
-        from alhena.policy.bash.prefix import useless_prefix
+        from alhena.shell.prefix import useless_prefix
 
         reason = useless_prefix(entry.prefix)
         if reason is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.policy.surroundings import Surroundings
-from alhena.system.secret_files import NAMES, is_secret_name
+from alhena.shell.secret_files import NAMES, is_secret_name
 from alhena.values import Value
 
 if TYPE_CHECKING:

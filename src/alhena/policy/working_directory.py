@@ -4,25 +4,25 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from alhena.policy.bash.model import Effect, Part, Word
-from alhena.policy.bash.options import base_name, first_operands, global_options, option_values
-from alhena.policy.bash.readonly import not_read_only, refuse_git
-from alhena.policy.destruction import Destruction
 from alhena.policy.files_read import leaves_workspace
 from alhena.policy.model import PolicyCall
-from alhena.policy.programs import tells_version
-from alhena.policy.shell_changes import ShellChanges
 from alhena.policy.surroundings import GitUse, Surroundings
+from alhena.shell.destruction import Destruction
+from alhena.shell.languages.git_reading import refuse_git
+from alhena.shell.options import base_name, first_operands, global_options, option_values
+from alhena.shell.parse.model import Effect, Part, Word
+from alhena.shell.readonly import not_read_only
+from alhena.shell.shell_changes import ShellChanges
+from alhena.shell.tables import tells_version
 
 if TYPE_CHECKING:
-    from alhena.policy.bash.reach import Reach
+    from alhena.shell.reach import Reach
 
 
 MAX_PLACES = 16
-CHANGES_DIRECTORY = "cd"
 GIT = "git"
 TRUST = "to trust it: alhena trust"
-_WRITE_NOTHING = frozenset({CHANGES_DIRECTORY, "[[", "exit", "break", "continue"})
+_WRITE_NOTHING = frozenset({"cd", "[[", "exit", "break", "continue"})
 _GIT_WRITES = frozenset(
     {
         *("add", "branch", "checkout", "commit", "fetch", "merge", "pull", "push", "reset"),

@@ -259,8 +259,8 @@ def applies_once(details: ConfirmationDetails) -> bool:
 
 
 def _describe_command(details: ExecConfirmation) -> ExecConfirmation:
-    from alhena.policy.bash.analysis import analyse
     from alhena.policy.saved import root_commands
+    from alhena.shell.parse.analysis import analyse
     from alhena.suspicious_text import suspicious
 
     # An unreadable command is named by its first word.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from alhena.shell.secret_files import GLOBS, left_out, may_hold_secrets
 from alhena.system.encoding import lines_of
 from alhena.system.errors import (
     PatternError,
@@ -31,7 +32,6 @@ from alhena.system.errors import (
 )
 from alhena.system.files import is_temporary
 from alhena.system.ignore import IgnoreRules
-from alhena.system.secret_files import GLOBS, left_out, may_hold_secrets
 from alhena.system.walk import (
     EXCLUDED_DIRECTORIES,
     WalkLimits,

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from alhena.shell.secret_files import left_out, may_hold_secrets
 from alhena.system.errors import FileError, from_os_error, printable
 from alhena.system.files import kind_of, open_real
 from alhena.system.ignore import IgnoreRules
-from alhena.system.secret_files import left_out, may_hold_secrets
 from alhena.system.walk import EXCLUDED_DIRECTORIES, GlobPattern, WalkLimits, WalkTally, walk
 from alhena.system.wildcard import expand_braces, name_regex, path_regex
 from alhena.system.workspace import Workspace, is_within

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from alhena.shell.secret_files import left_out
 from alhena.system.errors import printable
-from alhena.system.secret_files import left_out
 from alhena.system.workspace import Workspace
 from alhena.tools.base import BaseInvocation, DeclarativeTool, path_problem
 from alhena.tools.contract import (

@@ -1,1 +1,0 @@
-"""Command lines as values: the commands that bash would run, by its own rules."""

@@ -1,0 +1,119 @@
+"""The one walk over the arguments of a command, by the table of its program.
+
+It takes no side: each judge (`readonly`, `hazards`, `outputs`, `command`) asks of an argument what
+matters to it. Where programs and their versions differ, a word is given in both readings.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+import msgspec
+
+from alhena.shell.options import Found, is_option, options_in
+from alhena.shell.parse.model import Word, WordKind
+from alhena.shell.tables import ONE_DASH, Program, Style, option_name
+
+_WHOLE = (*ONE_DASH, Style.NOPT)
+
+
+class Kind(Enum):
+    """The part that a word has among the arguments."""
+
+    OPTION = 0
+    OPERAND = 1
+    END = 2  # the `--` behind which there are no options
+
+
+class Argument(msgspec.Struct, frozen=True, gc=False):
+    """A word with the options in it. `at` is its index, `last` the index of the last word that it
+    takes up, `end` that of the last which may be a value of it. `repeated`: the word may be the
+    value of the option before it instead. `open`: bash may make another option of it."""
+
+    kind: Kind
+    word: Word
+    at: int
+    last: int
+    end: int
+    options: tuple[Found, ...] = ()
+    repeated: bool = False
+    open: bool = False
+
+
+def walk_arguments(table: Program, words: Sequence[Word]) -> Iterator[Argument]:
+    """The arguments behind the first of `words`."""
+    walk = _Walk(table, words)
+    while walk.at < len(words):
+        yield walk.argument()
+        walk.at += 1
+
+
+class _Walk:
+    def __init__(self, table: Program, words: Sequence[Word]) -> None:
+        self.table, self.words = table, words
+        self.at = self.end = 1
+        self.doubtful = 0
+        self.ended = self.surely = False
+
+    def argument(self) -> Argument:
+        word, start = self.words[self.at], self.at
+        ends = not self.ended and word.literal and word.text == "--"
+        if ends and self.table.style not in ONE_DASH:
+            self._end()
+            return Argument(Kind.END, word, start, start, start)
+        if self._is_option(word):
+            return self._option(word)
+        return Argument(Kind.OPERAND, word, start, start, start)
+
+    def _end(self) -> None:
+        """Options end here, unless an option that is not known takes the two dashes for a value."""
+        before = self.words[self.at - 1]
+        known = self.table.options.get(option_name(before.text, self.table.style))
+        flag = known is not None and before.literal and not (known.effect or known.takes_next)
+        letter = len(before.text) == 2 and self.table.style is not Style.NOPT
+        self.ended = True
+        self.surely = self.at == 1 or not is_option(before) or "=" in before.text or flag or letter
+
+    def _is_option(self, word: Word) -> bool:
+        """Is this an option, or may it become one?"""
+        if self.ended and (self.surely or not word.literal or word.text == "--"):
+            return False
+        if is_option(word):
+            return True
+        return (
+            not word.literal
+            and word.text in {"", "-"}
+            and not (word.kind is WordKind.PATTERN and word.source.startswith("~"))
+            and self.table.has_effects
+        )
+
+    def _option(self, word: Word) -> Argument:
+        start = self.end = self.at
+        repeated = start == self.doubtful
+        whole = word.text.startswith("--") or self.table.style in _WHOLE
+        found: list[Found] = []
+        unread = whole and not word.literal and "=" not in word.text
+        attached = not unread and (word.literal or whole)
+        for each in () if unread else options_in(self.table, word):
+            attached = attached or each.value is not None
+            following = None
+            if each.value is None and each.names:
+                following = self._next(each.names[0])
+            found.append(msgspec.structs.replace(each, following=following) if following else each)
+        return Argument(
+            Kind.OPTION, word, start, self.at, self.end, tuple(found), repeated, not attached
+        )
+
+    def _next(self, option: str) -> Word | None:
+        """The next word, when it is the value of this option. It is passed over then, but one that
+        looks like an option is read as such, too: programs and their versions differ in which
+        options take a value."""
+        if not self.table.takes_next(option) or self.at + 1 >= len(self.words):
+            return None
+        following = self.words[self.at + 1]
+        self.end = self.at + 1
+        both = is_option(following) and not (following.literal and following.text == "--")
+        if not both and (following.literal or not following.split):
+            self.at += 1
+        elif both:
+            self.doubtful = self.end
+        return following

@@ -1,0 +1,566 @@
+"""Commands that remove or overwrite what lies beyond the workspace.
+
+A rule without condition does not speak of them. A target has to lie surely inside the workspace,
+or below a temporary directory; one that is only known when the command runs does not.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from glob import escape, iglob
+from itertools import islice
+from typing import Protocol
+
+from alhena.shell.languages.git_commands import git_place
+from alhena.shell.languages.interpreters import awk_programs, sed_scripts
+from alhena.shell.languages.sed_awk import files_of_script
+from alhena.shell.options import (
+    ANYTHING,
+    INPUT_IN_ARGUMENTS,
+    base_name,
+    option_values,
+)
+from alhena.shell.outputs import (
+    Removal,
+    letters_of,
+    operands_in,
+    option_outputs,
+    removals_of,
+    removing,
+)
+from alhena.shell.parse.expansion import NAME, PLACE, STAR, UnknownError, Variables
+from alhena.shell.parse.model import Effect, Part, Redirection, Word, WordKind
+from alhena.shell.reach import Reach, Reached
+from alhena.shell.reach import reach as find_commands
+from alhena.shell.shell_changes import ShellChanges, redefines
+from alhena.shell.tables import listed, main_name, program, removal
+
+_HARMLESS = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+)|/dev/shm/.+", re.DOTALL)
+_TEMPORARY = ("/tmp/", "/var/tmp/")  # noqa: S108 - what is below is made to be removed
+_TOPS = ("/", "/tmp", "/var", "/var/tmp")  # noqa: S108
+_MANY = 1000
+_FEW = 16
+_NAMES_ONLY = frozenset({"date", "hostname", "id", "nproc", "seq", "uname", "whoami"})
+_FILTERS = frozenset({"cd", "grep", "head", "mkdir", "sort", "tail", "true", "uniq", "[", "test"})
+_LISTS_NAMES = frozenset(f"-{letter}" for letter in "1AdrtSUvX")
+_REMOTE = frozenset({"cp", "rsync", "scp", "sftp", "sync", "copy", "move"})
+_EXPANSION = re.compile(r"\$\w+|\$\{[^{}]*\}|^\"|\"$")
+_FROM_HERE = re.compile(rf"\.{{0,2}}/|\.\.?\Z|{PLACE}")
+_GIT_PLACES = ("GIT_WORK_TREE", "GIT_DIR")
+_GIT_SETTINGS = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_GLOBAL")
+_GIT_LISTS = re.compile(r"git ls-files\b|git diff (?!.*--no-index).*--name-only(?: [\w@^-]+)*\Z")
+_GIT_NAMES = re.compile(
+    r"git (?:rev-parse(?: --(?:short|abbrev-ref|verify)(?:=\d+)?)+(?: [\w@~^-]+)?"
+    r"|describe(?: --?[a-z-]+(?:=\d+)?)*|branch --show-current|rev-parse [\w@~^][\w@~^-]*)"
+)
+_NOWHERE = "/\ue003"
+_HOME = re.compile(r"(?:~|\$HOME|\$\{HOME\})(?:/|\Z)")
+
+
+class Workspace(Protocol):
+    """The directory that a line starts in, and those that it may change: absolute paths."""
+
+    @property
+    def cwd(self) -> str:
+        """The directory in which commands run unless they say otherwise."""
+        ...
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The directories in which files may be removed and overwritten."""
+        ...
+
+    def real(self, path: str) -> str:
+        """`path` with symbolic links resolved, as far as it exists."""
+        ...
+
+
+def may_destroy(command: str) -> bool:
+    """Does a text that cannot be read hold a redirection, or the name of a program that removes or
+    overwrites files?"""
+    names = re.findall(r"[\w.+-]+", command)
+    return ">" in command or any(removal(name) is not None for name in names)
+
+
+class Destruction:
+    """Judges the parts of one command line by the paths that they remove or overwrite. `start` is
+    the directory that the line begins in."""
+
+    def __init__(self, changes: ShellChanges, facts: Workspace | None, start: str) -> None:
+        self._changes = changes
+        self._parts = changes.parts
+        self._facts = facts
+        self._start = os.path.normpath(os.path.join(facts.cwd if facts else _NOWHERE, start))
+        self._home = os.path.expanduser("~")
+        self._unknown = Variables((), self._written_by, known=False)
+        self._variables: Variables | None = None
+        self._lost: dict[bool, bool] = {}
+        self._part: Part | None = None
+        self._words: set[int] = set()
+        self._places: set[str] | None = None
+        self._absolute: set[str] = set()  # the places that the line spells from the root
+
+    def of(self, part: Part, reach: Reach) -> str | None:
+        """The reason why a part, which may come down to `reach`, destroys something beyond the
+        workspace or may do so; None when it does not."""
+        changed = self._changes.changes_meaning(part)
+        if changed is not None:
+            return changed
+        self._part = part
+        self._words = {id(word) for word in (*part.words, *part.directories)}
+        self._words |= {id(each.target) for each in part.redirections}
+        self._places = self._reached(part.directories)
+        for redirection in (*part.redirections, *reach.redirections):
+            refusal = self._redirected(redirection)
+            if refusal is not None:
+                return refusal
+        for command in reach.commands:
+            self._places = self._reached(command.directories)
+            refusal = self._of_command(command, part, reach)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _redirected(self, redirection: Redirection) -> str | None:
+        target = redirection.target
+        if redirection.effect is not Effect.WRITE or target is None or redirection.operator == "<":
+            return None
+        return self._refused(target, redirection.source, "writes to")
+
+    def _of_command(self, command: Reached, part: Part, reach: Reach) -> str | None:
+        words = self._with_options(command.words)
+        if not command.sure:
+            words = tuple(map(_expanded, words))
+        if words[0].literal:
+            return self._of_words(words, command, part, reach)
+        refusal = self._of_unknown(words)
+        for begun in self._possible_heads(words[0]) if refusal is None else ():
+            inner = Part(text=part.text, words=(*begun, *words[1:]), stdin_piped=part.stdin_piped)
+            for each in find_commands(inner).commands:
+                known = each.words[0].literal
+                refusal = refusal or (
+                    self._of_words(each.words, each, part, reach) if known else None
+                )
+        return refusal
+
+    def _possible_heads(self, word: Word) -> Iterator[tuple[Word, ...]]:
+        """The words that a command may begin with in place of one that is not literal."""
+        try:
+            texts = self._texts(word)[:_FEW]
+        except UnknownError:
+            return
+        for at in range(len(texts)):
+            yield tuple(map(Word, texts[at:]))
+
+    def _with_options(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        """The words, with the options that variables are known to hold."""
+        found: list[Word] = []
+        for word in words:
+            try:
+                texts = [] if word.literal or word.text else self._texts(word)
+            except UnknownError:
+                texts = []
+            dashed = any(text[:1] == "-" for text in texts)
+            found += map(Word, texts) if dashed else [word]
+        return tuple(found)
+
+    def _of_words(
+        self, words: tuple[Word, ...], command: Reached, part: Part, reach: Reach
+    ) -> str | None:
+        redefined = redefines(words) if command.sure else None
+        if redefined is not None:
+            return redefined
+        name = main_name(base_name(words[0].text))
+        key, behind = self._key(name, words)
+        table = program(key) or program(name)
+        known = removals_of(name, key)
+        spoils = any(each.operands != "none" for each in known)  # more than by an option
+        if spoils and command.words is not part.words:
+            refusal = self._run_by(key, command, reach)
+            if refusal is not None:
+                return refusal
+        for each in known:
+            refusal = self._removed(each, key, behind, command, (part, reach))
+            if refusal is not None:
+                return refusal
+        for shown, value in option_outputs(behind, table) if table is not None else ():
+            refusal = self._refused(value, shown, "writes to")
+            if refusal is not None:
+                return refusal
+        refusal = self._of_script(name, words) if name in {"awk", "sed"} else None
+        return refusal or (self._linked(words) if spoils else None)
+
+    def _of_script(self, name: str, words: tuple[Word, ...]) -> str | None:
+        """The reason why a script of sed or awk writes beyond the workspace."""
+        for script in sed_scripts(words) if name == "sed" else awk_programs(words):
+            try:
+                texts = self._texts(script)
+            except UnknownError:
+                texts = [_EXPANSION.sub(NAME, script.source)]
+            for file in (file for text in texts for file in files_of_script(name, text)):
+                if file is None:
+                    return f"{name} writes to a file that is only known when it runs"
+                refusal = self._refused(Word(file), name, "writes to")
+                if refusal is not None:
+                    return refusal
+        return None
+
+    def _run_by(self, key: str, command: Reached, reach: Reach) -> str | None:
+        """The reason why what is removed is not known, going by what runs the command."""
+        if reach.unread:
+            return f"{key} is run by code that is only known when it runs ({reach.unread[0]})"
+        via = command.via.split(" ")[0]
+        if via not in listed("finders"):
+            return None
+        for each in reach.commands:
+            if base_name(each.words[0].text) == via:
+                refusal = self._searched(each.words, f"{key} in {via}")
+                if refusal is not None:
+                    return refusal
+        return None
+
+    def _searched(self, words: tuple[Word, ...], shown: str) -> str | None:
+        if any(word.text in {"-L", "-follow", "--follow"} for word in words):
+            return f"{shown} follows links, wherever they lead"
+        refusals = (self._refused(root, shown, "reaches") for root in _roots(words))
+        return next(filter(None, refusals), None)
+
+    def _of_unknown(self, words: tuple[Word, ...]) -> str | None:
+        for word in words[1:]:
+            shown = word.source or word.text
+            try:
+                if any(self._holds(path) for path, _ in self._paths(word)):
+                    return f"{shown} contains more than the workspace"
+            except UnknownError:
+                continue
+        return None
+
+    def _key(self, name: str, words: tuple[Word, ...]) -> tuple[str, tuple[Word, ...]]:
+        """The program with its subcommands, as far as it is known to destroy with them, and the
+        words from there; for git, the place becomes the one that it works in."""
+        if name == "git":
+            given = [each for of in _GIT_PLACES for each in self._known.values(of)]
+            self._places = self._moved((*git_place(words), *given))
+            if any(map(self._known.sets, _GIT_SETTINGS)):
+                self._places = None
+        return removing(name, words)
+
+    def _removed(
+        self,
+        known: Removal,
+        key: str,
+        words: tuple[Word, ...],
+        command: Reached,
+        around: tuple[Part, Reach],
+    ) -> str | None:
+        if not known.applies(words):
+            return None
+        if known.operands == "always":
+            return f"{key} changes more than files of the workspace"
+        if key == "find":
+            return self._searched(words, key)
+        operands = known.operands_of(words)
+        targets = [*known.chosen(words, operands), *known.values(words)]
+        if key.startswith("git "):
+            targets = [Word("."), *targets]
+        for word in (each for each in targets if each.text != "-"):
+            entry = known.entries and not word.source.endswith(("/", "/.", '/"', "/'"))
+            refusal = self._target(word, key, command, around, entry=entry)
+            if refusal is not None:
+                return refusal
+        return self._moved_away(operands) if key == "mv" else None
+
+    def _target(
+        self, word: Word, key: str, command: Reached, around: tuple[Part, Reach], *, entry: bool
+    ) -> str | None:
+        part, reach = around
+        via = command.via.split(" ")[0]
+        if not word.literal and (word is ANYTHING or "{" in word.source):
+            if via in INPUT_IN_ARGUMENTS and not self._lists(part, reach):
+                return f"{key} removes what it reads the names of, which are not known"
+            if via in INPUT_IN_ARGUMENTS or via in listed("finders"):
+                return self._beside_found(word, key)
+        if key.rsplit(" ", maxsplit=1)[-1] in _REMOTE and re.match(r"[^/]*:", word.text):
+            deletes = key == "rsync" and any(w.text.startswith("--del") for w in command.words)
+            return f"rsync removes files at {word.text}" if deletes else None
+        return self._refused(word, key, "removes or overwrites", entry=entry)
+
+    def _beside_found(self, word: Word, key: str) -> str | None:
+        """The reason why a word that holds the name of a found file leads away from it."""
+        before, mark, after = word.source.partition("{")
+        if ".." in after.split("/"):
+            return f"{key} removes {word.source}, which is only known when it runs"
+        return self._refused(Word(f"{before}{NAME}"), key, "removes") if mark and before else None
+
+    def _moved_away(self, operands: list[Word]) -> str | None:
+        """The reason why `mv` takes away more than a file of the user's own."""
+        for word in operands[:-1]:
+            shown = word.source or word.text
+            try:
+                paths = self._paths(word)
+            except UnknownError:
+                continue
+            for path, spelled in paths:
+                own = f"{path}/".startswith(f"{self._home}/") and "/." not in path
+                if self._is_outside(path, spelled, entry=True) and (
+                    not own or os.path.isdir(path) or STAR in path
+                ):
+                    return f"mv takes away {shown}, outside the workspace"
+        return None
+
+    def _linked(self, words: tuple[Word, ...]) -> str | None:
+        """A link that the line makes may lead what is removed elsewhere."""
+        for each in self._changes.commands:
+            if base_name(each[0].text) == "ln" and each != words:
+                for target in operands_in(each)[:-1] or each[1:]:
+                    if self._refused(target, "ln", "links") is not None:
+                        shown = target.source or target.text
+                        return f"the line links to {shown}, outside the workspace"
+        return None
+
+    def _refused(self, word: Word, shown: str, does: str, *, entry: bool = False) -> str | None:
+        written = word.source or word.text
+        if shown.endswith(written):
+            shown = shown.removesuffix(written).strip() or shown
+        try:
+            paths = self._paths(word)
+        except UnknownError:
+            unknown = "in a directory that" if word.literal else "which"
+            return f"{shown} {does} {written}, {unknown} is only known when it runs"
+        for path, spelled in paths:
+            if self._is_outside(path, spelled, entry=entry):
+                return f"{shown} {does} {written}, outside the workspace"
+        return None
+
+    def _texts(self, word: Word) -> list[str]:
+        variables = self._known if id(word) in self._words else self._unknown
+        return variables.texts(word)
+
+    def _paths(self, word: Word) -> list[tuple[str, str]]:
+        """The paths that a word may become, and how the line spells each. Raises UnknownError."""
+        inside = id(word) not in self._words
+        found: list[tuple[str, str]] = []
+        for text in self._texts(word):
+            if os.path.isabs(text):
+                found.append((text, text))
+            elif self._places is None or self._is_lost(inside=inside):
+                raise UnknownError
+            else:
+                for place in self._places:
+                    path = os.path.join(place, text.replace(PLACE, place))
+                    found.append((path, path if place in self._absolute else text))
+        if len(found) > _MANY:
+            raise UnknownError
+        return found
+
+    @property
+    def _known(self) -> Variables:
+        if self._variables is None:
+            self._variables = self._unknown  # to a substitution that decides which command runs
+            self._variables = self._changes.variables(self._written_by)
+        return self._variables
+
+    def _is_lost(self, *, inside: bool) -> bool:
+        part = self._part
+        if part is not None and inside not in self._lost:
+            self._lost[inside] = True  # to a substitution that decides which command runs
+            self._lost[inside] = self._changes.hides_directory(part, self._known, inside=inside)
+        return self._lost.get(inside, False)
+
+    def _is_outside(self, path: str, spelled: str, *, entry: bool) -> bool:
+        names = path.split("/")
+        path = "/".join(".." if _may_climb(name) else name for name in names)
+        if entry:
+            above, _, last = path.rstrip("/").rpartition("/")
+            there = os.path.join(self._real(above or "/"), last)
+            if STAR not in above and last not in {"..", ".", "", STAR}:
+                return self._lies_outside(there, spelled) or self._may_match_above(there)
+        if self._lies_outside(self._real(path.replace(STAR, NAME)), spelled):
+            return True
+        if STAR not in path:
+            return False
+        globs, slash, rest = path[: path.rindex(STAR) + 1], "", path[path.rindex(STAR) + 1 :]
+        name, slash, rest = rest.partition("/")
+        there = list(islice(iglob("*".join(map(escape, f"{globs}{name}".split(STAR)))), _MANY))
+        return len(there) == _MANY or any(
+            self._is_outside(f"{each}{slash}{rest}", spelled, entry=entry) for each in there
+        )
+
+    def _lies_outside(self, real: str, spelled: str) -> bool:
+        if _HARMLESS.fullmatch(real) or _HARMLESS.fullmatch(spelled):
+            return False
+        if self._contains(real) and not (STAR in spelled and real in self._roots):
+            return False
+        climbs = not os.path.isabs(spelled) or ".." in spelled.split("/")
+        temporary = not climbs and f"{real}/".startswith(_TEMPORARY)
+        if not temporary or f"{real}/" in _TEMPORARY or self._holds(real):
+            return True
+        besides = [self._home, *map(os.path.dirname, self._roots)]
+        return any(f"{real}/".startswith(f"{top}/") for top in besides if top not in _TOPS)
+
+    @property
+    def _roots(self) -> tuple[str, ...]:
+        return self._facts.roots if self._facts is not None else (_NOWHERE,)
+
+    def _contains(self, real: str) -> bool:
+        return any(f"{real}/".startswith(f"{top.rstrip('/')}/") for top in self._roots)
+
+    def _real(self, path: str) -> str:
+        return self._facts.real(path) if self._facts is not None else os.path.normpath(path)
+
+    def _holds(self, path: str) -> bool:
+        """True when a path is the home directory, or above it or above the workspace."""
+        below = f"{os.path.normpath(path).rstrip('/')}/"
+        return any(f"{each}/".startswith(below) for each in (self._home, *self._roots))
+
+    def _may_match_above(self, pattern: str) -> bool:
+        """May a glob match the home directory, the workspace or a directory above them?"""
+        if STAR not in pattern:
+            return False
+        count, glob = pattern.count("/"), pattern.replace("[", "[[]").replace(STAR, "*")
+        tops = ("/".join(each.split("/")[: count + 1]) for each in (self._home, *self._roots))
+        return any(fnmatchcase(top, glob) for top in tops)
+
+    def _reached(self, directories: tuple[Word, ...]) -> set[str] | None:
+        """The directories a shell may be in after these changes, None when they are not known."""
+        self._places = {self._start}
+        self._places = self._moved(directories)
+        return self._places
+
+    def _moved(self, directories: tuple[Word, ...]) -> set[str] | None:
+        for word in directories:
+            here = self._places
+            try:
+                spelled = self._paths(word)
+            except UnknownError:
+                return None
+            paths = [path for path, _ in spelled]
+            self._absolute |= {os.path.normpath(p) for p, text in spelled if os.path.isabs(text)}
+            unsure = word.text == "-" or any(STAR in path for path in paths)
+            if unsure or any(map(self._is_searched, self._texts(word))):
+                return None
+            # A shell keeps the links in its directory, or with `-P` does not.
+            after = {os.path.normpath(path) for path in paths} | set(map(self._real, paths))
+            if not all(map(os.path.isdir, after)):
+                if here is None:
+                    return None
+                after |= here  # the change may fail, and what follows runs here
+            if len(after) > _MANY:
+                return None
+            self._places = after
+        return self._places
+
+    def _is_searched(self, target: str) -> bool:
+        """May `cd` find a directory elsewhere, in CDPATH or behind a name that is not known?"""
+        if _FROM_HERE.match(target) is not None:
+            return False
+        return NAME in target or self._known.may_set("CDPATH")
+
+    def _written_by(self, code: str) -> list[str]:
+        """The texts that a substitution may write. Raises UnknownError."""
+        from alhena.shell.parse.analysis import analyse
+
+        found = analyse(code)
+        words = found.parts[0].words if found.parts else ()
+        unsure = found.doubts or self._changes.defines_functions() or ".." in code
+        if not found.complete or unsure or not words:
+            raise UnknownError
+        texts = [word.text for word in words if word.literal]
+        name = base_name(texts[0]) if texts else ""
+        if len(found.parts) == 1:
+            if texts == ["pwd"]:
+                return [PLACE]
+            if texts == ["git", "rev-parse", "--show-toplevel"]:
+                places = self._places or set()
+                return list(map(self._top, places))
+            if name == "mktemp" and not any("/" in text or "p" in text[:4] for text in texts[1:]):
+                return [f"{_TEMPORARY[0]}{NAME}"]
+            if self._writes_name(name, words):
+                return [NAME]
+        if all(self._lists_inside(part) for part in found.parts):
+            return [NAME]
+        raise UnknownError
+
+    def _writes_name(self, name: str, words: tuple[Word, ...]) -> bool:
+        """True when a command surely writes a name without slashes that is not `..`."""
+        if name == "basename":
+            given = (text for word in words[1:] for text in self._known.texts(word))
+            return not any(".." in text or text == "/" for text in given)
+        if not all(word.literal for word in words):
+            return False
+        if name == "git":
+            return _GIT_NAMES.fullmatch(" ".join(word.text for word in words)) is not None
+        dotted = any("." in w.text or "/" in w.text for w in words[1:])
+        return name in _NAMES_ONLY and not dotted
+
+    def _top(self, place: str) -> str:
+        while not os.path.lexists(os.path.join(place, ".git")):
+            place, before = os.path.dirname(place), place
+            if place == before:
+                raise UnknownError
+        return place
+
+    def _lists(self, part: Part, reach: Reach) -> bool:
+        """True when what the part reads can only be names of files of the workspace."""
+        for each in reach.commands:
+            if any(True for _ in option_values(each.words, "a", "arg-file")):
+                return False
+        if any(each.operator.startswith("<") for each in part.redirections):
+            return False
+        earlier = self._parts[: self._parts.index(part)] if part in self._parts else ()
+        return not part.stdin_piped or (bool(earlier) and all(map(self._lists_inside, earlier)))
+
+    def _lists_inside(self, part: Part) -> bool:
+        """True when a part writes nothing but names of files of the workspace, or what it reads."""
+        words = part.words
+        name = base_name(words[0].text) if words else ""
+        if name in _FILTERS:
+            return name != "grep" or part.stdin_piped
+        if name == "git":
+            return _GIT_LISTS.match(" ".join(word.text for word in words)) is not None
+        if name not in listed("finders") | {"ls"} or any("printf" in w.text for w in words):
+            return False
+        if name == "ls" and not _LISTS_NAMES.issuperset(
+            o for o in letters_of(words) if len(o) == 2
+        ):
+            return False
+        before, self._places = self._places, {self._start}
+        self._places = self._moved(part.directories)
+        roots = _roots(words)
+        found = all(self._refused(root, name, "reaches") is None for root in roots)
+        self._places = before
+        return found
+
+
+def _expanded(word: Word) -> Word:
+    """A guessed word that names the home directory, as the shell that gets it expands it."""
+    leads = word.literal and _HOME.match(word.text)
+    return Word("", WordKind.EXPANSION, word.text) if leads else word
+
+
+def _may_climb(name: str) -> bool:
+    """May a pattern match the directory above? Old versions of bash look for it, too."""
+    return STAR in name and name[0] == "." and fnmatchcase("..", name.replace(STAR, "*"))
+
+
+def _roots(words: tuple[Word, ...]) -> list[Word]:
+    """The directories that find, fd or ls looks through."""
+    name = base_name(words[0].text)
+    if name in {"fd", "fdfind"}:
+        stop = next(
+            (at for at, w in enumerate(words) if w.text in listed("find_actions")), len(words)
+        )
+        valued = frozenset({"-e", "-E", "-t", "-d", "-j", "-S", "-c"})
+        roots = operands_in(words[:stop], valued)[1:]
+        return [*roots, *option_values(words[:stop], "", "search-path base-directory")] or [
+            Word(".")
+        ]
+    roots: list[Word] = []
+    for word in words[1:]:
+        if word.text[:1] in {"-", "(", "!", ")"} and word.text not in {"-H", "-L", "-P"}:
+            if name != "ls":
+                break
+            continue
+        roots += [] if word.text[:1] == "-" else [word]
+    return roots or [Word(".")]

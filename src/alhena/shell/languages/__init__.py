@@ -1,0 +1,1 @@
+"""Languages within commands: the scripts of sed and awk, interpreters, tests, git."""

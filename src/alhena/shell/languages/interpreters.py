@@ -1,0 +1,325 @@
+"""The commands in the arguments and the input of shells and interpreters."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from alhena.shell.languages.sed_awk import ScriptEffect, sed_effect, strange_awk, strange_sed
+from alhena.shell.options import (
+    Runs,
+    Takes,
+    base_name,
+    first_operands,
+    is_option,
+    option_values,
+    takes,
+)
+from alhena.shell.parse.model import Part, Word, WordKind
+from alhena.shell.tables import Valued, interpreter, listed, main_name, program
+
+if TYPE_CHECKING:
+    import re
+
+_AWK_RUNNERS = ("system", "|", "@", "extension")
+_STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_SHELL_MARKS = ("$(", "${", "\\", "`", "eval", '"$')
+
+
+def input_mentions(via: str, part: Part) -> Iterator[Runs]:
+    """Mentions in the standard input, for programs that take it for commands."""
+    texts = (*part.shown_input, *part.piped_words)
+    if texts:
+        yield Runs(via=via, mentions=texts, sure=False)
+
+
+def script_input(via: str, part: Part) -> Iterator[Runs]:
+    """A script that a program reads from its standard input."""
+    yield from input_mentions(via, part)
+    if part.stdin_piped or not part.shown_input:
+        yield Runs(via=via)
+
+
+def interpreted(words: tuple[Word, ...], language: str, part: Part) -> Iterator[Runs]:
+    """The commands an interpreter may run: guesses from its code, its module or its script."""
+    name = base_name(words[0].text)
+    found = _CodeSearch(words, language)
+    for word in found.code:
+        yield Runs(via=name, mentions=(word,), sure=False)
+    if language == "awk":
+        yield from _awk(words, found, part)
+    elif found.module is not None:
+        yield Runs(via=f"{name} -m", words=words[found.module :])
+    elif language in listed("mentioning"):
+        pass  # all its words are looked at
+    elif found.script is not None and words[found.script].text not in _STANDARD_INPUT:
+        if not words[found.script].literal:
+            yield Runs(via=name)
+        elif language in {"deno", "R"}:
+            yield Runs(via=name, mentions=words[found.script :], sure=False)
+        elif "." in words[found.script].text or "/" in words[found.script].text:
+            yield Runs(via=name, words=words[found.script :])
+    elif not found.code and not found.informs:
+        yield from script_input(name, part)
+
+
+class _CodeSearch:
+    """Finds the code, the module or the script in an interpreter's arguments."""
+
+    def __init__(self, words: tuple[Word, ...], language: str) -> None:
+        self.words = words
+        self.code: list[Word] = []
+        self.module: int | None = None
+        self.script: int | None = None
+        self.informs = False
+        table = program(language)
+        known = table.language if table and table.language else Valued()
+        at = 1
+        while at < len(words) and self.script is None and self.module is None:
+            word = words[at]
+            if is_option(word) and not (word.literal and word.text == "--"):
+                at += self._option(at, known)
+                modular = language in {"python", "pypy"} and word.text[:2] != "--"
+                if modular and word.text.endswith("m") and at + 1 < len(words):
+                    self.module = at + 1
+            elif not is_option(word) and not (
+                word.text.startswith("+") and language in {"vim", "ex"}
+            ):
+                self.script = at
+            at += 1
+
+    def _option(self, at: int, known: Valued) -> int:
+        """The number of words behind the option that belong to it."""
+        word = self.words[at]
+        text = word.text
+        self.informs = self.informs or text in {"--version", "--help", "-V", "-h", "-v", "-version"}
+        following = self.words[at + 1 : at + 2]
+        name, sign, value = text.partition("=")
+        if name in listed("long_code_options"):
+            self.code += [Word(value, word.kind, word.source)] if sign else following
+            return 0 if sign else 1
+        if not text.startswith("--"):
+            for index, letter in enumerate(text[1:], start=2):
+                if letter in known.code:
+                    attached = index < len(text) or not word.literal
+                    self.code += [_cut(word, index)] if attached else following
+                    # `perl -ne CODE`, `node -pe CODE`: letters may follow the one that says code.
+                    self.code += following if attached else ()
+                    return 0 if attached and not text[index:].isalpha() else 1
+                if letter in known.letters:
+                    return int(index == len(text))
+        return int(takes(text, known) is Takes.NEXT)
+
+
+def _cut(word: Word, start: int) -> Word:
+    return Word(word.text[start:], word.kind, word.source, word.split)
+
+
+def _awk(words: tuple[Word, ...], found: _CodeSearch, part: Part) -> Iterator[Runs]:
+    """The program is the first operand, unless it is in a file."""
+    if any(word.text in _STANDARD_INPUT for word in option_values(words, "fE", "file exec")):
+        yield from script_input("awk", part)
+    from_file = any(w.text.startswith(("-f", "--file", "-E")) for w in words[1:])
+    if from_file or found.script is None:
+        return
+    program = words[found.script]
+    text = program.text
+    runs = strange_awk(text, by_rule=True) and any(mark in text for mark in _AWK_RUNNERS)
+    if not program.literal or (runs and any(mark in text for mark in _SHELL_MARKS)):
+        yield Runs(via="awk")
+    if runs:
+        yield Runs(via="awk", mentions=(program,), sure=False)
+
+
+class ShellArguments(msgspec.Struct, frozen=True):
+    """The call of a shell: `code` is the index of `-c`, `operand` the code or the script."""
+
+    code: int | None = None
+    operand: int | None = None
+    reads_input: bool = False
+    certain: bool = True
+    informs: bool = False
+
+
+def shell_arguments(words: tuple[Word, ...]) -> ShellArguments:
+    """The options and the first operand of a shell's call."""
+    code: int | None = None
+    reads_input, certain = False, True
+    at = 1
+    while at < len(words):
+        word = words[at]
+        text = word.text
+        if text in {"--version", "--help"} and at == 1:
+            return ShellArguments(informs=True)
+        if text in {"--", "-"} and word.literal:
+            at += 1
+            break
+        if not is_option(word) and text[:1] != "+":
+            break
+        certain = certain and word.literal
+        if text[:2] == "--" or text.lower() == "-command":
+            code = at if text.lower() in {"--command", "-command"} else code
+            at += text in {"--rcfile", "--init-file", "--init-command"}
+        else:
+            code = at if "c" in text and text[0] == "-" else code
+            reads_input = reads_input or "s" in text
+            at += text.count("o") + text.count("O")
+        at += 1
+    operand = at if at < len(words) else None
+    if operand is not None and not words[operand].literal:
+        certain = certain and not words[operand].split
+    return ShellArguments(code, operand, reads_input and code is None, certain)
+
+
+def sed_scripts(words: tuple[Word, ...]) -> list[Word]:
+    """The scripts in the words of sed."""
+    scripts = list(option_values(words, "e", "expression"))
+    if scripts:
+        return scripts
+    known = Valued("efl", frozenset({"expression", "file", "line-length"}))
+    return [words[at] for at in first_operands(words, known, 1)]
+
+
+def awk_programs(words: tuple[Word, ...]) -> list[Word]:
+    """The program in the words of awk, unless a file has it."""
+    found = _CodeSearch(words, "awk")
+    from_file = any(w.text.startswith(("-f", "--file", "-E")) for w in words[1:])
+    return [] if from_file or found.script is None else [*found.code, words[found.script]]
+
+
+def scripts_in(words: tuple[Word, ...]) -> list[Word]:
+    """The words of a command that are code: for a shell, an interpreter, sed, awk or `eval`."""
+    name = base_name(words[0].text)
+    if name in listed("shells"):
+        found = shell_arguments(words)
+        return [] if found.code is None or found.operand is None else [words[found.operand]]
+    if name in listed("evaluators"):
+        return [code for runs in evaluated(words) for code in runs.code]
+    if main_name(name) == "sed":
+        return sed_scripts(words)
+    language = interpreter(name)
+    if language == "awk":
+        return awk_programs(words)
+    return [] if language is None else _CodeSearch(words, language).code
+
+
+def sed_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
+    """The commands in the scripts of sed."""
+    if any(word.text in _STANDARD_INPUT for word in option_values(words, "f", "file")):
+        yield from script_input("sed", part)
+    for script in sed_scripts(words):
+        effect = sed_effect(script.text)
+        unread = effect is ScriptEffect.NONE and strange_sed(script.text, by_rule=True) is not None
+        runs = not script.literal or effect in {ScriptEffect.RUNS, ScriptEffect.UNKNOWN}
+        if runs:
+            # `s/…/…/e` runs what it read.
+            yield Runs(via="sed")
+        if runs or unread:
+            yield Runs(via="sed", mentions=(script,), sure=False)
+
+
+def script_place(words: tuple[Word, ...]) -> int | None:
+    """The index of the last word that a shell, an interpreter or sed may take for code or an
+    option; None for any other program."""
+    name = base_name(words[0].text)
+    ended = next((at for at, word in enumerate(words) if word.literal and word.text == "--"), None)
+    if name in listed("shells"):
+        arguments = shell_arguments(words)
+        return arguments.operand if arguments.operand is not None else len(words)
+    language = interpreter(name)
+    if language is None:
+        if main_name(name) != "sed":
+            return None
+        script = any(not is_option(word) or word.text[:2] == "-e" for word in words[1:ended])
+        return len(words) if ended is None else ended + (not script)
+    found = _CodeSearch(words, language)
+    place = found.module if found.module is not None else found.script
+    if place is None:
+        return len(words)
+    if not found.code:
+        return place
+    return place - 1 if ended is not None or language in {"python", "pypy"} else len(words)
+
+
+def evaluated(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`eval CODE …` and `trap CODE SIGNAL …`."""
+    name = base_name(words[0].text)
+    rest = words[1:]
+    while rest and rest[0].literal and rest[0].text == "--":
+        rest = rest[1:]
+    if not rest:
+        return
+    if name == "eval":
+        yield Runs(via=name, code=rest)
+    elif not (rest[0].literal and rest[0].text in {"-", "", "-l", "-p"}):
+        yield Runs(via=name, code=rest[:1])
+
+
+def shell_runs(words: tuple[Word, ...], part: Part) -> Iterator[Runs]:
+    """A shell: the code in its arguments, else its script, else its standard input."""
+    name = base_name(words[0].text)
+    found = shell_arguments(words)
+    if found.informs:
+        return
+    if not found.certain:
+        yield Runs(via=name)
+    for word in option_values(words, "", "init-file rcfile init-command"):
+        yield Runs(via=name, code=(Word("."), word))
+    if found.code is not None:
+        if found.operand is None:
+            yield Runs(via=name)
+        else:
+            yield Runs(via=f"{name} -c", code=(words[found.operand],))
+    elif found.operand is not None and not found.reads_input:
+        script = words[found.operand]
+        hidden = script.text == "-" or script.text.startswith(("/dev/", "/proc/"))
+        if hidden or not script.literal:
+            yield Runs(via=name)
+        yield Runs(via=name, words=words[found.operand :])
+    else:
+        texts = part.shown_input
+        for text in texts:
+            yield Runs(via=name, code=(text,))
+        if not texts:
+            yield Runs(via=name)
+        yield from piped_code(name, part)
+
+
+def piped_code(via: str, part: Part) -> Iterator[Runs]:
+    """The words that other commands may write into the pipe, as shell code."""
+    words = part.piped_words
+    for code in (words, *((word,) for word in words if " " in word.text)) if words else ():
+        yield Runs(via=via, code=code, sure=False)
+
+
+def possible_words(text: str) -> list[Word]:
+    """Possible words of commands in some other language's code; a glob keeps its meaning."""
+    found: list[Word] = []
+    for token in _breaks().split(text):
+        if "*" not in token and "?" not in token:
+            found += [Word(token)] if token else []
+        elif any(letter.isalnum() for letter in token):
+            start = min(token.find(mark) for mark in "*?" if mark in token)
+            found.append(Word(token[:start], WordKind.PATTERN, token, split=True))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _breaks() -> "re.Pattern[str]":
+    import re
+
+    return re.compile(r"(?:\\[nrt]|[\s'\"`,;|&()<>\[\]{}!=+])+")
+
+
+def pager_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """The commands of a pager (`+COMMAND`)."""
+    commands = tuple(word for word in words[1:] if word.text.startswith("+"))
+    if commands:
+        yield Runs(via=base_name(words[0].text), mentions=commands, sure=False)
+
+
+def input_runs(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """`at` and `batch` run the input as shell code; `ed` can."""
+    if not any(word.text in {"-l", "-c", "--version"} for word in words[1:]):
+        yield Runs(via=base_name(words[0].text))

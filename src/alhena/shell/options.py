@@ -1,0 +1,516 @@
+"""The words of a command: its options, their values, its operands; the command inside a wrapper."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from functools import lru_cache
+
+import msgspec
+
+from alhena.shell.parse.model import Word, WordKind
+from alhena.shell.tables import (
+    ONE_DASH,
+    Arity,
+    Program,
+    Style,
+    Valued,
+    Wrapper,
+    global_options,
+    interpreter,
+    listed,
+    main_name,
+    option_name,
+    program,
+    wrapper,
+)
+
+
+class Takes(Enum):
+    """Is the word behind an option its value?"""
+
+    NOTHING = 0
+    NEXT = 1
+    PERHAPS = 2
+
+
+def is_option(word: Word) -> bool:
+    """Does the word surely begin like an option?"""
+    text = word.text
+    return text[:1] == "-" and len(text) > 1
+
+
+def takes(text: str, known: Valued) -> Takes:
+    """The use of the next word by the option `text`; for a long option not in `known`, PERHAPS."""
+    if text.startswith("--"):
+        name = text[2:]
+        if "=" in name:
+            return Takes.NOTHING
+        if name in known.flags:
+            return Takes.NOTHING
+        return Takes.NEXT if name in known.names else Takes.PERHAPS
+    if text in known.names:
+        return Takes.NEXT
+    for index, letter in enumerate(text[1:], start=2):
+        if letter in known.letters:
+            return Takes.NEXT if index == len(text) else Takes.NOTHING
+    return Takes.NOTHING
+
+
+def base_name(text: str) -> str:
+    """The program a command word names, without its directory."""
+    return text.rsplit("/", 1)[-1] if "/" in text else text
+
+
+def is_setting(text: str) -> bool:
+    """Is this a `NAME=value`?"""
+    name, sign, _ = text.partition("=")
+    return bool(sign) and name.removesuffix("+").isidentifier() and name.isascii()
+
+
+def first_operands(words: Sequence[Word], known: Valued, count: int) -> tuple[int, ...]:
+    """The indices of the first `count` operands, by the likeliest reading: options that `known`
+    does not hold take no value. A word that is not literal counts as an operand, `+nightly` does
+    not."""
+    found: list[int] = []
+    index, ended = 1, False
+    while index < len(words) and len(found) < count:
+        word = words[index]
+        if not ended and word.literal and word.text == "--":
+            ended = True
+        elif not ended and (is_option(word) or (index == 1 and word.text.startswith("+"))):
+            index += takes(word.text, known) is Takes.NEXT and word.literal
+        else:
+            found.append(index)
+        index += 1
+    return tuple(found)
+
+
+def behind_subcommands(words: Sequence[Word], path: Sequence[str]) -> int | None:
+    """The index of the first argument behind the subcommands `path`, options between them skipped;
+    None when these are not the subcommands of the command."""
+    name = base_name(words[0].text)
+    start = 0
+    for depth, want in enumerate(path):
+        known = global_options(" ".join((name, *path[:depth])))
+        found = first_operands(words[start:], known, 1)
+        place = words[start + found[0]] if found else None
+        if place is None or not place.literal or place.text != want:
+            return None
+        start += found[0]
+    return start + 1
+
+
+def unknown_subcommand(words: Sequence[Word]) -> int | None:
+    """The index of a word that is not literal where the tables know subcommands; None when there is
+    none. It may be any of them."""
+    name = main_name(base_name(words[0].text))
+    table = program(name)
+    if table is None or not table.subcommands:
+        return None
+    path = name
+    for at in first_operands(words, global_options(name), 2):
+        if not any(key.startswith(f"{path} ") for key in table.subcommands):
+            return None
+        if not words[at].literal:
+            return at
+        path = f"{path} {words[at].text}"
+    return None
+
+
+def main_spelling(table: Program, first: str, second: str | None) -> tuple[str, bool]:
+    """The main spelling of a subcommand (`npm i` is `npm install`), and whether the second word
+    belongs to it (`docker container rm` is `docker rm`)."""
+    for names, main in table.groups.get(first, {}).items() if second else ():
+        if second in names.split():
+            return main or second, True
+    main = next(
+        (main for main, others in table.spellings.items() if first in others.split()), first
+    )
+    return main, False
+
+
+def command_keys(name: str, words: Sequence[Word]) -> list[str]:
+    """The names under which tables may speak of a command of the program `name`: with its
+    subcommands, the longest first, then the program's own."""
+    table = program(name)
+    keys, start, known = [name], 0, global_options(name)
+    while table is not None and any(key.startswith(f"{keys[0]} ") for key in table.subcommands):
+        found = first_operands(words[start:], known, 2)
+        if not found:
+            break
+        texts = [words[start + at].text for at in found]
+        both = False
+        if len(keys) == 1:
+            texts[0], both = main_spelling(table, texts[0], texts[1] if len(found) == 2 else None)
+        start += found[both]
+        keys.insert(0, f"{keys[0]} {texts[0]}")
+        deeper = program(keys[0])
+        known = deeper.before if deeper is not None and deeper.before is not None else known
+    return keys
+
+
+def option_values(words: Sequence[Word], letters: str, names: str) -> Iterator[Word]:
+    """The values given to these options: `-Xvalue`, `-vX value`, `--name=value`, `--name value`,
+    and `--nam` for a name when it is long enough to be meant."""
+    return values_of(words, Valued(letters, _split_names(names)))
+
+
+def values_of(words: Sequence[Word], known: Valued) -> Iterator[Word]:
+    """As `option_values`."""
+    for index in range(1, len(words)):
+        word = words[index]
+        if not is_option(word):
+            continue
+        text = word.text
+        following = words[index + 1] if index + 1 < len(words) else None
+        if text.startswith("--") or text.partition("=")[0] in known.names:
+            name, sign, value = text.removeprefix("--").partition("=")
+            name = name.replace("_", "-")
+            if not any(k == name or (len(name) > 2 and k.startswith(name)) for k in known.names):
+                continue
+            if sign:
+                yield Word(value, word.kind, word.source, word.split)
+            elif following is not None:
+                yield following
+            continue
+        for at, letter in enumerate(text[1:], start=2):
+            if letter in known.letters:
+                if at < len(text) or not word.literal:
+                    yield Word(text[at:], word.kind, word.source, word.split)
+                elif following is not None:
+                    yield following
+                break
+
+
+@lru_cache(maxsize=256)
+def _split_names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """An option in a word: as written, the options of the table that it may be (none for one that
+    is not known), and the value attached to it. `following`: the next word, when it is the value.
+    """
+
+    shown: str
+    names: tuple[str, ...]
+    value: Word | None = None
+    following: Word | None = None
+
+
+_SHORTEST = {Style.LETTERS: 0, Style.APART: 0, Style.LONG_ONLY: 3, Style.NOPT: 4}
+"""Characters of the shortest name of an option that may be shortened."""
+_ANY = Word("", WordKind.EXPANSION, "…")
+
+
+def options_in(table: Program, word: Word) -> Iterator[Found]:
+    """The options in a word, by the table of the program."""
+    if word.text.startswith("--") or table.style in ONE_DASH or table.style is Style.NOPT:
+        yield _named_option(table, word)
+    elif not ("-NUM" in table.options and word.text[1:].isdigit()):
+        yield from _letters(table, word)
+
+
+def _named_option(table: Program, word: Word) -> Found:
+    text, sign, given = word.text.partition("=")
+    style, value = table.style, Word(given, word.kind) if sign else None
+    name = option_name(text, style)
+    for each in (name, name.partition(":")[0]):
+        if each in table.options:
+            return Found(text, (each,), value)
+    for known in () if text[:2] == "--" else table.joined:
+        if name.startswith(known):
+            return Found(known, (known,), Word(name[len(known) :] + sign + given, word.kind))
+    if style is Style.WORDS and text[2:].isdigit() and table.takes_next(text[:2]):
+        return Found(text[:2], (text[:2],), Word(text[2:]))
+    if len(name) >= _SHORTEST.get(style, len(name) + 1):
+        names = tuple(n for n, o in table.options.items() if o.effect and n.startswith(name))
+        if names:
+            return Found(text, names, value)
+    if style is Style.NOPT:
+        letters = () if text[:2] == "--" else (f"-{letter}" for letter in text.lstrip("-"))
+        for letter in filter(table.effect_of, letters):
+            return Found(text, (letter,), value)
+        family = "--registry" if name.endswith(":registry") else name.partition(".")[0]
+    else:
+        begun = (n for n in table.options if n[-1] in ".-" and name.startswith(n))
+        family = next(begun, f"{name.partition('.')[0]}.")
+    if family in table.options:
+        return Found(text, (family,), value or _ANY)
+    return Found(text, (), value)
+
+
+def _letters(table: Program, word: Word) -> Iterator[Found]:
+    """Options of one letter, or of more where the table has such (`zip -lf`), up to the first that
+    takes a value."""
+    apart = table.style is Style.APART
+    end = 1
+    while end < len(word.text):
+        long = (n for n in table.letter_groups if word.text.startswith(n[1:], end))
+        name = next(long, f"-{word.text[end]}")
+        end += len(name) - 1
+        option = table.options.get(name)
+        if option is None:
+            yield Found(name, ())
+            continue
+        rest = word.text[end:]
+        attached = option.arity is not Arity.FLAG and (bool(rest) or not word.literal)
+        if apart:
+            attached = option.arity is Arity.APART and rest.isdecimal()
+        value = Word(rest, word.kind) if attached else None
+        yield Found(name, (name,), value)
+        if attached or (option.arity is not Arity.FLAG and not apart):
+            return
+
+
+def split_settings(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The leading `NAME=value` words of a prefix, and the others."""
+    count = 0
+    while count < len(words) and is_setting(words[count]) and "+=" not in words[count]:
+        count += 1
+    return words[:count], words[count:]
+
+
+ANYTHING = Word("", WordKind.EXPANSION, "…", split=True)
+"""A word that may turn out to be any words."""
+
+INPUT_IN_ARGUMENTS = frozenset({"xargs", "gxargs", "parallel"})
+"""Wrappers that put what they read behind the words of the command."""
+
+
+class Runs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A command that another may run. One of: `words`, a command; `code`, words that joined with
+    blanks are shell code; `mentions`, words in which a command may be written in some other way;
+    none of these, when nothing can be known. `sure` is false for a guess; `via` is what runs it."""
+
+    via: str
+    words: tuple[Word, ...] = ()
+    code: tuple[Word, ...] = ()
+    mentions: tuple[Word, ...] = ()
+    settings: tuple[Word, ...] = ()
+    sure: bool = True
+
+
+class Inner(msgspec.Struct, frozen=True, gc=False):
+    """The places in the words of a command where another may begin (`starts`, each with a flag:
+    that reading is sure). `certain` is false when an expansion before it may hold the command."""
+
+    via: str
+    wrapper: Wrapper
+    starts: tuple[tuple[int, bool], ...]
+    settings: tuple[Word, ...] = ()
+    certain: bool = True
+
+    @property
+    def alone(self) -> bool:
+        """Does no command follow, so that nothing else runs?"""
+        return not self.starts and self.certain and self.via in listed("without_command")
+
+
+def inner_command(words: tuple[Word, ...]) -> Inner | None:
+    """The command that `words` wrap; None when they are no wrapper's or runner's."""
+    head = words[0]
+    if not head.literal:
+        return None
+    name = base_name(head.text)
+    known = wrapper(name)
+    if known is not None:
+        if name == "command" and len(words) > 1 and _only_describes(words[1]):
+            return None
+        return _Search(words, name, known, 1).inner()
+    paths = _runner_paths(name)
+    if paths:
+        texts = {word.text for word in words}
+        for path, runner in paths:
+            if path[0] not in texts:
+                continue
+            begin = behind_subcommands(words, path)
+            if begin is not None:
+                return _Search(words, " ".join((name, *path)), runner, begin).inner()
+    return None
+
+
+def module_words(words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+    """The module and its arguments in `python -m MODULE …`, whatever options come before."""
+    name = interpreter(base_name(words[0].text))
+    table = program(name) if name in {"python", "pypy"} else None
+    known = table.language if table and table.language else None
+    at = 1
+    while known is not None and at < len(words) and is_option(words[at]) and words[at].literal:
+        text = words[at].text
+        letters = "" if text.startswith("--") else text[1:]
+        stop = next((i for i, c in enumerate(letters) if c in f"{known.letters}{known.code}m"), -1)
+        if stop >= 0 and letters[stop] == "m":
+            rest = (Word(letters[stop + 1 :]), *words[at + 1 :])
+            rest = rest if rest[0].text else rest[1:]
+            return rest if rest and rest[0].literal else None
+        if stop >= 0 and letters[stop] in known.code:
+            return None
+        at += 1 + (takes(text, known) is Takes.NEXT)
+    return None
+
+
+def inner_module(words: tuple[Word, ...]) -> int | None:
+    """The index of `-m` among the arguments of a module that runs another, such as coverage."""
+    if base_name(words[0].text) not in listed("module_runners"):
+        return None
+    places = range(1, len(words) - 1)
+    return next((at for at in places if words[at].literal and words[at].text == "-m"), None)
+
+
+def _only_describes(word: Word) -> bool:
+    return word.literal and word.text[:1] == "-" and ("v" in word.text or "V" in word.text)
+
+
+@lru_cache(maxsize=256)
+def _runner_paths(name: str) -> tuple[tuple[tuple[str, ...], Wrapper], ...]:
+    """The subcommands of a program that run others, the longest first."""
+    known = program(name)
+    runners = known.runners if known is not None else ()
+    return tuple((tuple(key.split()[1:]), wraps) for key in runners if (wraps := wrapper(key)))
+
+
+def is_console(name: str) -> bool:
+    """Does the program of this (base) name take its words, or what it reads, for commands of a
+    language of its own?"""
+    if name in listed("mentioning") or main_name(name) in listed("mentioning"):
+        return True
+    return name in listed("code_runners") and interpreter(name) is None
+
+
+def takes_code(name: str) -> bool:
+    """May the program of this (base) name run what it reads from its standard input?"""
+    shell = name in listed("shells") or name == "ssh"
+    return shell or is_console(name) or interpreter(name) is not None
+
+
+def is_wrapper(name: str) -> bool:
+    """May the program of this (base) name run another that its words name?"""
+    return wrapper(name) is not None or bool(_runner_paths(name))
+
+
+class _Search:
+    """Walks over the options and operands of a wrapper to the command behind them."""
+
+    def __init__(self, words: tuple[Word, ...], via: str, wrapper: Wrapper, begin: int) -> None:
+        self.words, self.via, self.wrapper, self.at = words, via, wrapper, begin
+        self.operands, self.optional = wrapper.operands, wrapper.optional
+        self.starts: list[tuple[int, bool]] = []
+        self.settings: list[Word] = []
+        self.certain, self.ended, self.found = True, False, False
+
+    def inner(self) -> Inner:
+        while self.at < len(self.words) and not self.found:
+            self._step(self.words[self.at])
+            self.at += 1
+        return Inner(self.via, self.wrapper, tuple(self.starts), tuple(self.settings), self.certain)
+
+    def _step(self, word: Word) -> None:
+        if not self.ended and word.literal and word.text == "--":
+            self.ended = True
+        elif not self.ended and is_option(word):
+            self._option(word)
+        elif self.wrapper.settings and (word.text in {"-", "!"} or is_setting(word.text)):
+            self.certain = self.certain and not word.split
+            self.settings.append(word)
+        elif self.operands:
+            self.operands -= 1
+            self.certain = self.certain and not word.split
+        else:
+            self.starts.append((self.at, True))
+            # An operand that may be missing is taken for the command as well.
+            self.found = not self.optional
+            self.optional = max(self.optional - 1, 0)
+
+    def _option(self, word: Word) -> None:
+        if not word.literal:
+            self.certain = False
+        match takes(word.text, self.wrapper.options):
+            case Takes.NEXT:
+                self.at += 1
+                if self.at < len(self.words):
+                    self.certain = self.certain and not self.words[self.at].split
+            case Takes.PERHAPS:
+                other = self.at + 2
+                while other < len(self.words) and is_option(self.words[other]):
+                    other += 1
+                places = range(other, min(other + self.operands + 1, len(self.words)))
+                self.starts += [(place, False) for place in places]
+            case Takes.NOTHING:
+                pass
+
+
+def wrapped(words: tuple[Word, ...]) -> Iterator[Runs]:
+    """The commands that the wrapper at the head of `words` runs."""
+    inner = inner_command(words)
+    name = base_name(words[0].text)
+    if _runner_paths(name) and unknown_subcommand(words) is not None:
+        yield Runs(via=name)
+    if inner is None:
+        return
+    via = inner.via
+    if via in {"env", "genv"}:
+        yield from _split_string(words, inner)
+    if not inner.certain:
+        yield Runs(via=via)
+    if via in INPUT_IN_ARGUMENTS:
+        words = (*with_unknown(words, _replaced(words)), ANYTHING)
+    sure = not inner.wrapper.remote
+    for start, likely in inner.starts:
+        rest = words[start:]
+        yield Runs(via=via, words=rest, sure=likely and sure, settings=inner.settings)
+        if inner.wrapper.code or inner.wrapper.remote:
+            yield Runs(via=via, code=rest, sure=likely and sure)
+    if not inner.starts and via not in listed("without_command") and _opens_a_shell(words):
+        yield Runs(via=via)
+
+
+def _opens_a_shell(words: tuple[Word, ...]) -> bool:
+    """With options alone, does this wrapper start a shell, or read commands?"""
+    name = base_name(words[0].text)
+    if name in {"sudo", "doas", "pkexec"}:
+        flags = "".join(w.text for w in words[1:] if w.text[:2] != "--")
+        return any(letter in flags for letter in "sie") or any(
+            w.text in {"--shell", "--login", "--edit"} for w in words
+        )
+    return name in {"chroot", "unshare", "nsenter", "setarch", "fakeroot", "parallel", "xvfb-run"}
+
+
+def _split_string(words: tuple[Word, ...], inner: Inner) -> Iterator[Runs]:
+    """`env -S 'command and arguments'`."""
+    for index, word in enumerate(words):
+        text = word.text
+        if text.startswith("--split-string"):
+            code = text[len("--split-string") :].removeprefix("=")
+        elif text.startswith("-") and not text.startswith("--") and "S" in text:
+            code = text.split("S", 1)[1]
+        else:
+            continue
+        rest = words[index + 1 :]
+        first = Word(code, word.kind, word.source, word.split)
+        # `env` has rules of its own for escapes and expansions, and takes more for a blank.
+        texts = [first.text, *(w.text for w in rest)]
+        if any(mark in t for t in texts for mark in "\\$"):
+            yield Runs(via=inner.via)
+        blanks = [Word(" ".join(w.text.split()), w.kind, w.source, w.split) for w in (first, *rest)]
+        yield Runs(via=inner.via, code=tuple(w for w in blanks if w.text or not w.literal))
+
+
+def _replaced(words: tuple[Word, ...]) -> set[str]:
+    """The marks that stand for the input in the command of `xargs -I` or `parallel`."""
+    marks = {"{}"}
+    for word, following in zip(words, (*words[1:], Word("")), strict=True):
+        for option in ("-I", "-J", "-i", "--replace="):
+            if word.text.startswith(option):
+                marks.add(word.text[len(option) :] or following.text)
+    return marks - {""}
+
+
+def with_unknown(words: tuple[Word, ...], marks: Iterable[str]) -> tuple[Word, ...]:
+    """The words with what will be put in place of a mark as an expansion."""
+    found: list[Word] = []
+    for word in words:
+        cuts = [word.text.index(mark) for mark in marks if mark in word.text]
+        found.append(
+            Word(word.text[: min(cuts)], WordKind.EXPANSION, word.source) if cuts else word
+        )
+    return tuple(found)
