@@ -9,7 +9,7 @@ import pytest
 
 from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
-from alhena.frontends.mentions import missing_words
+from alhena.frontends.shared.mentions import missing_words
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import Block, Lines
 from alhena.frontends.terminal.drawing.view import View

@@ -23,8 +23,8 @@ from alhena.frontends.acp.connection import (
     Reply,
     RpcError,
 )
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.mcp_server.pipes import check_streams, incoming, outgoing
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.pipes import check_streams, incoming, outgoing
 from alhena.version import __version__
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ class EditorServer:
         """Opens a session with the servers that the client gives it. Raises RpcError."""
         from alhena.commands import sources_of
         from alhena.frontends.acp.session import EditorSession
-        from alhena.frontends.current_settings import refused_mode, session_options
+        from alhena.frontends.shared.current_settings import refused_mode, session_options
         from alhena.models.errors import CredentialsError
         from alhena.session.records import SessionError
 

@@ -25,7 +25,7 @@ from alhena.frontends.acp.connection import (
 )
 from alhena.frontends.acp.questions import Questions
 from alhena.frontends.acp.updates import CallUpdates, chunk
-from alhena.frontends.mentions import PromptCommands, attachment, command_word
+from alhena.frontends.shared.mentions import PromptCommands, attachment, command_word
 from alhena.models.catalogue import served_models, today
 from alhena.models.errors import CredentialsError
 from alhena.policy.model import ApprovalMode

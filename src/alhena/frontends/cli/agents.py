@@ -15,9 +15,9 @@ from alhena.config.environment import own_environment
 from alhena.config.home import agent_folders, config_home, path_within
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.streams import write_json, write_stdout
 from alhena.tools.registry import is_declarable
 
 USAGE = """\

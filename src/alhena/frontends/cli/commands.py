@@ -2,9 +2,9 @@
 
 from alhena.commands import CustomCommands, sources_of
 from alhena.display_text import one_line
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.streams import write_json, write_stdout
 
 USAGE = """\
 usage: alhena commands list [--json] [--skip-trust]

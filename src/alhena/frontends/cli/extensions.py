@@ -22,9 +22,9 @@ from alhena.config.extensions import (
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import (
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.streams import (
     agrees,
     is_terminal,
     json_document,
@@ -36,7 +36,7 @@ from alhena.frontends.streams import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.frontends.consent import Consent
+    from alhena.frontends.shared.consent import Consent
 
 USAGE = """\
 usage: alhena extensions list [--json]
@@ -192,7 +192,7 @@ class _Command:
     def _fetched(self, installation: Installation, old: Extension | None) -> int:
         """Fetches an extension, asks, and puts it in its place."""
         from alhena.extensions.installation import fetch, put, staging
-        from alhena.frontends.consent import consent_to_extension
+        from alhena.frontends.shared.consent import consent_to_extension
 
         self._require_allowed(installation)
         with staging(extensions_path(os.environ)) as content:
@@ -218,7 +218,7 @@ class _Command:
     def link(self) -> int:
         """Links an extension."""
         from alhena.extensions.installation import put, staging
-        from alhena.frontends.consent import consent_to_extension
+        from alhena.frontends.shared.consent import consent_to_extension
 
         folder = Path(os.path.realpath(self._options.name))
         installation = Installation(source=str(folder), type="link")
@@ -237,7 +237,7 @@ class _Command:
     def enable(self) -> int:
         """Enables an extension, and accepts its files if they have changed."""
         from alhena.extensions.installation import accept
-        from alhena.frontends.consent import consent_to_extension
+        from alhena.frontends.shared.consent import consent_to_extension
 
         extension = self._named()
         pin = read_pins(os.environ).get(extension.name)
@@ -370,7 +370,7 @@ def _as_json(extension: Extension) -> dict[str, object]:
 
 def _validate(folder: Path) -> int:
     """Says what is wrong in the extension of a folder; returns 1 when something is."""
-    from alhena.frontends.consent import consent_to_extension
+    from alhena.frontends.shared.consent import consent_to_extension
 
     _, brought = consent_to_extension(folder, folder, os.environ)
     write_lines(brought.lines)

@@ -14,9 +14,9 @@ from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
 from alhena.display_text import exact, first_of, one_line
 from alhena.errors import UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import (
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.streams import (
     is_terminal,
     option_object,
     says_yes,
@@ -178,7 +178,7 @@ def _as_json(entry: HookEntry) -> dict[str, object]:
 
 
 def _turn(options: "Namespace") -> int:
-    from alhena.frontends.files import write_setting
+    from alhena.frontends.shared.files import write_setting
 
     name, file = options.name, user_settings_path(os.environ)
     hooks = [entry.hook for entry in gather_hooks(request_for(skip_trust=False)).entries]

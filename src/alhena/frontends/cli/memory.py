@@ -9,9 +9,9 @@ from alhena.agent.toolset.memory import memory_request
 from alhena.config.settings import Settings
 from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed_command, split_list
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.frontends.shared.arguments import parsed_command, split_list
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.memory.files import Memory, MemoryKind, MemoryRequest, load_memory, printed
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace, current_directory
@@ -161,7 +161,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
 
 def _given(cwd: Path) -> "Source":
     """Standard input as a file of the working directory."""
-    from alhena.frontends.streams import read_input
+    from alhena.frontends.shared.streams import read_input
     from alhena.memory import FILE_LIMIT
     from alhena.memory.imports import Source
     from alhena.system.encoding import decode_text

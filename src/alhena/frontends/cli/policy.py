@@ -10,9 +10,9 @@ import msgspec
 from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
-from alhena.frontends.arguments import parsed_command, split_tools
-from alhena.frontends.current_settings import Place, place_here
-from alhena.frontends.streams import (
+from alhena.frontends.shared.arguments import parsed_command, split_tools
+from alhena.frontends.shared.current_settings import Place, place_here
+from alhena.frontends.shared.streams import (
     open_input,
     option_object,
     write_json,

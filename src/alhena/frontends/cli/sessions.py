@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.display_text import escaped, first_of, message_line, one_line
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.descriptions import (
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.descriptions import (
     age_words,
     checkpoint_words,
     listed,
     restored_words,
 )
-from alhena.frontends.streams import is_terminal, write_json, write_stdout
+from alhena.frontends.shared.streams import is_terminal, write_json, write_stdout
 from alhena.session.adopting import Ownership
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, shown
 from alhena.session.store import project_store
@@ -145,7 +145,7 @@ def _show(options: "Namespace", store: "SessionStore") -> None:
 
 def _export(options: "Namespace", store: "SessionStore") -> None:
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.files import form_of, session_document, write_document
+    from alhena.frontends.shared.files import form_of, session_document, write_document
 
     journal = Path(store.find(options.session).path)
     form = options.format or form_of(options.output)

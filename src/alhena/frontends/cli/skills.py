@@ -14,9 +14,9 @@ from alhena.config.home import (
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import agrees, write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.streams import agrees, write_json, write_stdout
 from alhena.skills.files import Skills
 from alhena.system.workspace import current_directory, is_within
 
@@ -80,7 +80,7 @@ def run(argv: list[str]) -> int:
     file = user_settings_path(os.environ)
     if workspace:
         file = path_within(place.cwd, workspace_settings_path(Path()))
-    from alhena.frontends.files import set_disabled
+    from alhena.frontends.shared.files import set_disabled
 
     set_disabled(options.name, file, disabled=disabled)
     write_stdout(f"{one_line(options.name)} is {options.command}d.\n")

@@ -14,9 +14,9 @@ from alhena.config.home import config_home
 from alhena.display_text import escaped, one_line, without_controls
 from alhena.errors import InputError, UsageError
 from alhena.events import Event, WarningEvent
-from alhena.frontends.arguments import Parser, split_list, split_tools
-from alhena.frontends.current_settings import included, place_here, require_trust, tell
-from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.frontends.shared.arguments import Parser, split_list, split_tools
+from alhena.frontends.shared.current_settings import included, place_here, require_trust, tell
+from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.session.records import new_session_id
@@ -219,7 +219,7 @@ def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) ->
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 
-    from alhena.frontends.streams import parse_json
+    from alhena.frontends.shared.streams import parse_json
     from alhena.system.processes import ProcessGroups
 
     try:

@@ -25,7 +25,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.frontends.mentions import PromptCommands, referenced, shell_note
+from alhena.frontends.shared.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
 from alhena.frontends.terminal.dialogs.approval import Consent

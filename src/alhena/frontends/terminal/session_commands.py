@@ -12,7 +12,7 @@ import msgspec
 
 from alhena.config.home import user_settings_path
 from alhena.display_text import escaped, one_line
-from alhena.frontends.files import set_disabled, write_setting
+from alhena.frontends.shared.files import set_disabled, write_setting
 from alhena.frontends.terminal.drawing.call_result import counted
 from alhena.frontends.terminal.drawing.lines import Line, line, row
 from alhena.frontends.terminal.drawing.menu import Menu, Option
@@ -109,7 +109,7 @@ async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Lin
 
 def _written(journal: Path, cwd: Path, name: str) -> Path:
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.files import form_of, session_document, write_document
+    from alhena.frontends.shared.files import form_of, session_document, write_document
 
     path = cwd / os.path.expanduser(name)
     write_document(path, session_document(journal, form_of(path), open_place(cwd, os.environ)))
@@ -219,7 +219,7 @@ class SignInPerson:
 
 
 def _listed_command(control: "ServerControl", what: str) -> list[Line]:
-    from alhena.frontends.descriptions import MARKS, state_words
+    from alhena.frontends.shared.descriptions import MARKS, state_words
 
     reports = control.reports
     lines = [line(f"{len(reports)} MCP server{'' if len(reports) == 1 else 's'}", "bold")]
@@ -280,7 +280,7 @@ def _to_sign_in(control: "ServerControl") -> list[Line]:
 
 async def restore(context: "Conversation", rest: str) -> list[Line]:
     """Lists the checkpoints, or goes back to one."""
-    from alhena.frontends.descriptions import listed
+    from alhena.frontends.shared.descriptions import listed
 
     name = rest.strip()
     if not name:
@@ -301,7 +301,7 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
 
 async def undo(context: "Conversation", _rest: str) -> list[Line]:
     """Takes back what the last turn has changed in the files."""
-    from alhena.frontends.descriptions import undone_note
+    from alhena.frontends.shared.descriptions import undone_note
 
     restored = await context.agent.checkpoints.undo()
     if restored is None:
@@ -315,7 +315,7 @@ async def undo(context: "Conversation", _rest: str) -> list[Line]:
 
 
 def _told(restored: "Restored") -> list[Line]:
-    from alhena.frontends.descriptions import restored_words
+    from alhena.frontends.shared.descriptions import restored_words
 
     return [
         line(escaped(text), "warning" if alarming else "")
@@ -469,7 +469,7 @@ async def resume(context: "Conversation", rest: str) -> list[Line]:
 
 
 def _session_option(session: "SessionSummary") -> Option:
-    from alhena.frontends.descriptions import age_words
+    from alhena.frontends.shared.descriptions import age_words
 
     age = age_words(time.time() - session.updated)
     fork = f" · fork of {session.forked_from[:8]}" if session.forked_from else ""

@@ -13,8 +13,8 @@ from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import (
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.current_settings import (
     place_here,
     refused_mode,
     remember,

@@ -20,10 +20,10 @@ from alhena.config.mcp_servers import (
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.descriptions import MARKS, state_words
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.descriptions import MARKS, state_words
+from alhena.frontends.shared.streams import write_json, write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins

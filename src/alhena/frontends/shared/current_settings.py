@@ -18,8 +18,8 @@ from alhena.config.effective_settings import (
 from alhena.config.home import config_home
 from alhena.config.settings import CheckpointingSettings, Settings, with_tier
 from alhena.display_text import one_line
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.streams import is_terminal, write_stderr
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.streams import is_terminal, write_stderr
 from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
 
