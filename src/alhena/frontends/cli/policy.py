@@ -245,9 +245,9 @@ def _call_in(place: Place, tool: str, arguments: dict[str, Any]) -> PolicyCall:
                 unique = tuple(dict.fromkeys(names))
                 return PolicyCall(names=unique, args=arguments, server_name=server)
     from alhena.agent.subagents import builtin_agents
-    from alhena.frontends.cli.agents import files_of
+    from alhena.frontends.shared.listings import agent_files
 
-    agents = (*builtin_agents(), *(each.definition for each in files_of(place).usable))
+    agents = (*builtin_agents(), *(each.definition for each in agent_files(place).usable))
     if any(agent.name == tool for agent in agents):
         return _call(DELEGATE, {**arguments, "agent_name": tool})
     return _call(tool, arguments)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.display_text import escaped, one_line
-from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.shared.listings import counted
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.session_commands import go_on

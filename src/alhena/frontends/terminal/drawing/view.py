@@ -40,9 +40,9 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from alhena.frontends.shared.listings import counted
 from alhena.frontends.terminal.drawing.call_result import (
     SEE_ALL,
-    counted,
     duration,
     ended_lines,
     header,

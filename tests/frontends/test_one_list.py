@@ -1,0 +1,120 @@
+"""The command line, the terminal and editors show the same rows."""
+
+import asyncio
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import text_block
+
+from alhena.commands import sources_of
+from alhena.config.effective_settings import open_place
+from tests.frontends.terminal.kit import ListScreen
+from tests.frontends.terminal.test_conversation import finished, sitting
+from tests.mcp.kit import kitchen
+from tests.skills.test_files import written
+from tests.support.command import alhena
+from tests.support.editor import Editor, connected, prompted
+from tests.support.scripted import ScriptedGenerator
+from tests.support.server import ScriptedServer, text
+
+LISTS = {
+    "tools": ("tools", "list"),
+    "agents": ("agents", "list"),
+    "skills": ("skills", "list"),
+    "hooks": ("hooks", "list"),
+    "commands": ("commands", "list"),
+    "extensions": ("extensions", "list"),
+    "mcp": ("mcp", "list"),
+    "memory list": ("memory", "show"),
+}
+"""Slash commands, and the commands of the same lists."""
+
+
+@pytest.fixture
+def furnished(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with one of everything that is listed, and one of each kind that is not used."""
+    monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")
+    own = home / ".gemini"
+    written(own / "skills", "good")
+    written(own / "skills", "bad", "---\nname: bad\ndescription: `does` harm\n---\n")
+    for name, text_of in {
+        "agents/helper.md": "---\nname: helper\ndescription: helps\n---\nHelp.\n",
+        "agents/idle.md": "---\nname: idle\ndescription: rests\n---\nRest.\n",
+        "commands/say.toml": 'description = "says it"\nprompt = "Say {{args}}"\n',
+        "commands/broken.toml": "prompt = 3\n",
+        "GEMINI.md": "",
+    }.items():
+        path = own / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text_of, encoding="utf-8")
+    (project / "GEMINI.md").write_text("Be brief.\n", encoding="utf-8")
+    hook = {"type": "command", "command": "true", "description": "does nothing"}
+    off = {"type": "command", "command": "false", "name": "off"}
+    settings = {
+        "hooks": {"BeforeTool": [{"matcher": "write_file", "hooks": [hook, off]}]},
+        "hooksConfig": {"disabled": ["off"]},
+        "skills": {"disabled": ["bad"]},
+        "agents": {"overrides": {"idle": {"enabled": False}}},
+    }
+    (own / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    extension = home / "demo"
+    extension.mkdir()
+    manifest = {"name": "demo", "version": "1.2.3", "description": "shows things"}
+    (extension / "gemini-extension.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert alhena("extensions", "install", str(extension), "--consent").code == 0
+    return home
+
+
+def rows(shown: str) -> list[str]:
+    """The lines of a list without what is particular to one form of it."""
+    lines = (
+        re.sub(r"( - |[\s:`])+", " ", each.strip().removeprefix("- "))
+        for each in shown.splitlines()
+    )
+    return [each.strip() for each in lines if each.strip()]
+
+
+async def listed_in_a_terminal(command: str) -> str:
+    place = open_place(Path.cwd(), os.environ)
+    screen = ListScreen()
+    own: dict[str, Any] = {"settings": place.settings, "extensions": place.extensions}
+    prompts = ["hello"] if command == "mcp" else []  # which connects to the servers
+    async with sitting(ScriptedGenerator([text("Hi.")]), screen, **own) as conversation:
+        conversation.prompts.load(sources_of(place))
+        return await finished(conversation, screen, *prompts, f"/{command}")
+
+
+async def listed_in_an_editor(command: str, project: Path, server: ScriptedServer) -> str:
+    editor = Editor()
+    async with connected(editor, server) as conn:
+        session = await conn.new_session(cwd=str(project), mcp_servers=[])
+        assert await prompted(conn, session.session_id, text_block(f"/{command}")) == "end_turn"
+    return editor.said()
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_a_list_has_the_same_rows_on_the_command_line_in_a_terminal_and_in_an_editor(
+    furnished: Path, project: Path, server: ScriptedServer, command: str
+):
+    if command == "mcp":
+        servers = {"k": kitchen(), "wrong": {"command": 7}}
+        file = furnished / ".gemini" / "settings.json"
+        known = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**known, "mcpServers": servers}), encoding="utf-8")
+    ran = alhena(*LISTS[command])
+    assert ran.code == 0
+    expected = rows(ran.out)
+    if command == "memory list":
+        expected = expected[expected.index("Memory Files") :]
+    if command == "tools":  # a session has this one in plan mode alone
+        expected = [each for each in expected if not each.startswith("exit_plan_mode")]
+    at_terminal = rows(asyncio.run(listed_in_a_terminal(command)))
+    in_editor = rows(asyncio.run(listed_in_an_editor(command, project, server)))
+    assert len(expected) > 1
+    assert [each for each in expected if each not in at_terminal] == []
+    assert [each for each in expected if each not in in_editor] == []
+    assert not server.requests
