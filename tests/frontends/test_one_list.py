@@ -16,10 +16,10 @@ from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import finished, sitting
 from tests.mcp.kit import kitchen
 from tests.skills.test_files import written
-from tests.support.command import alhena
+from tests.support.command import alhena, keyed
 from tests.support.editor import Editor, connected, prompted
 from tests.support.scripted import ScriptedGenerator
-from tests.support.server import ScriptedServer, text
+from tests.support.server import ScriptedServer, sse, text
 
 LISTS = {
     "tools": ("tools", "list"),
@@ -118,3 +118,58 @@ def test_a_list_has_the_same_rows_on_the_command_line_in_a_terminal_and_in_an_ed
     assert [each for each in expected if each not in at_terminal] == []
     assert [each for each in expected if each not in in_editor] == []
     assert not server.requests
+
+
+async def test_an_editor_gets_lists_as_markdown_and_carries_out_their_words(
+    furnished: Path, project: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+):
+    written(furnished / ".gemini" / "skills", "odd", "---\nname: a`b\ndescription: tick\n---\n")
+    monkeypatch.delenv("GEMINI_CLI_TRUST_WORKSPACE")
+    (project / ".gemini").mkdir()
+    (project / ".gemini" / "settings.json").write_text("{}", encoding="utf-8")
+
+    async def answer(command: str, *arguments: str) -> str:
+        editor = Editor()
+        async with connected(editor, server, *arguments) as conn:
+            session = await conn.new_session(cwd=str(project), mcp_servers=[])
+            await prompted(conn, session.session_id, text_block(command))
+        return editor.said()
+
+    shown = await answer("/skills disable good")
+    assert shown == "good is disabled, for later sessions too."
+    shown = await answer("/skills")
+    assert "**3 skills**\n\n" in shown
+    assert "\n- `` a`b ``: tick\n  - " in shown
+    assert "\n- `good` (disabled): does good\n" in shown
+    assert await answer("/tools none") == "It is /tools or /tools desc."
+    held = "Warning: Not read, because this folder is not trusted: .gemini/settings.json."
+    assert f"{held} To trust it: alhena trust" in await answer("/hooks")
+    assert held not in await answer("/hooks", "--skip-trust")
+    assert "```text\nMemory Files\n" in await answer("/memory list", "--skip-trust")
+    assert (await answer("/mcp")).startswith("No MCP servers are configured.")
+    assert not server.requests
+
+
+def test_recorded_sessions_have_the_same_titles_everywhere(project: Path, server: ScriptedServer):
+    server.reply(sse(text("Hello.")))
+    assert alhena("-p", "greet\nme", **keyed(server)).code == 0
+    (recorded,) = alhena("sessions", "list", "--json").json["sessions"]
+    (line,) = alhena("sessions", "list").out.splitlines()[1:]
+    assert line == f"  1. greet me (just now) [{recorded['sessionId']}]"
+
+    async def in_editor() -> Any:
+        async with connected(Editor(), server) as conn:
+            return (await conn.list_sessions(cwd=str(project))).sessions
+
+    async def at_terminal() -> str:
+        screen = ListScreen(None)
+        async with sitting(ScriptedGenerator(), screen) as conversation:
+            await finished(conversation, screen, "/resume")
+        (option,) = screen.menus[0].options
+        return f"{option.label} ({option.detail})"
+
+    (listed,) = asyncio.run(in_editor())
+    assert (listed.session_id, listed.title) == (recorded["sessionId"], recorded["title"])
+    shown = asyncio.run(at_terminal())
+    assert shown.startswith("greet me (just now · ")
+    assert shown.endswith(f" · {recorded['sessionId'][:8]})")

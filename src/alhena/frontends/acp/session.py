@@ -319,14 +319,13 @@ class EditorSession:
             from alhena.frontends.headless.output import compressed_words
 
             return compressed_words(await compress(self.runner))
-        from alhena.frontends.shared import listings, session_lists
+        from alhena.frontends.shared.listings import as_markdown
+        from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
 
-        if name != "mcp":
-            return listings.as_markdown(session_lists.SESSION_LISTS[name](self, rest))
-        control = self.toolset.server_control
-        if control is not None:
+        if name == "mcp" and (control := self.toolset.server_control) is not None:
             await control.settled()
-        return listings.as_markdown(session_lists.list_servers(self, rest.strip() or "list"))
+        session = OpenSession(self.toolset, self.folder, self.prompts)
+        return as_markdown(SESSION_LISTS[name](session, rest))
 
     async def _call(self, name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
         run = self.runner.call(name, dict(args))

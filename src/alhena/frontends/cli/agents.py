@@ -88,7 +88,7 @@ def run(argv: list[str]) -> int:
         *map(agent_row, builtin_agents()),
         *(agent_row(each.definition, each) for each in files.found),
     )
-    return print_listing(Listing(rows=rows), as_json=options.json)
+    return print_listing(Listing(noun="agent", rows=rows), as_json=options.json)
 
 
 def _sign_in(name: str, files: AgentFiles) -> int:

@@ -3,7 +3,7 @@
 from alhena.commands import CustomCommands, sources_of
 from alhena.frontends.shared.arguments import parsed_command
 from alhena.frontends.shared.current_settings import place_here, tell
-from alhena.frontends.shared.listings import NO_COMMANDS, Listing, command_rows, print_listing
+from alhena.frontends.shared.listings import Listing, command_rows, print_listing
 
 USAGE = """\
 usage: alhena commands list [--json] [--skip-trust]
@@ -22,5 +22,5 @@ def run(argv: list[str]) -> int:
     place = place_here(skip_trust=options.skip_trust)
     commands = CustomCommands(sources_of(place))
     tell((*commands.problems, place.notice) if place.notice else commands.problems)
-    listing = Listing(rows=command_rows(commands), none=NO_COMMANDS)
+    listing = Listing(noun="custom command", rows=command_rows(commands))
     return print_listing(listing, as_json=options.json)

@@ -25,7 +25,6 @@ from alhena.errors import AlhenaError, InputError, UsageError
 from alhena.frontends.shared.arguments import parsed_command
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import (
-    NO_EXTENSIONS,
     Listing,
     extension_rows,
     missing_words,
@@ -138,7 +137,7 @@ class _Command:
     def list(self) -> int:
         """Lists all installed extensions."""
         tell(self._installed.problems)
-        listing = Listing(rows=extension_rows(self._installed.all), none=NO_EXTENSIONS)
+        listing = Listing(noun="extension", rows=extension_rows(self._installed.all))
         return print_listing(listing, as_json=self._options.json)
 
     def install(self) -> int:

@@ -17,7 +17,6 @@ from alhena.errors import UsageError
 from alhena.frontends.shared.arguments import parsed_command
 from alhena.frontends.shared.current_settings import place_here
 from alhena.frontends.shared.listings import (
-    NO_HOOKS,
     Listing,
     hook_rows,
     pinned_words,
@@ -108,7 +107,7 @@ def request_for(*, skip_trust: bool) -> HooksRequest:
 
 def _list(options: "Namespace") -> int:
     gathered = gather_hooks(request_for(skip_trust=options.skip_trust))
-    listing = Listing(rows=hook_rows(gathered.entries), none=NO_HOOKS)
+    listing = Listing(noun="hook", rows=hook_rows(gathered.entries))
     print_listing(listing, as_json=options.json)
     tell_problems(gathered)
     return 0

@@ -16,7 +16,7 @@ from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.shared.arguments import parsed_command
 from alhena.frontends.shared.current_settings import place_here, tell
-from alhena.frontends.shared.listings import NO_SKILLS, Listing, print_listing, skill_rows
+from alhena.frontends.shared.listings import Listing, print_listing, skill_rows
 from alhena.frontends.shared.streams import agrees, write_stdout
 from alhena.skills.files import Skills
 from alhena.system.workspace import current_directory, is_within
@@ -72,7 +72,7 @@ def run(argv: list[str]) -> int:
     skills = Skills(folders, place.settings.skills.disabled)
     if options.command == "list":
         tell((*skills.problems, place.notice) if place.notice else skills.problems)
-        listing = Listing(rows=skill_rows(skills), none=NO_SKILLS)
+        listing = Listing(noun="skill", rows=skill_rows(skills))
         return print_listing(listing, as_json=options.json)
     disabled = options.command == "disable"
     if disabled and options.name not in skills.all:

@@ -148,7 +148,7 @@ def run(argv: list[str]) -> int:
         import asyncio
 
         asyncio.run(_look(bench))
-    return print_listing(Listing(rows=tool_rows(bench.registry)), as_json=found.json)
+    return print_listing(Listing(noun="tool", rows=tool_rows(bench.registry)), as_json=found.json)
 
 
 def _named(parser: Parser, words: list[str]) -> tuple[str, str]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from alhena.commands import CustomCommands
     from alhena.config.effective_settings import Place
     from alhena.config.extensions import Extension
-    from alhena.config.mcp_servers import Named
-    from alhena.config.settings import Settings
     from alhena.hooks.gather import HookEntry
     from alhena.hooks.trust import PinnedFiles
     from alhena.mcp.servers import ServerReport
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from alhena.policy.model import PolicyRule
     from alhena.session.store import SessionSummary
     from alhena.skills.files import Skills
-    from alhena.tools.contract import Tool
     from alhena.tools.registry import ToolRegistry
 
 Note = tuple[str, str]
@@ -47,12 +44,11 @@ MAX_RULE = 2_000
 """Characters of a rule in words."""
 
 
-NO_COMMANDS = "There are no custom commands."
-NO_EXTENSIONS = "There are no extensions. To add one: alhena extensions install SOURCE"
-NO_HOOKS = "No hooks are configured."
-NO_MEMORY = "No memory files found."
-NO_SERVERS = "No MCP servers are configured. To add one: alhena mcp add --help"
-NO_SKILLS = "There are no skills."
+_NONE = {
+    "hook": "No hooks are configured.",
+    "extension": "There are no extensions. To add one: alhena extensions install SOURCE",
+    "MCP server": "No MCP servers are configured. To add one: alhena mcp add --help",
+}
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,14 +72,28 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """A list. `none` is the sentence for one without rows; `blocks` are texts to show unchanged;
-    `notes` follow the rows."""
+    """Rows for things that are called `noun`, with a `title` other than their number. `blocks` are
+    texts to show unchanged, in place of rows; `notes` follow."""
 
+    noun: str = ""
     rows: tuple[Row, ...] = ()
-    none: str = ""
     title: str = ""
     blocks: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """The title, "" where there is nothing below it."""
+        if not self.rows and not self.blocks:
+            return ""
+        return self.title or (counted(len(self.rows), self.noun) if self.noun else "")
+
+    @property
+    def none(self) -> str:
+        """The sentence for a list without rows."""
+        if self.rows or not self.noun:
+            return ""
+        return _NONE.get(self.noun, f"There are no {self.noun}s.")
 
 
 def counted(count: int, noun: str) -> str:
@@ -115,7 +125,7 @@ def plain_lines(listing: Listing) -> list[str]:
 
 def as_markdown(listing: Listing) -> str:
     """A list for clients that show Markdown: an item for each row, its notes below it."""
-    parts = [f"**{listing.title}**"] if listing.title and listing.rows else []
+    parts = [f"**{listing.heading}**"] if listing.heading else []
     parts += (_fenced(block) for block in listing.blocks)
     items: list[str] = []
     for row in listing.rows:
@@ -123,9 +133,9 @@ def as_markdown(listing: Listing) -> str:
         state = f" ({row.state})" if row.state else ""
         items.append(f"- {mark}{_code(row.name)}{state}{f': {row.text}' if row.text else ''}")
         items += (f"  - {text}" for _, text in row.notes if text.strip())
-    parts += ["\n".join(items)] if items else [listing.none] if listing.none else []
+    parts.append("\n".join(items) or listing.none)
     parts += (f"Warning: {text}" if tone == "warning" else text for tone, text in listing.notes)
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _longest_ticks(text: str) -> int:
@@ -147,27 +157,21 @@ def _fenced(text: str) -> str:
 def tool_rows(registry: "ToolRegistry", *, whole: bool = False) -> tuple[Row, ...]:
     """The active tools; their `whole` descriptions below them, else the first sentence beside."""
     declared = {item.name: item for item in registry.function_declarations()}
-    return tuple(
-        _tool_row(tool, declared[tool.name].parameters_json_schema, whole=whole)
-        for tool in registry.all_tools
-    )
-
-
-def _tool_row(tool: "Tool", schema: Any, *, whole: bool) -> Row:
-    first = one_line(one_line(tool.description).partition(". ")[0], MAX_SENTENCE)
-    lines = (("dim", escaped(each)) for each in tool.description.split("\n"))
-    return Row(
-        name=tool.name,
-        text=str(tool.kind) if whole else f"{tool.kind:11} {first}",
-        notes=tuple(lines) if whole else (),
-        facts={
+    rows: list[Row] = []
+    for tool in registry.all_tools:
+        first = one_line(one_line(tool.description).partition(". ")[0], MAX_SENTENCE)
+        lines = (("dim", escaped(each)) for each in tool.description.split("\n"))
+        facts = {
             "name": tool.name,
             "displayName": tool.display_name,
             "description": tool.description,
             "kind": tool.kind,
-            "parametersJsonSchema": schema,
-        },
-    )
+            "parametersJsonSchema": declared[tool.name].parameters_json_schema,
+        }
+        text = str(tool.kind) if whole else f"{tool.kind:11} {first}"
+        notes = tuple(lines) if whole else ()
+        rows.append(Row(name=tool.name, text=text, notes=notes, facts=facts))
+    return tuple(rows)
 
 
 def agent_files(place: "Place") -> "AgentFiles":
@@ -351,47 +355,28 @@ MARKS = {
 _TONES = {"connected": "ok", "needs_auth": "warning", "disconnected": "error"}
 
 
-ServerWords = Mapping[str, tuple[tuple[str, ...], str]]
-"""By the names of servers: command line or URL with what else identifies it, and the extension
-that it is from."""
-
-
-def server_words(
-    settings: "Settings", environ: Mapping[str, str], held: Mapping[str, str], named: "Named"
-) -> ServerWords:
-    """The words for each server that can be used; `named` replaces secrets in the settings by
-    names."""
+def server_rows(reports: "Iterable[ServerReport]", place: "Place") -> tuple[Row, ...]:
+    """MCP servers with command line or URL and state; an entry that cannot be used with its file
+    and line."""
+    from alhena.config.mcp_server_checks import server_problems
     from alhena.config.mcp_servers import configured_servers, shown_server
 
-    entries = settings.mcp_servers
-    return {
-        name: (shown_server(name, server, named), entries.get(name, {}).get("extension", ""))
-        for name, server in configured_servers(settings, environ, held=held).servers.items()
-    }
-
-
-def placed_reports(reports: "Iterable[ServerReport]", place: "Place") -> "tuple[ServerReport, ...]":
-    """The reports, with file and line of each entry that cannot be used."""
-    from alhena.config.mcp_servers import configured_servers
-
-    reports = tuple(reports)
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
-    if not configured.problems:
-        return reports
-    from alhena.config.mcp_server_checks import server_problems
+    problems = server_problems(place.layers) if configured.problems else {}
+    named, entries = place.secret_variables().named, place.settings.mcp_servers
+    rows: list[Row] = []
+    for each in reports:
+        report, server = each, configured.servers.get(each.name)
+        if each.name in configured.problems:
+            why = problems.get(each.name, each.why)
+            report = msgspec.structs.replace(each, why=why)
+        shown = () if server is None else shown_server(each.name, server, named)
+        extension = entries.get(each.name, {}).get("extension", "")
+        rows.append(_server_row(report, shown, extension))
+    return tuple(rows)
 
-    found = server_problems(place.layers)
-    return tuple(
-        msgspec.structs.replace(each, why=found.get(each.name, each.why))
-        if each.name in configured.problems
-        else each
-        for each in reports
-    )
 
-
-def server_row(report: "ServerReport", words: ServerWords) -> Row:
-    """An MCP server with its state."""
-    shown, extension = words.get(report.name, ((), ""))
+def _server_row(report: "ServerReport", shown: tuple[str, ...], extension: str) -> Row:
     what, *rest = shown or ("",)
     name = f"{report.name} (from {extension})" if extension else report.name
     where = f"{what} ({report.transport})" if what else ""
@@ -499,5 +484,5 @@ def memory_tree(files: "tuple[LoadedMemory, ...]", top: str) -> str:
     from alhena.memory.files import printed
 
     if not files:
-        return NO_MEMORY
+        return "No memory files found."
     return printed(((item.kind, item.tree) for item in files), top)

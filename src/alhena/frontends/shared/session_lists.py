@@ -2,32 +2,24 @@
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.config.home import user_settings_path
 from alhena.display_text import escaped, one_line
 from alhena.frontends.shared.listings import (
-    NO_COMMANDS,
-    NO_EXTENSIONS,
-    NO_HOOKS,
-    NO_SERVERS,
-    NO_SKILLS,
     Listing,
     Note,
     Row,
     agent_files,
     agent_row,
     command_rows,
-    counted,
     extension_rows,
     hook_rows,
     memory_tree,
-    placed_reports,
     rule_rows,
-    server_row,
-    server_words,
+    server_rows,
     skill_rows,
     tool_rows,
 )
@@ -45,23 +37,12 @@ MAX_NOTES = 5
 """Most recent log messages of a server that are shown."""
 
 
-class OpenSession(Protocol):
-    """A session as its lists see it."""
+class OpenSession(msgspec.Struct, frozen=True):
+    """What lists are about: the tools of a session, the settings of its folder, its commands."""
 
-    @property
-    def toolset(self) -> "Toolset":
-        """The tools, and the policy over them."""
-        ...
-
-    @property
-    def folder(self) -> "Folder":
-        """The settings of its folder."""
-        ...
-
-    @property
-    def prompts(self) -> "PromptCommands":
-        """The commands that stand for prompts."""
-        ...
+    toolset: "Toolset"
+    folder: "Folder"
+    prompts: "PromptCommands"
 
 
 ListCommand = Callable[[OpenSession, str], Listing]
@@ -91,7 +72,7 @@ def list_tools(session: OpenSession, rest: str) -> Listing:
     if rest.strip() not in ("", "desc"):
         return usage("It is /tools or /tools desc.")
     rows = tool_rows(session.toolset.registry, whole=bool(rest.strip()))
-    return Listing(title=counted(len(rows), "tool"), rows=rows, none="There are no tools.")
+    return Listing(noun="tool", rows=rows)
 
 
 def list_rules(session: OpenSession, _rest: str) -> Listing:
@@ -105,7 +86,7 @@ def list_rules(session: OpenSession, _rest: str) -> Listing:
         and rule.interactive in (None, bench.context.interactive)
     ]
     title = f"{len(rules)} rules hold in mode {mode}, the strongest first"
-    return Listing(title=title, rows=rule_rows(rules), none="There are no rules.")
+    return Listing(noun="rule", title=title, rows=rule_rows(rules))
 
 
 def list_hooks(session: OpenSession, _rest: str) -> Listing:
@@ -134,12 +115,8 @@ def list_hooks(session: OpenSession, _rest: str) -> Listing:
     ]
     entries += (each for each in gathered.entries if each.state is not HookState.ENABLED)
     warnings = (each for each in bench.warnings if each.startswith("hooks: "))
-    return Listing(
-        title=counted(len(entries), "hook"),
-        rows=hook_rows(entries),
-        none=NO_HOOKS,
-        notes=(*_warnings(warnings), *_unread(session.folder)),
-    )
+    notes = (*_warnings(warnings), *_unread(session.folder))
+    return Listing(noun="hook", rows=hook_rows(entries), notes=notes)
 
 
 def list_agents(session: OpenSession, _rest: str) -> Listing:
@@ -150,12 +127,7 @@ def list_agents(session: OpenSession, _rest: str) -> Listing:
     agents = (*bench.agents, *bench.options.remote_agents)
     rows = [agent_row(agent, used.get(agent.name)) for agent in agents]
     rows += (agent_row(each.definition, each) for each in found if each.unused)
-    return Listing(
-        title=counted(len(rows), "agent"),
-        rows=tuple(rows),
-        none="There are no agents.",
-        notes=_warnings(bench.agent_problems),
-    )
+    return Listing(noun="agent", rows=tuple(rows), notes=_warnings(bench.agent_problems))
 
 
 def list_commands(session: OpenSession, rest: str) -> Listing:
@@ -166,23 +138,13 @@ def list_commands(session: OpenSession, rest: str) -> Listing:
     if what == "reload":
         session.prompts.load()
     custom = session.prompts.custom
-    rows = command_rows(custom)
-    return Listing(
-        title=counted(len(rows), "custom command"),
-        rows=rows,
-        none=NO_COMMANDS,
-        notes=_warnings(custom.problems),
-    )
+    notes = _warnings(custom.problems)
+    return Listing(noun="custom command", rows=command_rows(custom), notes=notes)
 
 
 def list_extensions(session: OpenSession, _rest: str) -> Listing:
     """/extensions."""
-    rows = extension_rows(session.toolset.options.extensions)
-    return Listing(
-        title=counted(len(rows), "extension"),
-        rows=rows,
-        none=NO_EXTENSIONS,
-    )
+    return Listing(noun="extension", rows=extension_rows(session.toolset.options.extensions))
 
 
 def list_skills(session: OpenSession, rest: str) -> Listing:
@@ -191,7 +153,7 @@ def list_skills(session: OpenSession, rest: str) -> Listing:
 
     toolset, found = session.toolset, session.toolset.skills
     if found is None:
-        return Listing(none=NO_SKILLS)
+        return Listing(noun="skill")
     done: tuple[Note, ...] = ()
     match rest.split():
         case [] | ["list"]:
@@ -217,16 +179,14 @@ def list_skills(session: OpenSession, rest: str) -> Listing:
 
 
 def _skills(found: "Skills") -> Listing:
-    rows = skill_rows(found)
-    title, problems = counted(len(rows), "skill"), _warnings(found.problems)
-    return Listing(title=title, rows=rows, none=NO_SKILLS, notes=problems)
+    return Listing(noun="skill", rows=skill_rows(found), notes=_warnings(found.problems))
 
 
 def list_memory(session: OpenSession, rest: str) -> Listing:
     """/memory [show|list|refresh]."""
     own, what = session.toolset.memory, rest.strip() or "show"
     if own is None:
-        return Listing(none="This session has no memory.")
+        return Listing(blocks=("This session has no memory.",))
     if what not in ("show", "list", "refresh", "reload"):
         return usage("It is /memory show, /memory list or /memory refresh.")
     again = what in ("refresh", "reload")
@@ -242,20 +202,21 @@ def list_memory(session: OpenSession, rest: str) -> Listing:
     return Listing(title=title, blocks=blocks, notes=tuple(notes))
 
 
-def list_servers(session: OpenSession, what: str) -> Listing:
-    """/mcp [list|desc|schema]: the servers with what they offer."""
+def list_servers(session: OpenSession, rest: str) -> Listing:
+    """/mcp [list|desc|schema]: the servers with what they offer, once they have settled."""
+    what = rest.strip() or "list"
+    if what not in ("list", "desc", "schema"):
+        return usage("It is /mcp, /mcp desc or /mcp schema.")
     control = session.toolset.server_control
     if control is None:
-        return Listing(none=NO_SERVERS, notes=_unread(session.folder))
-    options, place = session.toolset.options, session.folder.place
-    named = place.secret_variables().named
-    words = server_words(options.settings, options.environ, options.held_servers, named)
+        return Listing(noun="MCP server", notes=_unread(session.folder))
+    reports, settings = control.reports, session.toolset.options.settings
+    place = msgspec.structs.replace(session.folder.place, settings=settings)
     rows = tuple(
-        _with_offer(server_row(each, words), each, control, what)
-        for each in placed_reports(control.reports, place)
+        _with_offer(row, report, control, what)
+        for row, report in zip(server_rows(reports, place), reports, strict=True)
     )
-    title = counted(len(rows), "MCP server")
-    return Listing(title=title, rows=rows, none=NO_SERVERS, notes=_unread(session.folder))
+    return Listing(noun="MCP server", rows=rows, notes=_unread(session.folder))
 
 
 def _with_offer(row: Row, report: "ServerReport", control: "ServerControl", what: str) -> Row:
@@ -303,5 +264,6 @@ SESSION_LISTS: dict[str, ListCommand] = {
     "commands": list_commands,
     "extensions": list_extensions,
     "memory": list_memory,
+    "mcp": list_servers,
 }
-"""The commands that list something, by name; /mcp waits for servers first."""
+"""The commands that list something, by name."""

@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.commands import sources_of
 from alhena.display_text import one_line
-from alhena.frontends.shared.session_lists import SESSION_LISTS
+from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
 from alhena.frontends.terminal import setting_commands
 from alhena.frontends.terminal.drawing.call_result import duration
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines, row
@@ -88,7 +88,8 @@ def _list(name: str) -> Carry:
     """The command that shows a list of the session."""
 
     async def carry(context: "Conversation", rest: str) -> list[Line]:
-        return list_lines(SESSION_LISTS[name](context, rest))
+        session = OpenSession(context.toolset, context.folder, context.prompts)
+        return list_lines(SESSION_LISTS[name](session, rest))
 
     return carry
 

@@ -14,7 +14,7 @@ from alhena.config.home import user_settings_path
 from alhena.display_text import escaped, one_line
 from alhena.frontends.shared.files import write_setting
 from alhena.frontends.shared.listings import counted, session_rows
-from alhena.frontends.shared.session_lists import list_servers
+from alhena.frontends.shared.session_lists import OpenSession, list_servers
 from alhena.frontends.terminal.drawing.lines import Line, line, list_lines
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 
@@ -126,9 +126,10 @@ _USAGE = (
 
 async def mcp(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/mcp REST`."""
+    listed = OpenSession(context.toolset, context.folder, context.prompts)
     control = context.toolset.server_control
     if control is None:
-        return list_lines(list_servers(context, "list"))
+        return list_lines(list_servers(listed, "list"))
     what, *words = rest.split() or ["list"]
     session = "--session" in words
     names = [word for word in words if word != "--session"]
@@ -137,11 +138,11 @@ async def mcp(context: "Conversation", rest: str) -> list[Line]:
             if any(each.state == "connecting" for each in control.reports):
                 context.print([line("Waiting for MCP servers to connect…", "dim")])
                 await control.settled()
-            return list_lines(list_servers(context, what))
+            return list_lines(list_servers(listed, what))
         case (("refresh" | "reload"), []):
             context.print([line("Reconnecting to all MCP servers…", "dim")])
             await control.refresh()
-            return list_lines(list_servers(context, "list"))
+            return list_lines(list_servers(listed, "list"))
         case "auth", []:
             return _to_sign_in(control)
         case "auth", [name]:

@@ -18,14 +18,7 @@ from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
 from alhena.frontends.shared.arguments import parsed
 from alhena.frontends.shared.current_settings import place_here, tell
-from alhena.frontends.shared.listings import (
-    NO_SERVERS,
-    Listing,
-    placed_reports,
-    print_listing,
-    server_row,
-    server_words,
-)
+from alhena.frontends.shared.listings import Listing, print_listing, server_rows
 from alhena.frontends.shared.streams import write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place
 from alhena.mcp.opening import opener
@@ -46,9 +39,8 @@ def list_all(argv: list[str]) -> int:
     variables = place.secret_variables()
     reports = asyncio.run(_looked_at(place, configured, warnings, variables.named))
     tell(dict.fromkeys(warnings))
-    words = server_words(place.settings, place.environ, place.held_servers, variables.named)
-    rows = tuple(server_row(each, words) for each in placed_reports(reports, place))
-    return print_listing(Listing(rows=rows, none=NO_SERVERS), as_json=options.json)
+    listing = Listing(noun="MCP server", rows=server_rows(reports, place))
+    return print_listing(listing, as_json=options.json)
 
 
 async def _looked_at(

@@ -59,9 +59,7 @@ def row(name: str, text: str) -> Line:
 
 def list_lines(listing: "Listing") -> list[Line]:
     """A list with its notes, in styles."""
-    lines = (
-        [line(listing.title, "bold")] if listing.title and (listing.rows or listing.blocks) else []
-    )
+    lines = [line(listing.heading, "bold")] if listing.heading else []
     lines += (line(each) for block in listing.blocks for each in block.split("\n"))
     for each in listing.rows:
         if each.gap.strip() or each.mark:
@@ -71,7 +69,7 @@ def list_lines(listing: "Listing") -> list[Line]:
         else:
             lines.append(row(each.label, each.text))
         lines += (line(f"      {text}", tone) for tone, text in each.notes)
-    if listing.none and not listing.rows:
+    if listing.none:
         lines.append(line(listing.none))
     notes = ((tone, f"! {text}" if tone == "warning" else text) for tone, text in listing.notes)
     return lines + [line(text, tone) for tone, text in notes]
