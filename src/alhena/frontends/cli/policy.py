@@ -366,6 +366,8 @@ def _own() -> LoadedPolicies:
 
 def _words(reports: tuple[RuleReport, ...]) -> list[str]:
     """One line a rule; each warning on a line below."""
+    from alhena.frontends.shared.listings import counted
+
     lines: list[str] = []
     for report in reports:
         place = report.file if report.line is None else f"{report.file}:{report.line}"
@@ -373,7 +375,7 @@ def _words(reports: tuple[RuleReport, ...]) -> list[str]:
         if report.rule is None:
             lines.append(f"FAILED {head}: {_said(report.problems[0])}")
             continue
-        count = _counted(report.examples, "example")
+        count = counted(report.examples, "example")
         what = f": {report.rule.decision}, {count}" if report.table == "rule" else ""
         lines.append(f"ok     {head}{what}")
         lines += [f"       {each.level}: {_said(each)}" for each in report.problems]
@@ -386,13 +388,11 @@ def _said(problem: PolicyProblem) -> str:
 
 
 def _summary(loaded: LoadedPolicies) -> str:
+    from alhena.frontends.shared.listings import counted
+
     counts = _counts(loaded)
-    words = (_counted(counts[f"{noun}s"], noun) for noun in ("rule", "example"))
+    words = (counted(counts[f"{noun}s"], noun) for noun in ("rule", "example"))
     return f"{', '.join(words)}, {counts['failed']} failed"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _counts(loaded: LoadedPolicies) -> dict[str, int]:

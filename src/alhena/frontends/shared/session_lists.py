@@ -38,7 +38,7 @@ MAX_NOTES = 5
 
 
 class OpenSession(msgspec.Struct, frozen=True):
-    """What lists are about: the tools of a session, the settings of its folder, its commands."""
+    """The subject of lists: the tools of a session, the settings of its folder, its commands."""
 
     toolset: "Toolset"
     folder: "Folder"
