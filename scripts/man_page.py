@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from alhena.frontends.arguments import run_parser
 from alhena.frontends.cli.completion import help_of
 from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.shared.arguments import run_parser
 
 PAGE = Path(__file__).parent.parent / "share" / "man" / "man1" / "alhena.1"
 FILES = (

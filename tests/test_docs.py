@@ -19,8 +19,8 @@ from alhena.agent.toolset.toolset import SessionLinks
 from alhena.config.env_files import PROJECT_CREDENTIALS, is_admitted
 from alhena.config.environment import sanitised
 from alhena.config.settings import EnvironmentRedaction, Settings, settings_of
-from alhena.frontends.arguments import parse_run, run_parser
-from alhena.frontends.mentions import MAX_SHELL_OUTPUT
+from alhena.frontends.shared.arguments import parse_run, run_parser
+from alhena.frontends.shared.mentions import MAX_SHELL_OUTPUT
 from alhena.frontends.terminal import entry as prompt_history
 from alhena.frontends.terminal.commands import COMMANDS, KEYS
 from alhena.frontends.terminal.dialogs.approval import ANSWERS

@@ -69,7 +69,7 @@
     │   └── AccountLimitedError          exit 41   the service answers this account no more
     ├── chat.turn.ContextOverflowError   a request larger than the context window
     ├── chat.turn.ChantingError          a repetitive answer
-    ├── frontends.streams.OutputError    the result cannot be written
+    ├── frontends.shared.streams.OutputError    the result cannot be written
     ├── agent.limits.BusyError           a second prompt during a run
     ├── agent.limits.LoopError           the model repeats itself
     └── agent.limits.LimitError          exit 53

@@ -13,7 +13,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.mcp import ServerControl
 from alhena.config.effective_settings import open_place
 from alhena.events import RunStartedEvent
-from alhena.frontends.folder_trust import accept
+from alhena.frontends.shared.folder_trust import accept
 from alhena.mcp.server import ServerState
 from alhena.policy.model import ApprovalMode
 from tests.agent.kit import agent, events_of, turn

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.frontends.mentions import server_prompts
+from alhena.frontends.shared.mentions import server_prompts
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of

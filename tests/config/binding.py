@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from alhena.config.effective_settings import Place, open_place
-from alhena.frontends.folder_trust import accept
+from alhena.frontends.shared.folder_trust import accept
 
 
 def here(project: Path, **environ: str) -> Place:

@@ -8,7 +8,7 @@ import pytest
 
 from alhena.config.home import trusted_commands_path
 from alhena.config.pinned_entries import Bound, named_files
-from alhena.frontends.folder_trust import call_data
+from alhena.frontends.shared.folder_trust import call_data
 from tests.config.binding import accepted, here, pending
 from tests.config.places import workspace, write
 

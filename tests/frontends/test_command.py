@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.arguments import EPILOG
 from alhena.frontends.cli.main import COMMANDS
+from alhena.frontends.shared.arguments import EPILOG
 from tests.support.command import ALHENA, alhena, alhena_reads
 from tests.support.each import for_each
 from tests.support.patience import PATIENCE_S

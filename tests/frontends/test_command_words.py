@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from alhena.errors import UsageError
-from alhena.frontends.arguments import RunArguments, parse_run, run_parser
 from alhena.frontends.cli.main import COMMANDS, refuse_commands
+from alhena.frontends.shared.arguments import RunArguments, parse_run, run_parser
 from alhena.policy.model import ApprovalMode
 from alhena.version import __version__
 from tests.support.command import alhena

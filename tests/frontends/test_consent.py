@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.streams import wrapped
+from alhena.frontends.shared.streams import wrapped
 from tests.config.places import workspace, write
 from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S

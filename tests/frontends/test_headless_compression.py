@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from alhena.events import CompressedEvent
-from alhena.frontends.arguments import OutputFormat
 from alhena.frontends.headless.output import output_for
 from alhena.frontends.headless.run import Progress
+from alhena.frontends.shared.arguments import OutputFormat
 from tests.support.command import alhena
 from tests.support.server import ScriptedServer, call, chunk, json_reply, sse, text
 

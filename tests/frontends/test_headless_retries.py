@@ -20,9 +20,9 @@ from alhena.events import (
     RunFinishedEvent,
     ToolCallRequestEvent,
 )
-from alhena.frontends.arguments import OutputFormat
 from alhena.frontends.headless.output import output_for
 from alhena.frontends.headless.run import Progress
+from alhena.frontends.shared.arguments import OutputFormat
 from alhena.models.catalogue import FLASH, PRO
 from tests.support.command import ALHENA, alhena
 from tests.support.server import ScriptedServer, chunk, json_reply, sse, text

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alhena.errors import InputError
-from alhena.frontends.streams import parse_json
+from alhena.frontends.shared.streams import parse_json
 from tests.support.command import alhena
 from tests.support.each import for_each
 

@@ -6,7 +6,7 @@ import pytest
 
 from alhena.config.jsonc import with_value
 from alhena.errors import ConfigError
-from alhena.frontends.files import change_json
+from alhena.frontends.shared.files import change_json
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{", b'{"a": "\xff"}'])

@@ -10,8 +10,8 @@ import pytest
 
 from alhena.errors import UsageError
 from alhena.events import LoopDetectedEvent
-from alhena.frontends.arguments import RunArguments, parse_run
 from alhena.frontends.headless.output import is_news, loop_words
+from alhena.frontends.shared.arguments import RunArguments, parse_run
 from alhena.frontends.terminal.drawing.view import View
 from alhena.wire.conformance.json_body import check_json
 from alhena.wire.errors import Level

@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, ElicitResult, ImageContent, TextContent
 
-from alhena.frontends.mcp_server.pipes import Incoming, Outgoing
+from alhena.frontends.shared.pipes import Incoming, Outgoing
 from tests.support.command import ALHENA, at_work
 from tests.support.patience import PATIENCE_S
 

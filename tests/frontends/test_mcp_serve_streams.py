@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alhena.errors import AlhenaError
-from alhena.frontends.mcp_server.pipes import MAX_LINE, Incoming
+from alhena.frontends.shared.pipes import MAX_LINE, Incoming
 from tests.support.command import ALHENA, Ran, alhena_process
 from tests.support.patience import PATIENCE_S
 

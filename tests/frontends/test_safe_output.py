@@ -11,7 +11,7 @@ import pytest
 from alhena.errors import AlhenaError
 from alhena.events import ContentEvent, UserMessageEvent
 from alhena.frontends.headless.output import TextOutput
-from alhena.frontends.streams import report
+from alhena.frontends.shared.streams import report
 from tests.support.command import ALHENA, alhena
 from tests.support.patience import PATIENCE_S
 

@@ -8,7 +8,7 @@ import pytest
 from alhena.config.mcp_servers import McpServer, Transport, server_more, server_words
 from alhena.config.pinned_entries import bound_entries
 from alhena.config.settings import EnvironmentRedaction
-from alhena.frontends.consent import entry_lines
+from alhena.frontends.shared.consent import entry_lines
 from alhena.mcp.pins import source_of
 from tests.config.places import workspace, write
 from tests.support.command import alhena

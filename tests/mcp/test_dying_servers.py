@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from alhena.frontends.descriptions import state_words
+from alhena.frontends.shared.listings import state_words
 from alhena.mcp.stdio import TAIL, Tail
 from tests.mcp.kit import called, odd, rigged, tool
 

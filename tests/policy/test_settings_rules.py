@@ -6,7 +6,7 @@ import pytest
 
 from alhena.config.settings import settings_of
 from alhena.errors import ConfigError
-from alhena.frontends.arguments import parse_run
+from alhena.frontends.shared.arguments import parse_run
 from alhena.policy.engine import PolicyEngine, tighten
 from alhena.policy.gather import load_policies
 from alhena.policy.load import ProblemLevel

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from unittest import mock
 
 from alhena.frontends.cli.main import run
-from alhena.frontends.mcp_server import pipes
+from alhena.frontends.shared import pipes
 from tests.support.patience import PATIENCE_S
 from tests.support.server import ScriptedServer
 

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from alhena.frontends.mentions import attachment, existing, mentioned, quoted_path, shell_note
+from alhena.frontends.shared.mentions import (
+    attachment,
+    existing,
+    mentioned,
+    quoted_path,
+    shell_note,
+)
 from alhena.frontends.terminal.commands import COMMANDS, KEYS, command_names, named, unknown_words
 from alhena.frontends.terminal.entry import (
     NAME,

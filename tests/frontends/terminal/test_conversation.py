@@ -12,8 +12,8 @@ import pytest
 from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
 from alhena.errors import ServerFaultError
+from alhena.frontends.shared.current_settings import Folder
 from alhena.frontends.terminal.conversation import Conversation
-from alhena.frontends.terminal.session_commands import Folder
 from tests.agent.kit import conforming
 from tests.frontends.terminal.kit import ListScreen
 from tests.support.agents import scripted_agent

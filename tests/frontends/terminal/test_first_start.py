@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.effective_settings import open_place
-from alhena.frontends.arguments import RunArguments
+from alhena.frontends.shared.arguments import RunArguments
 from alhena.frontends.terminal.access_dialog import ask_access
 from alhena.frontends.terminal.drawing.lines import Line, plain
 from tests.frontends.terminal.kit import ListScreen

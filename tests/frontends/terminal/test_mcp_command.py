@@ -47,14 +47,15 @@ async def test_all_servers_are_listed_with_what_they_have(project: Path, tmp_pat
     async with sitting(ScriptedGenerator([text("one")]), screen, **servers) as conversation:
         await said(conversation, screen, "hello", "|one|")
         listed = await said(conversation, screen, "/mcp", "3 MCP servers")
-        assert re.search(r"✓ k \(stdio\) connected: \d+ tools, 1 prompt, 2 resources", listed)
+        offers = r"connected: \d+ tools, 1 prompt, 2 resources"
+        assert re.search(rf"✓ k: .*kitchen\.py .*\(stdio\) - {offers}", listed)
         assert "A kitchen." in listed
         assert "tool echo" in listed
         assert "prompt review\n" in listed
         assert "resource kitchen://menu\n" in listed
-        assert "✗ bad (stdio) not connected: " in listed
-        assert listed.count("/nowhere/at-all") == 1
-        assert "✗ wrong not connected: settings: mcpServers.wrong.command" in listed
+        assert "✗ bad: /nowhere/at-all (stdio) - not connected: " in listed
+        assert listed.count("/nowhere/at-all") == 2
+        assert "✗ wrong - not connected: settings: mcpServers.wrong.command" in listed
         told = await said(conversation, screen, "/mcp desc", "3 MCP servers")
         assert "resource kitchen://menu: The menu." in told
         assert '"properties"' not in told
@@ -124,7 +125,7 @@ async def test_one_that_is_turned_off_is_gone_until_it_is_turned_on(
         await said(conversation, screen, "hello", "|0|")
         await said(conversation, screen, "/mcp disable a", "'a' is turned off.")
         assert json.loads(file.read_text()) == {"a": {"enabled": False}}
-        assert "- a turned off" in await said(conversation, screen, "/mcp", "2 MCP servers")
+        assert "- a - turned off" in await said(conversation, screen, "/mcp", "2 MCP servers")
         await said(conversation, screen, "hello", "|1|")
         await said(conversation, screen, "/mcp enable a", "'a' is turned on.")
         assert json.loads(file.read_text()) == {}

@@ -9,11 +9,11 @@ import pytest
 
 from alhena.config.effective_settings import open_place
 from alhena.config.settings import Settings
-from alhena.frontends.mentions import missing_words
+from alhena.frontends.shared.current_settings import Folder
+from alhena.frontends.shared.mentions import missing_words
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import Block, Lines
 from alhena.frontends.terminal.drawing.view import View
-from alhena.frontends.terminal.session_commands import Folder
 from tests.frontends.terminal.kit import ListScreen, text_of
 from tests.frontends.terminal.test_conversation import finished, sitting
 from tests.support.agents import scripted_agent

@@ -336,7 +336,7 @@ def test_at_a_terminal_a_server_is_started_after_a_yes(
         answer(terminal, "y")
         terminal.until(PLACEHOLDER)
         terminal.send("/mcp" + ENTER)
-        terminal.until("s (stdio)")
+        terminal.until("(stdio) - connect")
         leave(terminal)
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from alhena.frontends.arguments import run_parser
 from alhena.frontends.cli.main import COMMANDS as SHELL_COMMANDS
+from alhena.frontends.shared.arguments import run_parser
 from alhena.frontends.terminal.commands import COMMANDS, INSTEAD, unknown_words
 from tests.frontends.terminal.kit import ListScreen
 from tests.frontends.terminal.test_conversation import finished, sitting

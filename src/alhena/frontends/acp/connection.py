@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from alhena.errors import AlhenaError
-from alhena.frontends.mcp_server.pipes import Incoming, Outgoing
+from alhena.frontends.shared.pipes import Incoming, Outgoing
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

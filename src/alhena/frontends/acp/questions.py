@@ -2,28 +2,41 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, assert_never, cast
+from typing import Any, Protocol, assert_never, cast
 
 from alhena.display_text import one_line
 from alhena.frontends.acp.connection import Connection, RpcError
-from alhena.frontends.acp.updates import options
+from alhena.frontends.acp.updates import CallUpdates, options
 from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.tools.builtin.ask_user import Answers, UnaskedError
 from alhena.tools.contract import Question
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 
-if TYPE_CHECKING:
-    from alhena.frontends.acp.session import EditorSession
-
 IN_CHAT = "The user answers in the chat: end your turn with this question."
 _LONGEST = 400
+
+
+class AskingSession(Protocol):
+    """The session whose questions are put to a client."""
+
+    session_id: str
+    cancelled: bool
+    calls: CallUpdates
+
+    def update(self, update: dict[str, Any]) -> None:
+        """Sends an update of the session."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """Shows a warning."""
+        ...
 
 
 class Questions:
     """Puts questions of one session to its client."""
 
     def __init__(
-        self, session: "EditorSession", connection: Connection, client: Mapping[str, Any]
+        self, session: AskingSession, connection: Connection, client: Mapping[str, Any]
     ) -> None:
         self._session = session
         self._connection = connection

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,8 +23,8 @@ from alhena.frontends.acp.connection import (
     Reply,
     RpcError,
 )
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.mcp_server.pipes import check_streams, incoming, outgoing
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.pipes import check_streams, incoming, outgoing
 from alhena.version import __version__
 
 if TYPE_CHECKING:
@@ -262,12 +262,14 @@ class EditorServer:
         return Reply({"sessionId": session.session_id, **session.state}, announce)
 
     async def _list(self, params: dict[str, Any]) -> Reply:
+        from alhena.frontends.shared.listings import session_rows
         from alhena.session.store import project_store
 
         place = self._place(params.get("cwd") or os.getcwd())
         store = project_store(place.environ, place.cwd)
         found = await asyncio.to_thread(store.summaries)
-        return Reply({"sessions": [_listed(each, place.cwd) for each in reversed(found)]})
+        rows = session_rows(reversed(found))
+        return Reply({"sessions": [_listed(row.facts, place.cwd) for row in rows]})
 
     async def _close(self, params: dict[str, Any]) -> Reply:
         session = self._session(params)
@@ -356,9 +358,8 @@ class EditorServer:
         history: "tuple[Content, ...]" = (),
     ) -> "EditorSession":
         """Opens a session with the servers that the client gives it. Raises RpcError."""
-        from alhena.commands import sources_of
         from alhena.frontends.acp.session import EditorSession
-        from alhena.frontends.current_settings import refused_mode, session_options
+        from alhena.frontends.shared.current_settings import Folder, refused_mode, session_options
         from alhena.models.errors import CredentialsError
         from alhena.session.records import SessionError
 
@@ -378,9 +379,8 @@ class EditorServer:
                 history=history,
                 notices=notices,
             )
-            session = EditorSession(
-                options, tuple(sources_of(place)), self.connection, self._client
-            )
+            folder = Folder(lambda: self._place(params["cwd"]), "alhena trust")
+            session = EditorSession(options, folder, self.connection, self._client)
             await session.open()
         except CredentialsError as error:
             raise RpcError(NO_CREDENTIALS, str(error), {"kind": error.kind}) from error
@@ -401,14 +401,14 @@ def _path(store: Any, session_id: str) -> Path:
     return store.path(session_id)
 
 
-def _listed(summary: Any, cwd: Path) -> dict[str, Any]:
+def _listed(facts: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
     from alhena.events import timestamp
 
     return {
-        "sessionId": summary.session_id,
+        "sessionId": facts["sessionId"],
         "cwd": str(cwd),
-        "title": summary.title,
-        "updatedAt": timestamp(int(summary.updated * 1_000_000_000)),
+        "title": facts["title"],
+        "updatedAt": timestamp(int(facts["updated"] * 1_000_000_000)),
     }
 
 

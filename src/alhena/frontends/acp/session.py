@@ -1,20 +1,23 @@
 """One session of a client: its prompts, questions, modes and model."""
 
 import asyncio
+import base64
+import binascii
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from alhena.agent.chat import drive_switch
 from alhena.agent.runner import SessionRunner, compress
 from alhena.agent.toolset.options import SessionOptions
+from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.turn import InvalidResponseError
-from alhena.commands import Source
-from alhena.config.effective_settings import open_place
+from alhena.commands import sources_of
 from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.events import Event, RunFinishedEvent, ToolOutputEvent
 from alhena.frontends.acp.connection import (
@@ -26,22 +29,18 @@ from alhena.frontends.acp.connection import (
 )
 from alhena.frontends.acp.questions import Questions
 from alhena.frontends.acp.updates import CallUpdates, chunk
-from alhena.frontends.mentions import PromptCommands, attachment, command_word
+from alhena.frontends.shared.current_settings import Folder
+from alhena.frontends.shared.mentions import PromptCommands, attachment, command_word
 from alhena.models.catalogue import served_models, today
 from alhena.models.errors import CredentialsError
 from alhena.policy.model import ApprovalMode
 from alhena.system.errors import ProcessStartError, WriteFailureError
 from alhena.system.processes import Command, Ending
-from alhena.wire.content import Content, Part
+from alhena.wire.content import Blob, Content, Part
 from alhena.wire.finish_reasons import Meaning, finish_info
 
 if TYPE_CHECKING:
     from alhena.scheduler.states import CompletedToolCall
-import base64
-import binascii
-from urllib.parse import unquote, urlsplit
-
-from alhena.wire.content import Blob
 
 MODES = {
     ApprovalMode.DEFAULT: ("Default", "Prompts for approval"),
@@ -52,11 +51,14 @@ MODES = {
 COMMANDS = {
     "help": "the commands of this session",
     "memory": "what GEMINI.md files say (show, list, refresh)",
-    "tools": "the tools",
+    "tools": "the tools (desc: all about them)",
     "policies": "the rules in effect",
     "hooks": "the hooks of this session",
+    "mcp": "MCP servers (desc, schema)",
     "agents": "agents that get tasks",
-    "skills": "skills of this session",
+    "extensions": "extensions of this session",
+    "skills": "skills of this session (reload; enable, disable NAME)",
+    "commands": "your own commands (reload: find them again)",
     "compress": "replace the conversation so far with a summary",
 }
 OUTPUT_S = 0.2
@@ -80,7 +82,7 @@ class EditorSession:
     def __init__(
         self,
         given: SessionOptions,
-        sources: tuple[Source, ...],
+        folder: Folder,
         connection: Connection,
         client: Mapping[str, Any],
     ) -> None:
@@ -95,24 +97,24 @@ class EditorSession:
             terminal=ClientTerminal(self, connection) if client.get("terminal") is True else None,
         )
         self._connection = connection
-        self._sources = sources
+        self.folder = folder
         self._lock = asyncio.Lock()
         self.cancelled = self._busy = False
         self.resumed = given.resume is not None
         self._switching = False
         self._showing: asyncio.TimerHandle | None = None
         self.runner = SessionRunner(options)
-        self.commands = PromptCommands(lambda: self.runner.toolset, COMMANDS)
+        self.prompts = PromptCommands(lambda: self.toolset, COMMANDS)
 
     async def open(self) -> None:
         """Opens the session. Raises AlhenaError."""
         await self.runner.__aenter__()
-        bench = self.runner.toolset
-        self.session_id = self.runner.session_id
+        bench = self.toolset
+        self.session_id: str = self.runner.session_id
         self.calls = CallUpdates(bench.registry, str(bench.workspace.cwd))
         self._opening = () if self.resumed else self.runner.history
         bench.modes.subscribe(self._mode_changed)
-        self.commands.load(self._sources)
+        self.prompts.load(sources_of(self.folder.place))
 
     async def close(self) -> None:
         """Stops what runs and closes the session."""
@@ -122,9 +124,14 @@ class EditorSession:
         await self.runner.__aexit__(None, None, None)
 
     @property
+    def toolset(self) -> Toolset:
+        """The tools, and the policy over them."""
+        return self.runner.toolset
+
+    @property
     def state(self) -> dict[str, Any]:
         """The modes and options of the session, as a client reads them."""
-        modes = self.runner.toolset.modes
+        modes = self.toolset.modes
         models = dict.fromkeys((self.runner.model, *(each.name for each in served_models(today()))))
         known = [
             {"id": mode, "name": name, "description": what}
@@ -151,7 +158,7 @@ class EditorSession:
 
     def announce(self) -> None:
         """Tells the client which commands there are."""
-        found = {**COMMANDS, **dict(self.commands.names())}
+        found = {**COMMANDS, **dict(self.prompts.names())}
         commands = [
             {"name": name, "description": what or name, "input": {"hint": "arguments"}}
             for name, what in found.items()
@@ -167,7 +174,7 @@ class EditorSession:
         """Shows an earlier conversation, None for the one of this open session."""
         if contents is None:
             contents = self.runner.history[len(self._opening) :]
-        shown = CallUpdates(self.calls.registry, str(self.runner.toolset.workspace.cwd))
+        shown = CallUpdates(self.calls.registry, str(self.toolset.workspace.cwd))
         for update in shown.replayed(contents, self.calls.running):
             self.update(update)
             await self._connection.drained()
@@ -182,7 +189,7 @@ class EditorSession:
 
     async def prompt(self, blocks: list[dict[str, Any]]) -> dict[str, Any]:
         """Carries a prompt to its end. Raises RpcError."""
-        text, attached, linked = said(blocks, self.runner.toolset.workspace.cwd)
+        text, attached, linked = said(blocks, self.toolset.workspace.cwd)
         self.cancel()
         async with self._lock:
             self._busy, self.cancelled = True, False
@@ -196,7 +203,7 @@ class EditorSession:
 
     def switch_mode(self, mode_id: str) -> None:
         """Changes the approval mode. Raises RpcError."""
-        modes = self.runner.toolset.modes
+        modes = self.toolset.modes
         known = [each["id"] for each in self.state["modes"]["availableModes"]]
         if mode_id not in known:
             raise RpcError(INVALID_PARAMS, f"Invalid or unavailable mode: {mode_id}")
@@ -219,7 +226,7 @@ class EditorSession:
 
     def _mode_changed(self) -> None:
         if not self._switching:
-            mode = self.runner.toolset.modes.mode
+            mode = self.toolset.modes.mode
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
 
     async def _carry(self, text: str, attached: tuple[Part, ...], linked: tuple[str, ...]) -> str:
@@ -228,8 +235,8 @@ class EditorSession:
             if called is not None and (answer := await self._command(*called)) is not None:
                 self.update(chunk("agent_message_chunk", answer))
                 return "end_turn"
-            if called is not None and called[0] in self.commands:
-                text, more = await self.commands.filled(*called, self._call, self.warn)
+            if called is not None and called[0] in self.prompts:
+                text, more = await self.prompts.filled(*called, self._call, self.warn)
                 attached = (*more, *attached)
             if linked:
                 done = await self._call("read_many_files", {"paths": list(linked)})
@@ -285,15 +292,21 @@ class EditorSession:
     async def _command(self, name: str, rest: str) -> str | None:
         """The answer to a command that needs no model; None for any other."""
         if name == "help":
-            names = {**COMMANDS, **dict(self.commands.names())}
+            names = {**COMMANDS, **dict(self.prompts.names())}
             return "\n".join(f"- `/{each}`: {what}" for each, what in names.items())
         if name not in COMMANDS:
             return None
-        from alhena.frontends.terminal.commands import COMMANDS as CARRIED
+        if name == "compress":
+            from alhena.frontends.headless.output import compressed_words
 
-        command = next(each for each in CARRIED if each.name == name)
-        lines = await command.carry(cast("Any", _Context(self)), rest)
-        return "\n".join("".join(text for _, text in line) for line in lines)
+            return compressed_words(await compress(self.runner))
+        from alhena.frontends.shared.listings import as_markdown
+        from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
+
+        if name == "mcp" and (control := self.toolset.server_control) is not None:
+            await control.settled()
+        session = OpenSession(self.toolset, self.folder, self.prompts)
+        return as_markdown(SESSION_LISTS[name](session, rest))
 
     async def _call(self, name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
         run = self.runner.call(name, dict(args))
@@ -399,20 +412,6 @@ def _differing(command: Command) -> list[dict[str, str]]:
     withheld = dict.fromkeys(own.keys() - wanted.keys(), "")
     changed = {name: value for name, value in wanted.items() if own.get(name) != value}
     return [{"name": name, "value": value} for name, value in sorted((withheld | changed).items())]
-
-
-class _Context:
-    """The session as commands see it."""
-
-    def __init__(self, session: EditorSession) -> None:
-        from alhena.frontends.terminal.session_commands import Folder
-
-        self.toolset = session.runner.toolset
-        self.prompts = session.commands
-        self.identity = (session.session_id, session.runner.model)
-        self.compress = lambda: compress(session.runner)
-        workspace = self.toolset.workspace
-        self.folder = Folder(lambda: open_place(workspace.cwd, os.environ))
 
 
 def _failed(error: AlhenaError) -> RpcError:

@@ -8,16 +8,16 @@ from typing import Any
 from msgspec.json import encode
 
 from alhena.agent.subagents import AgentDefinition, builtin_agents
-from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parsed, sources_of
+from alhena.agent.subagents.files import AgentFiles, FoundAgent, content, parsed
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.config.effective_settings import Place
 from alhena.config.environment import own_environment
-from alhena.config.home import agent_folders, config_home, path_within
+from alhena.config.home import config_home, path_within
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.listings import Listing, agent_files, agent_row, print_listing
+from alhena.frontends.shared.streams import write_json, write_stdout
 from alhena.tools.registry import is_declarable
 
 USAGE = """\
@@ -78,23 +78,17 @@ def run(argv: list[str]) -> int:
     if options.command == "auth" and options.logout:
         return _sign_out(options.name)
     place = place_here(skip_trust=options.skip_trust)
-    files = files_of(place)
+    files = agent_files(place)
     if options.command == "auth":
         return _sign_in(options.name, files)
     if options.command == "show":
         return _show(options.name, files, as_json=options.json)
     tell((*files.problems, place.notice) if place.notice else files.problems)
-    return _list(files, as_json=options.json)
-
-
-def files_of(place: Place) -> AgentFiles:
-    """The agents of files that concern this folder."""
-    folders = agent_folders(
-        place.environ, place.cwd, trusted=place.trust.trusted, extensions=place.extensions
+    rows = (
+        *map(agent_row, builtin_agents()),
+        *(agent_row(each.definition, each) for each in files.found),
     )
-    sources = sources_of(folders, place.environ, place.cwd)
-    taken = [agent.name for agent in builtin_agents()]
-    return AgentFiles(sources, place.settings.agents.overrides, taken)
+    return print_listing(Listing(noun="agent", rows=rows), as_json=options.json)
 
 
 def _sign_in(name: str, files: AgentFiles) -> int:
@@ -121,34 +115,6 @@ def _sign_out(name: str) -> int:
     there = asyncio.run(token_file(os.environ).forget(name))
     name = one_line(name)
     write_stdout(f"Signed out of {name}.\n" if there else f"You are not signed in to {name}.\n")
-    return 0
-
-
-def _list(files: AgentFiles, *, as_json: bool) -> int:
-    builtin = [(agent, "built-in", "", "") for agent in builtin_agents()]
-    found = [(each.definition, each.source, str(each.path), each.unused) for each in files.found]
-    if as_json:
-        write_json(
-            [
-                {
-                    "name": agent.name,
-                    "description": agent.summary.description,
-                    "url": agent.summary.place or None,
-                    "kind": "remote" if isinstance(agent, RemoteAgent) else "local",
-                    "source": source,
-                    "path": path or None,
-                    "enabled": not unused,
-                }
-                for agent, source, path, unused in (*builtin, *found)
-            ]
-        )
-        return 0
-    for agent, source, path, unused in (*builtin, *found):
-        state = " (not used)" if unused else ""
-        told = agent.summary
-        write_stdout(f"{agent.name}{state}  {one_line(told.description, 200)}\n")
-        where = f"{told.place}, {path}" if told.place else path or source
-        write_stdout(f"    {one_line(where)}\n")
     return 0
 
 

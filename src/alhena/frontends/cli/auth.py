@@ -15,9 +15,9 @@ from alhena.config.home import config_home
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.models.auth.authorization import open_browser
 from alhena.models.auth.exchange import find_client
 from alhena.models.auth.login import signed_in

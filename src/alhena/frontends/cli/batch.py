@@ -16,8 +16,16 @@ import msgspec
 from alhena.config.home import path_within
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import Parser, amount, parsed, split_list, split_tools, turns, whole
-from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.frontends.shared.arguments import (
+    Parser,
+    amount,
+    parsed,
+    split_list,
+    split_tools,
+    turns,
+    whole,
+)
+from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
@@ -225,7 +233,7 @@ def _require_trust(
     """`places` are the repositories, directories and modes of the tasks. Raises
     UntrustedFolderError."""
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.current_settings import ACTING, require_trust
+    from alhena.frontends.shared.current_settings import ACTING, require_trust
     from alhena.policy.model import ApprovalMode
 
     for repository, cwd, given in places:
@@ -342,7 +350,7 @@ def _show(directory: "Place", task_id: str) -> int:
 
 def _report(directory: "Place", page: str | None) -> int:
     from alhena.batch.report import as_text, report_of, write_page
-    from alhena.frontends.current_settings import place_here
+    from alhena.frontends.shared.current_settings import place_here
     from alhena.models.prices import Prices
     from alhena.telemetry.records import Redaction
 

@@ -1,10 +1,9 @@
 """`alhena commands list`: the custom commands of this folder and user."""
 
 from alhena.commands import CustomCommands, sources_of
-from alhena.display_text import one_line
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.listings import Listing, command_rows, print_listing
 
 USAGE = """\
 usage: alhena commands list [--json] [--skip-trust]
@@ -23,21 +22,5 @@ def run(argv: list[str]) -> int:
     place = place_here(skip_trust=options.skip_trust)
     commands = CustomCommands(sources_of(place))
     tell((*commands.problems, place.notice) if place.notice else commands.problems)
-    if options.json:
-        write_json(
-            [
-                {
-                    "name": name,
-                    "description": commands.described(file),
-                    "source": file.source.name,
-                    "path": str(file.path),
-                }
-                for name, file in commands.files.items()
-            ]
-        )
-        return 0
-    for name, file in commands.files.items():
-        write_stdout(f"/{name}  {commands.described(file)}\n    {one_line(str(file.path))}\n")
-    if not commands.files:
-        write_stdout("There are no custom commands.\n")
-    return 0
+    listing = Listing(noun="custom command", rows=command_rows(commands))
+    return print_listing(listing, as_json=options.json)

@@ -9,9 +9,9 @@ from contextlib import redirect_stdout, suppress
 from functools import cache
 
 from alhena.errors import UsageError
-from alhena.frontends.arguments import EPILOG, run_parser
 from alhena.frontends.cli.main import COMMANDS, carry_out
-from alhena.frontends.streams import write_stdout
+from alhena.frontends.shared.arguments import EPILOG, run_parser
+from alhena.frontends.shared.streams import write_stdout
 from alhena.models.catalogue import ALIASES, served_models, today
 
 USAGE = """\

@@ -22,13 +22,18 @@ from alhena.config.extensions import (
 from alhena.config.settings import Settings
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import (
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.listings import (
+    Listing,
+    extension_rows,
+    missing_words,
+    print_listing,
+)
+from alhena.frontends.shared.streams import (
     agrees,
     is_terminal,
     json_document,
-    write_json,
     write_lines,
     write_stdout,
 )
@@ -36,7 +41,7 @@ from alhena.frontends.streams import (
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.frontends.consent import Consent
+    from alhena.frontends.shared.consent import Consent
 
 USAGE = """\
 usage: alhena extensions list [--json]
@@ -132,22 +137,8 @@ class _Command:
     def list(self) -> int:
         """Lists all installed extensions."""
         tell(self._installed.problems)
-        if self._options.json:
-            write_json([_as_json(each) for each in self._installed.all])
-            return 0
-        for each in self._installed.all:
-            state = f"  (not used: {one_line(each.why)})" if each.why else ""
-            manifest = each.manifest
-            write_stdout(f"{each.name} {one_line(manifest.version)}{state}\n")
-            if manifest.description:
-                write_stdout(f"    {one_line(manifest.description, 300)}\n")
-            source = each.installation.source if each.installation else "no source"
-            kind = each.installation.type if each.installation else "a folder"
-            write_stdout(f"    {one_line(str(each.folder))} ({kind}: {one_line(source)})\n")
-            _tell_missing(each, "    ")
-        if not self._installed.all:
-            write_stdout("There are no extensions.\n")
-        return 0
+        listing = Listing(noun="extension", rows=extension_rows(self._installed.all))
+        return print_listing(listing, as_json=self._options.json)
 
     def install(self) -> int:
         """Installs an extension that is not there yet."""
@@ -192,7 +183,7 @@ class _Command:
     def _fetched(self, installation: Installation, old: Extension | None) -> int:
         """Fetches an extension, asks, and puts it in its place."""
         from alhena.extensions.installation import fetch, put, staging
-        from alhena.frontends.consent import consent_to_extension
+        from alhena.frontends.shared.consent import consent_to_extension
 
         self._require_allowed(installation)
         with staging(extensions_path(os.environ)) as content:
@@ -218,7 +209,7 @@ class _Command:
     def link(self) -> int:
         """Links an extension."""
         from alhena.extensions.installation import put, staging
-        from alhena.frontends.consent import consent_to_extension
+        from alhena.frontends.shared.consent import consent_to_extension
 
         folder = Path(os.path.realpath(self._options.name))
         installation = Installation(source=str(folder), type="link")
@@ -237,7 +228,7 @@ class _Command:
     def enable(self) -> int:
         """Enables an extension, and accepts its files if they have changed."""
         from alhena.extensions.installation import accept
-        from alhena.frontends.consent import consent_to_extension
+        from alhena.frontends.shared.consent import consent_to_extension
 
         extension = self._named()
         pin = read_pins(os.environ).get(extension.name)
@@ -308,7 +299,7 @@ class _Command:
         installed = load_extensions(os.environ, self._cwd)
         for each in installed.all:
             if each.name == name:
-                _tell_missing(each)
+                write_stdout(f"{missing_words(each)}\n" if each.missing else "")
 
     def _named(self) -> Extension:
         """The installed extension that was named. Raises UsageError."""
@@ -346,31 +337,9 @@ class _Command:
         return agrees(question, "nothing was changed", consent=self._options.consent)
 
 
-def _tell_missing(extension: Extension, indent: str = "") -> None:
-    if extension.missing:
-        names = ", ".join(extension.missing)
-        command = f"alhena extensions config {extension.name}"
-        write_stdout(f"{indent}It needs values for {names}: {command}\n")
-
-
-def _as_json(extension: Extension) -> dict[str, object]:
-    manifest, installation = extension.manifest, extension.installation
-    return {
-        "name": extension.name,
-        "version": manifest.version,
-        "description": manifest.description,
-        "path": str(extension.folder),
-        "source": installation.source if installation else None,
-        "type": installation.type if installation else None,
-        "used": not extension.why,
-        "why": extension.why or None,
-        "missing": list(extension.missing),
-    }
-
-
 def _validate(folder: Path) -> int:
     """Says what is wrong in the extension of a folder; returns 1 when something is."""
-    from alhena.frontends.consent import consent_to_extension
+    from alhena.frontends.shared.consent import consent_to_extension
 
     _, brought = consent_to_extension(folder, folder, os.environ)
     write_lines(brought.lines)

@@ -12,11 +12,17 @@ import msgspec
 from alhena.config.environment import own_environment
 from alhena.config.home import trusted_hooks_path, user_settings_path
 from alhena.config.settings import load_settings
-from alhena.display_text import exact, first_of, one_line
+from alhena.display_text import exact, one_line
 from alhena.errors import UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import (
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.listings import (
+    Listing,
+    hook_rows,
+    pinned_words,
+    print_listing,
+)
+from alhena.frontends.shared.streams import (
     is_terminal,
     option_object,
     says_yes,
@@ -31,15 +37,11 @@ from alhena.hooks.model import HookEvent, HookVerdict
 from alhena.hooks.output import aggregate
 from alhena.hooks.planning import plan
 from alhena.hooks.running import Firing, Hearing, HookSurroundings, outcome_of
-from alhena.hooks.trust import HOOKS_FOLDER, PinnedFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import ALIASES, BUILT_IN, all_names, declared_name
 
 if TYPE_CHECKING:
     from argparse import Namespace
-
-MAX_SHOWN = 20
-"""Most files of a hook that are listed."""
 
 USAGE = """\
 usage: alhena hooks list [--json] [options]
@@ -105,13 +107,8 @@ def request_for(*, skip_trust: bool) -> HooksRequest:
 
 def _list(options: "Namespace") -> int:
     gathered = gather_hooks(request_for(skip_trust=options.skip_trust))
-    if options.json:
-        write_json([_as_json(entry) for entry in gathered.entries])
-    else:
-        for entry in gathered.entries:
-            write_stdout(_described(entry))
-        if not gathered.entries:
-            write_stdout("No hooks are configured.\n")
+    listing = Listing(noun="hook", rows=hook_rows(gathered.entries))
+    print_listing(listing, as_json=options.json)
     tell_problems(gathered)
     return 0
 
@@ -125,60 +122,8 @@ def tell_problems(gathered: GatheredHooks) -> None:
         write_stderr(f"alhena: note: {one_line(note)}\n")
 
 
-def _described(entry: HookEntry) -> str:
-    group, hook = entry.group, entry.hook
-    state = f"{entry.state} ({entry.why})" if entry.why else str(entry.state)
-    details = [
-        f"{hook.source}{' ' + hook.extension if hook.extension else ''}, {hook.place}",
-        f"timeout {hook.timeout_ms} ms, on failure: {hook.on_failure}"
-        + (", one after the other" if group.sequential else ""),
-    ]
-    if hook.name:
-        details.insert(0, f"runs {hook.command}")
-    if hook.description:
-        details.insert(0, hook.description)
-    if entry.pinned is not None:
-        details.append(_pinned(entry.pinned))
-    matcher = f"[{group.matcher}]" if group.matcher else ""
-    lines = (f"{group.event}{matcher} {hook.label}: {state}", *details)
-    first, *rest = (one_line(line) for line in lines)
-    return "".join((f"{first}\n", *(f"    {line}\n" for line in rest)))
-
-
-def _pinned(pinned: PinnedFiles) -> str:
-    """The files that belong to a trusted hook, on one line."""
-    if pinned.problem:
-        return f"cannot be trusted: {pinned.problem}"
-    if not pinned.files:
-        return "no file of it is checked for changes"
-    shown = first_of(pinned.names, MAX_SHOWN)
-    whole = f" (all of {HOOKS_FOLDER})" if pinned.folder else ""
-    return f"part of it: {shown}{whole}"
-
-
-def _as_json(entry: HookEntry) -> dict[str, object]:
-    group, hook = entry.group, entry.hook
-    return {
-        "event": group.event,
-        "matcher": group.matcher,
-        "sequential": group.sequential,
-        "name": hook.label,
-        "command": hook.command,
-        "description": hook.description,
-        "source": hook.source,
-        "extension": hook.extension or None,
-        "place": hook.place,
-        "timeout": hook.timeout_ms,
-        "env": hook.env,
-        "onFailure": hook.on_failure,
-        "state": entry.state,
-        "why": entry.why or None,
-        "files": None if entry.pinned is None else list(entry.pinned.names),
-    }
-
-
 def _turn(options: "Namespace") -> int:
-    from alhena.frontends.files import write_setting
+    from alhena.frontends.shared.files import write_setting
 
     name, file = options.name, user_settings_path(os.environ)
     hooks = [entry.hook for entry in gather_hooks(request_for(skip_trust=False)).entries]
@@ -244,7 +189,7 @@ def _shown(entry: HookEntry) -> str:
         *(f"    with {exact(f'{name}={value}')}" for name, value in hook.env.items()),
     ]
     if entry.pinned is not None:
-        lines.append(f"    {one_line(_pinned(entry.pinned))}")
+        lines.append(f"    {one_line(pinned_words(entry.pinned))}")
     return "\n".join(lines) + "\n"
 
 

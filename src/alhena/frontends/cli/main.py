@@ -12,7 +12,13 @@ from typing import NoReturn
 
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InterruptedRunError, UsageError
-from alhena.frontends.streams import OutputError, is_terminal, report, write_stderr, write_stdout
+from alhena.frontends.shared.streams import (
+    OutputError,
+    is_terminal,
+    report,
+    write_stderr,
+    write_stdout,
+)
 
 COMMANDS = {
     "batch": ("status", "resume", "cancel", "retry-failed", "show", "report"),
@@ -55,8 +61,8 @@ def run(argv: list[str]) -> int:
     except AlhenaError as error:
         if not _wants_json(options):
             return report(error, debug=debug)
-        from alhena.frontends.arguments import OutputFormat
         from alhena.frontends.headless.run import Result
+        from alhena.frontends.shared.arguments import OutputFormat
 
         return Result(OutputFormat.JSON, None, debug=debug).fail(error)
     except KeyboardInterrupt:
@@ -78,7 +84,7 @@ def _error_object(error: AlhenaError, options: list[str]) -> str | None:
     if not _wants_json(options):
         return None
     from alhena.frontends.headless.output import error_json
-    from alhena.frontends.streams import json_document
+    from alhena.frontends.shared.streams import json_document
     from alhena.session.records import new_session_id
 
     return json_document({"session_id": new_session_id(), "error": error_json(error)})
@@ -105,7 +111,7 @@ def carry_out(name: str, words: list[str]) -> int:
 
 
 def _prompt(argv: list[str]) -> int:
-    from alhena.frontends.arguments import parse_run, run_parser
+    from alhena.frontends.shared.arguments import parse_run, run_parser
     from alhena.version import __version__
 
     arguments = parse_run(argv)

@@ -9,9 +9,10 @@ from alhena.agent.toolset.memory import memory_request
 from alhena.config.settings import Settings
 from alhena.display_text import one_line, without_controls
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed_command, split_list
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.frontends.shared.arguments import parsed_command, split_list
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.listings import memory_tree
+from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.memory.files import Memory, MemoryKind, MemoryRequest, load_memory, printed
 from alhena.system.errors import FileError, printable
 from alhena.system.workspace import Workspace, current_directory
@@ -86,7 +87,7 @@ def _show(options: "Namespace", request: MemoryRequest, memory: Memory) -> int:
         return 0
     content = memory.text()
     lines = [content, ""] if content else []
-    lines.append(_trees(request, memory))
+    lines.append(memory_tree(memory.files, str(request.roots[0])))
     if later:
         lines.append("\nLoaded when a tool uses a path there:")
         lines += (f" L {_from_here(request, path)}" for path in later)
@@ -101,12 +102,6 @@ def _described(request: MemoryRequest, memory: Memory) -> dict[str, Any]:
         "warnings": memory.warnings,
         "notes": memory.notes,
     }
-
-
-def _trees(request: MemoryRequest, memory: Memory) -> str:
-    if not memory.files:
-        return "No memory files found."
-    return printed(((item.kind, item.tree) for item in memory.files), str(request.roots[0]))
 
 
 def _from_here(request: MemoryRequest, path: str) -> str:
@@ -161,7 +156,7 @@ def _imported(options: "Namespace", settings: Settings) -> "tuple[ProcessImports
 
 def _given(cwd: Path) -> "Source":
     """Standard input as a file of the working directory."""
-    from alhena.frontends.streams import read_input
+    from alhena.frontends.shared.streams import read_input
     from alhena.memory import FILE_LIMIT
     from alhena.memory.imports import Source
     from alhena.system.encoding import decode_text

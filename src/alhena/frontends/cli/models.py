@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from alhena.config.effective_settings import Place
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.models.catalogue import (
     ALIASES,
     ModelInfo,

@@ -10,9 +10,9 @@ import msgspec
 from alhena.config.home import user_policies_path
 from alhena.display_text import escaped
 from alhena.errors import ConfigError, InputError, UsageError
-from alhena.frontends.arguments import parsed_command, split_tools
-from alhena.frontends.current_settings import Place, place_here
-from alhena.frontends.streams import (
+from alhena.frontends.shared.arguments import parsed_command, split_tools
+from alhena.frontends.shared.current_settings import Place, place_here
+from alhena.frontends.shared.streams import (
     open_input,
     option_object,
     write_json,
@@ -245,9 +245,9 @@ def _call_in(place: Place, tool: str, arguments: dict[str, Any]) -> PolicyCall:
                 unique = tuple(dict.fromkeys(names))
                 return PolicyCall(names=unique, args=arguments, server_name=server)
     from alhena.agent.subagents import builtin_agents
-    from alhena.frontends.cli.agents import files_of
+    from alhena.frontends.shared.listings import agent_files
 
-    agents = (*builtin_agents(), *(each.definition for each in files_of(place).usable))
+    agents = (*builtin_agents(), *(each.definition for each in agent_files(place).usable))
     if any(agent.name == tool for agent in agents):
         return _call(DELEGATE, {**arguments, "agent_name": tool})
     return _call(tool, arguments)
@@ -366,6 +366,8 @@ def _own() -> LoadedPolicies:
 
 def _words(reports: tuple[RuleReport, ...]) -> list[str]:
     """One line a rule; each warning on a line below."""
+    from alhena.frontends.shared.listings import counted
+
     lines: list[str] = []
     for report in reports:
         place = report.file if report.line is None else f"{report.file}:{report.line}"
@@ -373,7 +375,7 @@ def _words(reports: tuple[RuleReport, ...]) -> list[str]:
         if report.rule is None:
             lines.append(f"FAILED {head}: {_said(report.problems[0])}")
             continue
-        count = _counted(report.examples, "example")
+        count = counted(report.examples, "example")
         what = f": {report.rule.decision}, {count}" if report.table == "rule" else ""
         lines.append(f"ok     {head}{what}")
         lines += [f"       {each.level}: {_said(each)}" for each in report.problems]
@@ -386,13 +388,11 @@ def _said(problem: PolicyProblem) -> str:
 
 
 def _summary(loaded: LoadedPolicies) -> str:
+    from alhena.frontends.shared.listings import counted
+
     counts = _counts(loaded)
-    words = (_counted(counts[f"{noun}s"], noun) for noun in ("rule", "example"))
+    words = (counted(counts[f"{noun}s"], noun) for noun in ("rule", "example"))
     return f"{', '.join(words)}, {counts['failed']} failed"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _counts(loaded: LoadedPolicies) -> dict[str, int]:

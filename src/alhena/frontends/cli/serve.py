@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from alhena.errors import ConfigError, UsageError
-from alhena.frontends.arguments import Parser
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.streams import write_stderr, write_stdout
+from alhena.frontends.shared.arguments import Parser
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.streams import write_stderr, write_stdout
 from alhena.http.connect import is_loopback
 from alhena.models.catalogue import DEMO, foreign_service
 from alhena.models.providers.select import (

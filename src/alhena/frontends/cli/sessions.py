@@ -2,21 +2,20 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alhena.config.home import project_checkpoints, project_temp
 from alhena.display_text import escaped, first_of, message_line, one_line
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.descriptions import (
-    age_words,
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.descriptions import (
     checkpoint_words,
     listed,
     restored_words,
 )
-from alhena.frontends.streams import is_terminal, write_json, write_stdout
+from alhena.frontends.shared.listings import session_rows
+from alhena.frontends.shared.streams import is_terminal, write_json, write_stdout
 from alhena.session.adopting import Ownership
 from alhena.session.checkpoints.records import Checkpoint, CheckpointFiles, shown
 from alhena.session.store import project_store
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from alhena.agent.restoring import Restored
-    from alhena.session.store import SessionStore, SessionSummary
+    from alhena.session.store import SessionStore
 
 _OTHERS = 5
 
@@ -91,17 +90,20 @@ def run(argv: list[str]) -> int:
 def _list(options: "Namespace", store: "SessionStore") -> None:
     listed = store.listed()
     found = listed.sessions
+    rows = session_rows(found)
     if options.json:
         write_json(
             {
-                "sessions": [_as_json(item) for item in found],
-                "foreign": [_as_json(item) for item in listed.foreign],
+                "sessions": [row.facts for row in rows],
+                "foreign": [row.facts for row in session_rows(listed.foreign)],
             }
         )
         return
-    now = time.time()
     lines = [f"Sessions of this project ({len(found)}):\n"]
-    lines += (_line(number, item, now) for number, item in enumerate(found, start=1))
+    lines += (
+        f"  {number}. {row.text} ({row.state}) [{row.name}]\n"
+        for number, row in enumerate(rows, start=1)
+    )
     write_stdout("".join(lines) if found else "This project has no sessions.\n")
     if not found:
         _tell_departed()
@@ -145,7 +147,7 @@ def _show(options: "Namespace", store: "SessionStore") -> None:
 
 def _export(options: "Namespace", store: "SessionStore") -> None:
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.files import form_of, session_document, write_document
+    from alhena.frontends.shared.files import form_of, session_document, write_document
 
     journal = Path(store.find(options.session).path)
     form = options.format or form_of(options.output)
@@ -172,26 +174,6 @@ def _adopt(options: "Namespace", _store: "SessionStore") -> None:
     adopt(os.environ, project, options.folder)
     count = len(project_store(os.environ, project).summaries())
     write_stdout(f"Sessions of this project ({count}): alhena sessions list\n")
-
-
-def _line(number: int, item: "SessionSummary", now: float) -> str:
-    title = one_line(item.title, 70) or "(nothing readable)"
-    fork = f"fork of {one_line(item.forked_from)}, " if item.forked_from else ""
-    age = age_words(now - item.updated)
-    return f"  {number}. {title} ({fork}{age}) [{one_line(item.session_id)}]\n"
-
-
-def _as_json(item: "SessionSummary") -> dict[str, Any]:
-    return {
-        "sessionId": item.session_id,
-        "title": item.title,
-        "started": item.started,
-        "updated": item.updated,
-        "size": item.size,
-        "project": item.project,
-        "path": item.path,
-        "forkedFrom": item.forked_from,
-    }
 
 
 def _checkpoints(options: "Namespace", _store: "SessionStore") -> None:

@@ -18,9 +18,9 @@ from alhena.config.layers import ORDER, Layer, LayerKind
 from alhena.config.settings import known_keys
 from alhena.display_text import escaped, one_line
 from alhena.errors import ConfigError, InputError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import included, place_here, tell
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import included, place_here, tell
+from alhena.frontends.shared.streams import write_json, write_stdout
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:

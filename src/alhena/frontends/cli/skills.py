@@ -14,9 +14,10 @@ from alhena.config.home import (
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.streams import agrees, write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.listings import Listing, print_listing, skill_rows
+from alhena.frontends.shared.streams import agrees, write_stdout
 from alhena.skills.files import Skills
 from alhena.system.workspace import current_directory, is_within
 
@@ -71,7 +72,8 @@ def run(argv: list[str]) -> int:
     skills = Skills(folders, place.settings.skills.disabled)
     if options.command == "list":
         tell((*skills.problems, place.notice) if place.notice else skills.problems)
-        return _list(skills, as_json=options.json)
+        listing = Listing(noun="skill", rows=skill_rows(skills))
+        return print_listing(listing, as_json=options.json)
     disabled = options.command == "disable"
     if disabled and options.name not in skills.all:
         known = ", ".join(skills.all) or "none"
@@ -80,35 +82,10 @@ def run(argv: list[str]) -> int:
     file = user_settings_path(os.environ)
     if workspace:
         file = path_within(place.cwd, workspace_settings_path(Path()))
-    from alhena.frontends.files import set_disabled
+    from alhena.frontends.shared.files import set_disabled
 
     set_disabled(options.name, file, disabled=disabled)
     write_stdout(f"{one_line(options.name)} is {options.command}d.\n")
-    return 0
-
-
-def _list(skills: Skills, *, as_json: bool) -> int:
-    active = skills.active
-    if as_json:
-        write_json(
-            [
-                {
-                    "name": name,
-                    "description": skill.description,
-                    "source": skill.source,
-                    "path": str(skill.path),
-                    "enabled": name in active,
-                }
-                for name, skill in skills.all.items()
-            ]
-        )
-        return 0
-    for name, skill in skills.all.items():
-        state = "" if name in active else " (disabled)"
-        place = one_line(str(skill.path))
-        write_stdout(f"{name}{state}  {skill.description}\n    {place}\n")
-    if not skills.all:
-        write_stdout("There are no skills.\n")
     return 0
 
 

@@ -11,17 +11,17 @@ from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.home import config_home
-from alhena.display_text import escaped, one_line, without_controls
+from alhena.display_text import escaped, without_controls
 from alhena.errors import InputError, UsageError
 from alhena.events import Event, WarningEvent
-from alhena.frontends.arguments import Parser, split_list, split_tools
-from alhena.frontends.current_settings import included, place_here, require_trust, tell
-from alhena.frontends.streams import is_terminal, write_json, write_stderr, write_stdout
+from alhena.frontends.shared.arguments import Parser, split_list, split_tools
+from alhena.frontends.shared.current_settings import included, place_here, require_trust, tell
+from alhena.frontends.shared.listings import Listing, print_listing, tool_rows
+from alhena.frontends.shared.streams import is_terminal, write_json, write_stderr, write_stdout
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
 from alhena.session.records import new_session_id
 from alhena.tools.contract import ToolDisplay, ToolErrorType
-from alhena.tools.response import error_parts
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ def open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | Non
 
 TOOL_FAILED = 54
 CALL_ID = "call-1"
-MAX_SHOWN = 90
 
 
 def run(argv: list[str]) -> int:
@@ -149,7 +148,7 @@ def run(argv: list[str]) -> int:
         import asyncio
 
         asyncio.run(_look(bench))
-    return _list(bench, as_json=found.json)
+    return print_listing(Listing(noun="tool", rows=tool_rows(bench.registry)), as_json=found.json)
 
 
 def _named(parser: Parser, words: list[str]) -> tuple[str, str]:
@@ -194,32 +193,11 @@ def warn(event: Event) -> None:
         tell((event.message,))
 
 
-def _list(bench: Toolset, *, as_json: bool) -> int:
-    declarations = {item.name: item for item in bench.registry.function_declarations()}
-    if as_json:
-        tools = [
-            {
-                "name": tool.name,
-                "displayName": tool.display_name,
-                "description": tool.description,
-                "kind": tool.kind,
-                "parametersJsonSchema": declarations[tool.name].parameters_json_schema,
-            }
-            for tool in bench.registry.all_tools
-        ]
-        write_json(tools)
-        return 0
-    for tool in bench.registry.all_tools:
-        first = " ".join(tool.description.split()).partition(". ")[0]
-        write_stdout(f"{tool.name:25} {tool.kind:8} {one_line(first, MAX_SHOWN)}\n")
-    return 0
-
-
 def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) -> dict[str, Any]:
     """Runs one call; what comes of it is always the same kind of object."""
     import asyncio
 
-    from alhena.frontends.streams import parse_json
+    from alhena.frontends.shared.streams import parse_json
     from alhena.system.processes import ProcessGroups
 
     try:
@@ -250,6 +228,8 @@ def _call(options: SessionOptions, links: SessionLinks, name: str, text: str) ->
 
 def _refused(name: str, message: str) -> dict[str, Any]:
     """The object of a call that could not even be read."""
+    from alhena.tools.response import error_parts
+
     return {
         "status": "error",
         "llmContent": message,

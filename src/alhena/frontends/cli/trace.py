@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alhena.display_text import message_line, one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.streams import write_json, write_stderr, write_stdout
+from alhena.frontends.shared.streams import write_json, write_stderr, write_stdout
 from alhena.session.records import SessionError, title_of
 from alhena.system.workspace import current_directory
 from alhena.telemetry.records import Redaction
@@ -33,8 +33,8 @@ class UnreadableError(AlhenaError):
 def run(argv: list[str]) -> int:
     """Carries out `alhena trace ARGV`; returns the exit code."""
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.arguments import parsed
-    from alhena.frontends.files import write_document
+    from alhena.frontends.shared.arguments import parsed
+    from alhena.frontends.shared.files import write_document
     from alhena.models.prices import Prices
     from alhena.session.store import project_store
     from alhena.tracing.page import MARK, as_json, as_page

@@ -10,9 +10,9 @@ from alhena.config.layers import LayerKind
 from alhena.config.pinned_entries import Bound, bound_entries
 from alhena.display_text import escaped
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed
-from alhena.frontends.consent import Consent, pending_lines
-from alhena.frontends.folder_trust import (
+from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.consent import Consent, pending_lines
+from alhena.frontends.shared.folder_trust import (
     accept,
     accept_shown,
     aside_words,
@@ -22,7 +22,7 @@ from alhena.frontends.folder_trust import (
     set_aside,
     what_waits,
 )
-from alhena.frontends.streams import write_json, write_lines
+from alhena.frontends.shared.streams import write_json, write_lines
 from alhena.system.workspace import current_directory
 
 USAGE = """\

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed_command
-from alhena.frontends.streams import read_input, write_json
+from alhena.frontends.shared.arguments import parsed_command
+from alhena.frontends.shared.streams import read_input, write_json
 from alhena.models.catalogue import model_info
 from alhena.wire.conformance.json_body import check_json
 from alhena.wire.content import CallIds

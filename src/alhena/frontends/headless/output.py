@@ -26,8 +26,8 @@ from alhena.events import (
     WarningEvent,
     timestamp,
 )
-from alhena.frontends.arguments import OutputFormat
-from alhena.frontends.streams import json_document
+from alhena.frontends.shared.arguments import OutputFormat
+from alhena.frontends.shared.streams import json_document
 
 
 class RunStats:

@@ -28,8 +28,6 @@ from alhena.events import (
     ToolCallUpdateEvent,
     WarningEvent,
 )
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import place_here, session_options
 from alhena.frontends.headless.output import (
     Cost,
     JsonOutput,
@@ -46,7 +44,9 @@ from alhena.frontends.headless.output import (
     retry_words,
     unknown,
 )
-from alhena.frontends.streams import (
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.current_settings import place_here, session_options
+from alhena.frontends.shared.streams import (
     OutputError,
     is_terminal,
     json_document,
@@ -314,7 +314,7 @@ async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[P
     """The prompt of a custom command or of an MCP server (`/greet Bob`), filled in. None for a word
     that is no command, with a warning if it is `told`: it is sent as it is."""
     from alhena.commands import sources_of
-    from alhena.frontends.mentions import PromptCommands, command_word
+    from alhena.frontends.shared.mentions import PromptCommands, command_word
 
     called = command_word(given)
     if called is None:
@@ -338,7 +338,7 @@ async def _filled(work: _Work, given: str, *, told: bool) -> "tuple[str, tuple[P
 
 async def _attached(work: _Work, typed: str) -> "tuple[Part, ...]":
     """Contents of the @paths on the command line, as in the terminal."""
-    from alhena.frontends.mentions import referenced
+    from alhena.frontends.shared.mentions import referenced
 
     async def call(name: str, args: Mapping[str, object]) -> "CompletedToolCall | None":
         done = await work.call(name, args)

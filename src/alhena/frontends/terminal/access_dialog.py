@@ -9,9 +9,9 @@ from alhena.config.effective_settings import Place
 from alhena.config.home import config_home, user_settings_path
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import remember
-from alhena.frontends.files import write_setting
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.current_settings import remember
+from alhena.frontends.shared.files import write_setting
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.drawing.screen import Screen

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from alhena.agent.toolset.approval import describe_allowance
 from alhena.commands import sources_of
-from alhena.display_text import escaped, one_line
+from alhena.display_text import one_line
+from alhena.frontends.shared.session_lists import SESSION_LISTS, OpenSession
 from alhena.frontends.terminal import setting_commands
-from alhena.frontends.terminal.drawing.call_result import counted, duration
-from alhena.frontends.terminal.drawing.lines import Line, line, row
+from alhena.frontends.terminal.drawing.call_result import duration
+from alhena.frontends.terminal.drawing.lines import Line, line, list_lines, row
 from alhena.frontends.terminal.rewind import rewind
 from alhena.frontends.terminal.session_commands import (
     chat,
@@ -20,11 +20,8 @@ from alhena.frontends.terminal.session_commands import (
     model,
     restore,
     resume,
-    skills,
     undo,
-    unread_lines,
 )
-from alhena.policy.model import PolicyRule
 
 if TYPE_CHECKING:
     from alhena.frontends.terminal.conversation import Conversation
@@ -82,96 +79,19 @@ async def _help(context: "Conversation", _rest: str) -> list[Line]:
     return [line("Commands", "bold"), *commands, *own, (), line("Keys", "bold"), *keys]
 
 
-async def _commands(context: "Conversation", rest: str) -> list[Line]:
-    what = rest.strip() or "list"
-    if what not in ("list", "reload"):
-        return [line("It is /commands list or /commands reload.", "error")]
-    if what == "reload":
-        context.prompts.load()
-    custom = context.prompts.custom
-    lines = [line(counted(len(custom.files), "custom command"), "bold")]
-    for name, file in custom.files.items():
-        lines.append(row(f"/{name}", custom.described(file)))
-        lines.append(line(f"      {one_line(str(file.path))}", "dim"))
-    return lines + [line(f"! {each}", "warning") for each in custom.problems]
-
-
 def _with_aliases(command: Command) -> str:
     also = ", ".join(f"/{name}" for name in command.aliases)
     return f"{command.summary} (also {also})" if also else command.summary
 
 
-async def _tools(context: "Conversation", rest: str) -> list[Line]:
-    registry = context.toolset.registry
-    if rest.strip() not in ("", "desc"):
-        return [line("It is /tools or /tools desc.", "error")]
-    tools = registry.all_tools
-    lines = [line(counted(len(tools), "tool"), "bold")]
-    for tool in tools:
-        if rest.strip() == "desc":
-            lines.append(row(tool.name, tool.kind))
-            lines += (
-                line(f"      {escaped(each)}", "dim") for each in tool.description.split("\n")
-            )
-        else:
-            first = one_line(tool.description).partition(". ")[0]
-            lines.append(row(tool.name, f"{tool.kind:11} {one_line(first, 200)}"))
-    return lines
+def _list(name: str) -> Carry:
+    """The command that shows a list of the session."""
 
+    async def carry(context: "Conversation", rest: str) -> list[Line]:
+        session = OpenSession(context.toolset, context.folder, context.prompts)
+        return list_lines(SESSION_LISTS[name](session, rest))
 
-async def _policies(context: "Conversation", _rest: str) -> list[Line]:
-    bench = context.toolset
-    mode = bench.context.mode
-    rules = [
-        rule
-        for rule in bench.engine.rules
-        if (not rule.modes or mode in rule.modes)
-        and rule.interactive in (None, bench.context.interactive)
-    ]
-    lines = [line(f"{len(rules)} rules hold in mode {mode}, the strongest first", "bold")]
-    return lines + [_rule(rule) for rule in rules]
-
-
-async def _hooks(context: "Conversation", _rest: str) -> list[Line]:
-    hooks = context.toolset.hooks
-    waiting = (each for each in context.toolset.warnings if each.startswith("hooks: "))
-    unread = [line(f"! {one_line(each)}", "warning") for each in waiting]
-    unread += unread_lines(context.folder.place)
-    if hooks is None:
-        return [line("No hooks are configured." if not unread else "No hooks run."), *unread]
-    lines = [line("Hooks", "bold")]
-    for group in hooks.groups:
-        for hook in group.hooks:
-            matcher = f" ({group.matcher})" if group.matcher else ""
-            lines.append(row(f"{group.event}{matcher}", f"{one_line(hook.label, 120)}"))
-            lines.append(line(f"      {hook.source}: {one_line(hook.command, 200)}", "dim"))
-    return lines + unread
-
-
-async def _memory(context: "Conversation", rest: str) -> list[Line]:
-    from alhena.memory.files import printed
-
-    session, what = context.toolset.memory, rest.strip() or "show"
-    if session is None:
-        return [line("This session has no memory.")]
-    if what not in ("show", "list", "refresh", "reload"):
-        return [line("It is /memory show, /memory list or /memory refresh.", "error")]
-    memory = session.refresh() if what in ("refresh", "reload") else session.memory
-    content, top = memory.text(), str(context.toolset.workspace.cwd)
-    lines = [line(escaped(each)) for each in content.split("\n")] if what == "show" else []
-    if what in ("refresh", "reload"):
-        lines = [line(f"Reloaded: {len(content):,} characters.", "dim")]
-    place = context.folder.place
-    unread = unread_lines(place, *place.settings.context.file_names)
-    if what in ("show", "list") and session.changed:
-        unread.append(
-            line("! The files have changed. To read them again: /memory refresh", "warning")
-        )
-    if not memory.files:
-        return [line("No memory files found."), *unread]
-    tree = printed(((item.kind, item.tree) for item in memory.files), top)
-    lines += [line(escaped(each)) for each in tree.split("\n")]
-    return [*lines, *(line(one_line(each), "warning") for each in memory.warnings), *unread]
+    return carry
 
 
 async def _stats(context: "Conversation", _rest: str) -> list[Line]:
@@ -211,22 +131,6 @@ async def _ide(context: "Conversation", rest: str) -> list[Line]:
     return await context.ide.command(rest)
 
 
-async def _agents(context: "Conversation", _rest: str) -> list[Line]:
-    bench = context.toolset
-    lines = [line(counted(len(bench.agents), "agent"), "bold")]
-    lines += [row(agent.name, agent.description) for agent in bench.agents]
-    return lines + [line(f"! {each}", "warning") for each in bench.agent_problems]
-
-
-async def _extensions(context: "Conversation", _rest: str) -> list[Line]:
-    used = [each for each in context.toolset.options.extensions if not each.why]
-    if not used:
-        return [line("There are no extensions. To add one: alhena extensions install SOURCE")]
-    lines = [line(counted(len(used), "extension"), "bold")]
-    rows = ((each.name, f"{each.manifest.version}  {each.manifest.description}") for each in used)
-    return [*lines, *(row(name, text) for name, text in rows)]
-
-
 async def _trust(context: "Conversation", rest: str) -> list[Line]:
     if rest.strip() not in ("", "trust"):
         return [line("It is /trust.", "error")]
@@ -248,23 +152,25 @@ async def _quit(context: "Conversation", _rest: str) -> list[Line]:
 
 COMMANDS: tuple[Command, ...] = (
     Command("help", "these commands and the keys", _help, ("?",)),
-    Command("commands", "your own commands (`reload`: find them again)", _commands),
-    Command("tools", "the tools (`/tools desc`: all about them)", _tools),
-    Command("policies", "the rules in effect", _policies),
-    Command("hooks", "the hooks of this session", _hooks),
+    Command("commands", "your own commands (`reload`: find them again)", _list("commands")),
+    Command("tools", "the tools (`/tools desc`: all about them)", _list("tools")),
+    Command("policies", "the rules in effect", _list("policies")),
+    Command("hooks", "the hooks of this session", _list("hooks")),
     Command(
         "mcp", "MCP servers (`desc`, `schema`, `refresh`; `auth`, `enable`, `disable` NAME)", mcp
     ),
     Command(
         "ide", "the editor around the terminal (`status`, `enable`, `disable`, `install`)", _ide
     ),
-    Command("agents", "agents that get tasks", _agents),
-    Command("extensions", "extensions of this session", _extensions),
-    Command("skills", "skills of this session (`reload`; `enable`, `disable` NAME)", skills),
+    Command("agents", "agents that get tasks", _list("agents")),
+    Command("extensions", "extensions of this session", _list("extensions")),
+    Command(
+        "skills", "skills of this session (`reload`; `enable`, `disable` NAME)", _list("skills")
+    ),
     Command(
         "memory",
         "what GEMINI.md files say (`list`: which they are; `refresh`: reload them)",
-        _memory,
+        _list("memory"),
     ),
     Command("stats", "tokens, cost, calls and times", _stats, ("usage", "cost", "status")),
     Command("context", "the parts of the context window, by size", setting_commands.context),
@@ -359,21 +265,6 @@ def command_names() -> list[tuple[str, str]]:
     return [(each.name, each.summary) for each in COMMANDS]
 
 
-def _rule(rule: PolicyRule) -> Line:
-    style = {"allow": "ok", "deny": "error", "ask_user": "warning"}[rule.decision]
-    named = rule.tool_names or rule.mcp_name
-    what = one_line(describe_allowance(rule), MAX_RULE) if named else "every tool"
-    if rule.command_regex or rule.command_class or rule.args_pattern or rule.paths:
-        what += ", of some arguments"
-    return (
-        (style, f"  {rule.decision:9}"),
-        ("", f" {what}"),
-        ("dim", f"  {rule.author} {rule.final_priority:.3f} {one_line(rule.source, 100)}"),
-    )
-
-
-MAX_RULE = 2_000
-"""Characters of a rule in words."""
 NEAR = 0.75
 """Least similarity of a misspelling to the command suggested for it."""
 INSTEAD = {

@@ -25,7 +25,8 @@ from alhena.events import (
     ToolCallResponseEvent,
     UserMessageEvent,
 )
-from alhena.frontends.mentions import PromptCommands, referenced, shell_note
+from alhena.frontends.shared.current_settings import Folder
+from alhena.frontends.shared.mentions import PromptCommands, referenced, shell_note
 from alhena.frontends.terminal import commands
 from alhena.frontends.terminal.console import ConsoleFactory, Use, editor_command
 from alhena.frontends.terminal.dialogs.approval import Consent
@@ -44,7 +45,6 @@ from alhena.frontends.terminal.drawing.view import (
 from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
-from alhena.frontends.terminal.session_commands import Folder
 from alhena.policy.model import ApprovalMode
 from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall

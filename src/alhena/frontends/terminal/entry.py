@@ -22,7 +22,7 @@ from alhena.config.documents import NotReadableError, TooLargeError, read_limite
 from alhena.config.home import IMAGE_FOLDER, PROMPT_HISTORY, claimed_project_temp, project_temp
 from alhena.display_text import escaped
 from alhena.errors import AlhenaError
-from alhena.frontends.mentions import quoted_path
+from alhena.frontends.shared.mentions import quoted_path
 from alhena.system.files import open_regular
 
 if TYPE_CHECKING:

@@ -154,7 +154,7 @@ class EditorLink:
 
     async def _switch(self, *, on: bool) -> None:
         from alhena.config.home import user_settings_path
-        from alhena.frontends.files import write_setting
+        from alhena.frontends.shared.files import write_setting
 
         write_setting(user_settings_path(os.environ), ("ide", "enabled"), on)
         await self.stop()

@@ -30,7 +30,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import ALL_KEYS, Keys
 
 from alhena.errors import AlhenaError
-from alhena.frontends.mentions import quoted_path
+from alhena.frontends.shared.mentions import quoted_path
 from alhena.frontends.terminal.drawing.menu import Panel
 from alhena.frontends.terminal.entry import Entry, save_image
 from alhena.frontends.terminal.keybindings import COMMANDS, Rebinding, changed_keys

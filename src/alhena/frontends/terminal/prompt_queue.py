@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.shared.listings import counted
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 
 SHOWN = 40

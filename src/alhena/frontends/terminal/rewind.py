@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alhena.display_text import escaped, one_line
-from alhena.frontends.terminal.drawing.call_result import counted
+from alhena.frontends.shared.listings import counted
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.session_commands import go_on
@@ -48,7 +48,7 @@ async def rewind(context: "Conversation", _rest: str) -> list[Line]:
 
 
 def _prompt_option(prompt: EarlierPrompt, cwd: Path) -> Option:
-    from alhena.frontends.descriptions import age_words  # it loads alhena.mcp
+    from alhena.frontends.shared.descriptions import age_words  # it loads alhena.mcp
 
     age = age_words(time.time() - datetime.fromisoformat(prompt.at).timestamp())
     changed = f" · {counted(len(prompt.files), 'file')} changed" if prompt.files else ""
@@ -82,7 +82,7 @@ async def _how(
 async def _undo(
     context: "Conversation", prompts: Sequence[EarlierPrompt], *, tell: bool
 ) -> list[Line]:
-    from alhena.frontends.descriptions import restored_words, undone_note
+    from alhena.frontends.shared.descriptions import restored_words, undone_note
 
     restored = await context.agent.checkpoints.undo_since(_checkpoints(prompts))
     if restored is None:

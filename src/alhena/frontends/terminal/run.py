@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from alhena.config.home import user_settings_path
 from alhena.errors import AlhenaError, InputError, UsageError
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.streams import is_terminal, write_stdout
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.streams import is_terminal, write_stdout
 from alhena.system.workspace import current_directory
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _is_read_aloud(arguments: RunArguments) -> bool:
         written = user_settings_path(os.environ).read_bytes()
         if b"screenReader" not in written:
             return False
-        from alhena.frontends.current_settings import place_here
+        from alhena.frontends.shared.current_settings import place_here
 
         place = place_here(
             skip_trust=arguments.skip_trust, told=False, extensions=arguments.extensions

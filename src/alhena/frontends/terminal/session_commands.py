@@ -1,4 +1,4 @@
-"""/chat, /mcp, /model, /restore, /resume, /skills and /undo."""
+"""/chat, /mcp, /model, /restore, /resume and /undo."""
 
 import asyncio
 import os
@@ -12,20 +12,18 @@ import msgspec
 
 from alhena.config.home import user_settings_path
 from alhena.display_text import escaped, one_line
-from alhena.frontends.files import set_disabled, write_setting
-from alhena.frontends.terminal.drawing.call_result import counted
-from alhena.frontends.terminal.drawing.lines import Line, line, row
+from alhena.frontends.shared.files import write_setting
+from alhena.frontends.shared.listings import counted, session_rows
+from alhena.frontends.shared.session_lists import OpenSession, list_servers
+from alhena.frontends.terminal.drawing.lines import Line, line, list_lines
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 
 if TYPE_CHECKING:
     from alhena.agent.chat import Choices
     from alhena.agent.restoring import Restored, SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
-    from alhena.config.effective_settings import Place
     from alhena.frontends.terminal.conversation import Conversation
-    from alhena.mcp.servers import ServerReport
     from alhena.session.store import SessionSummary
-    from alhena.skills.files import Skills
 
 USAGE = (
     "It is /chat list, /chat save NAME [--replace], /chat resume NAME, /chat delete NAME or "
@@ -109,7 +107,7 @@ async def _share(saved: "SavedConversations", cwd: Path, given: str) -> list[Lin
 
 def _written(journal: Path, cwd: Path, name: str) -> Path:
     from alhena.config.effective_settings import open_place
-    from alhena.frontends.files import form_of, session_document, write_document
+    from alhena.frontends.shared.files import form_of, session_document, write_document
 
     path = cwd / os.path.expanduser(name)
     write_document(path, session_document(journal, form_of(path), open_place(cwd, os.environ)))
@@ -124,50 +122,14 @@ _USAGE = (
     "It is /mcp, /mcp desc, /mcp schema, /mcp refresh, /mcp auth NAME, "
     "/mcp enable NAME or /mcp disable NAME [--session]."
 )
-_STYLES = {"connected": "ok", "needs_auth": "warning", "disconnected": "error"}
-SETTINGS = ".gemini/settings.json"
-MAX_NOTES = 5
-"""Most recent log messages of a server that are shown."""
-
-
-class Folder:
-    """The settings of a session's folder; `opened` reads them. `added` are more directories of its
-    workspace, `model` the one that the person chose."""
-
-    def __init__(self, opened: "Callable[[], Place]") -> None:
-        self.added: list[str] = []
-        self.model = ""
-        self._opened = opened
-        self._place: Place | None = None
-
-    @property
-    def place(self) -> "Place":
-        """The settings as they were read last."""
-        return self._place or self.reread()
-
-    def reread(self) -> "Place":
-        """Reads the settings again."""
-        self._place = self._opened()
-        return self._place
-
-
-def unread_lines(place: "Place", *names: str) -> list[Line]:
-    """Names the files (of these `names`) that are not read since the folder is not trusted."""
-    unread = [each for each in place.unread if each in (names or (SETTINGS,))]
-    if not unread:
-        return []
-    told = (
-        f"! Not read, because this folder is not trusted: {', '.join(unread)}. To trust it: /trust"
-    )
-    return [line(told, "warning")]
 
 
 async def mcp(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/mcp REST`."""
+    listed = OpenSession(context.toolset, context.folder, context.prompts)
     control = context.toolset.server_control
     if control is None:
-        none = line("No MCP servers are configured. To add one: alhena mcp add --help")
-        return [none, *unread_lines(context.folder.place)]
+        return list_lines(list_servers(listed, "list"))
     what, *words = rest.split() or ["list"]
     session = "--session" in words
     names = [word for word in words if word != "--session"]
@@ -176,11 +138,11 @@ async def mcp(context: "Conversation", rest: str) -> list[Line]:
             if any(each.state == "connecting" for each in control.reports):
                 context.print([line("Waiting for MCP servers to connect…", "dim")])
                 await control.settled()
-            return [*_listed_command(control, what), *unread_lines(context.folder.place)]
+            return list_lines(list_servers(listed, what))
         case (("refresh" | "reload"), []):
             context.print([line("Reconnecting to all MCP servers…", "dim")])
             await control.refresh()
-            return _listed_command(control, "list")
+            return list_lines(list_servers(listed, "list"))
         case "auth", []:
             return _to_sign_in(control)
         case "auth", [name]:
@@ -218,58 +180,6 @@ class SignInPerson:
         return await open_browser(url, begin_browser)
 
 
-def _listed_command(control: "ServerControl", what: str) -> list[Line]:
-    from alhena.frontends.descriptions import MARKS, state_words
-
-    reports = control.reports
-    lines = [line(f"{len(reports)} MCP server{'' if len(reports) == 1 else 's'}", "bold")]
-    for report in reports:
-        mark = (_STYLES.get(report.state, "dim"), f"  {MARKS[report.state]} ")
-        name = ("accent", escaped(one_line(report.name, 60)))
-        kind = f" ({report.transport})" if report.transport else ""
-        lines.append((mark, name, ("", f"{kind} {escaped(state_words(report))}")))
-        if report.description:
-            lines.append(line(f"      {one_line(report.description, 200)}", "dim"))
-        lines += _offer(report, control, what)
-    return lines
-
-
-def _offer(report: "ServerReport", control: "ServerControl", what: str) -> list[Line]:
-    """A server's tools, prompts or resources, and problems with them."""
-    lines: list[Line] = []
-    for own, declared in report.tools.items():
-        other = f" (called {one_line(declared, 70)})" if own != declared else ""
-        lines.append(line(f"      tool {one_line(own, 70)}{other}"))
-        if what != "list":
-            lines += _details(control, declared, what)
-    for prompt in report.prompts:
-        lines.append(_entry("prompt", prompt.name, prompt.description, what))
-    for resource in report.resources:
-        lines.append(_entry("resource", resource.uri, resource.description, what))
-    for own, reason in report.left_out.items():
-        lines.append(
-            line(f"      left out: {one_line(own, 70)}: {one_line(reason, 200)}", "warning")
-        )
-    notes = [note for note in dict.fromkeys(report.notes) if note != report.why]
-    return lines + [line(f"      {one_line(note, 200)}", "dim") for note in notes[-MAX_NOTES:]]
-
-
-def _entry(kind: str, name: str, description: str, what: str) -> Line:
-    told = f": {one_line(description, 200)}" if what != "list" and description else ""
-    return line(f"      {kind} {one_line(name, 120)}{told}")
-
-
-def _details(control: "ServerControl", declared: str, what: str) -> list[Line]:
-    tool = control.tool(declared)
-    if tool is None:
-        return []
-    text = tool.description
-    if what == "schema":
-        encoded = msgspec.json.encode(tool.parameter_schema)
-        text += "\n" + msgspec.json.format(encoded, indent=2).decode("utf-8")
-    return [line(f"        {each}", "dim") for each in text.split("\n")]
-
-
 def _to_sign_in(control: "ServerControl") -> list[Line]:
     waiting = [each.name for each in control.reports if each.state == "needs_auth"]
     if not waiting:
@@ -280,7 +190,7 @@ def _to_sign_in(control: "ServerControl") -> list[Line]:
 
 async def restore(context: "Conversation", rest: str) -> list[Line]:
     """Lists the checkpoints, or goes back to one."""
-    from alhena.frontends.descriptions import listed
+    from alhena.frontends.shared.descriptions import listed
 
     name = rest.strip()
     if not name:
@@ -301,7 +211,7 @@ async def restore(context: "Conversation", rest: str) -> list[Line]:
 
 async def undo(context: "Conversation", _rest: str) -> list[Line]:
     """Takes back what the last turn has changed in the files."""
-    from alhena.frontends.descriptions import undone_note
+    from alhena.frontends.shared.descriptions import undone_note
 
     restored = await context.agent.checkpoints.undo()
     if restored is None:
@@ -315,51 +225,12 @@ async def undo(context: "Conversation", _rest: str) -> list[Line]:
 
 
 def _told(restored: "Restored") -> list[Line]:
-    from alhena.frontends.descriptions import restored_words
+    from alhena.frontends.shared.descriptions import restored_words
 
     return [
         line(escaped(text), "warning" if alarming else "")
         for alarming, text in restored_words(restored)
     ]
-
-
-async def skills(context: "Conversation", rest: str) -> list[Line]:
-    """Carries out `/skills REST`. Raises ConfigError."""
-    toolset, found = context.toolset, context.toolset.skills
-    if found is None:
-        return [line("There are no skills.")]
-    match rest.split():
-        case [] | ["list"]:
-            return _listed_skills(found)
-        case ["reload"]:
-            found.reload()
-            lines = _listed_skills(found)
-        case [("enable" | "disable") as what, name] if name in found.all:
-            set_disabled(name, user_settings_path(os.environ), disabled=what == "disable")
-            found.turn(name, enabled=what == "enable")
-            lines = [line(f"{one_line(name)} is {what}d, for later sessions too.")]
-        case [("enable" | "disable"), name]:
-            return [line(f"There is no skill {one_line(name)}. /skills lists them.", "error")]
-        case _:
-            told = (
-                "It is /skills list, /skills reload, /skills enable NAME or /skills disable NAME."
-            )
-            return [line(told, "error")]
-    if found.active and "activate_skill" not in toolset.registry.names:
-        from alhena.skills.files import ActivateSkill
-
-        toolset.registry.register(ActivateSkill(found, toolset.workspace))
-    toolset.sources.changed()
-    return lines
-
-
-def _listed_skills(found: "Skills") -> list[Line]:
-    lines = [line(counted(len(found.active), "skill"), "bold")]
-    for name, skill in found.all.items():
-        state = "" if name in found.active else "disabled: "
-        lines.append(row(name, f"{state}{skill.description}"))
-        lines.append(line(f"      {one_line(str(skill.path))}", "dim"))
-    return lines + [line(f"! {each}", "warning") for each in found.problems]
 
 
 PERSIST = "--persist"
@@ -469,13 +340,10 @@ async def resume(context: "Conversation", rest: str) -> list[Line]:
 
 
 def _session_option(session: "SessionSummary") -> Option:
-    from alhena.frontends.descriptions import age_words
-
-    age = age_words(time.time() - session.updated)
-    fork = f" · fork of {session.forked_from[:8]}" if session.forked_from else ""
+    (row,) = session_rows((session,))
     return Option(
-        label=session.title or "(no prompt)",
-        detail=f"{age}{fork} · {max(session.size // 1024, 1):,} KiB · {session.session_id[:8]}",
+        label=row.text,
+        detail=f"{row.state} · {max(session.size // 1024, 1):,} KiB · {row.name[:8]}",
         preview=_last_prompt(session),
     )
 

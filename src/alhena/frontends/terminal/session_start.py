@@ -13,8 +13,9 @@ from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.current_settings import (
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.current_settings import (
+    Folder,
     place_here,
     refused_mode,
     remember,
@@ -25,7 +26,6 @@ from alhena.frontends.terminal.console import ConsoleFactory
 from alhena.frontends.terminal.conversation import Conversation
 from alhena.frontends.terminal.drawing.lines import line
 from alhena.frontends.terminal.drawing.screen import Screen
-from alhena.frontends.terminal.session_commands import Folder
 from alhena.models.catalogue import DEMO, is_foreign_model
 from alhena.models.providers.select import auth_type, is_demo, login_files
 from alhena.system.errors import printable

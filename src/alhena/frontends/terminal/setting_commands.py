@@ -21,7 +21,7 @@ from alhena.config.layers import LayerKind
 from alhena.config.settings import DEFAULT_NAMES, Section, Settings
 from alhena.display_text import escaped, one_line
 from alhena.errors import InputError
-from alhena.frontends.files import change_json
+from alhena.frontends.shared.files import change_json
 from alhena.frontends.terminal.drawing.lines import Line, line
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.looks.clipboard import copy

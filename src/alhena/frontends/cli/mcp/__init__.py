@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from alhena.errors import UsageError
-from alhena.frontends.streams import write_stdout
+from alhena.frontends.shared.streams import write_stdout
 
 _USAGE = """\
 usage: alhena mcp add [OPTIONS] NAME COMMAND_OR_URL [ARGS…]

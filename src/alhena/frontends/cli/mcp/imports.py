@@ -16,7 +16,6 @@ from alhena.config.jsonc import with_value
 from alhena.config.mcp_servers import McpServer, harmless_url, harmless_words, server_of
 from alhena.display_text import one_line
 from alhena.errors import ConfigError, InputError, UsageError
-from alhena.frontends.arguments import parsed
 from alhena.frontends.cli.mcp.settings import (
     SERVERS,
     UNCHANGED,
@@ -24,8 +23,9 @@ from alhena.frontends.cli.mcp.settings import (
     entries_of,
     settings_file,
 )
-from alhena.frontends.files import change_json
-from alhena.frontends.streams import write_stderr, write_stdout
+from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.files import change_json
+from alhena.frontends.shared.streams import write_stderr, write_stdout
 from alhena.system.workspace import current_directory, is_within
 
 MAX_BYTES = 64 * 1024 * 1024

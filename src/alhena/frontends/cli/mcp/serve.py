@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.errors import AlhenaError
-from alhena.frontends.arguments import Parser
 from alhena.frontends.cli.tools import (
     add_toolset_arguments,
     answering_for,
@@ -19,7 +18,8 @@ from alhena.frontends.cli.tools import (
     toolset_options,
     warn,
 )
-from alhena.frontends.current_settings import tell
+from alhena.frontends.shared.arguments import Parser
+from alhena.frontends.shared.current_settings import tell
 from alhena.session.records import new_session_id
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Serving:
 
     def check(self) -> None:
         """Raises what would keep a client from being served, before it waits for that."""
-        from alhena.frontends.mcp_server.pipes import check_streams
+        from alhena.frontends.shared.pipes import check_streams
 
         check_streams()
         open_toolset(self._options, self._links)
@@ -107,8 +107,8 @@ class Serving:
         from anyio import BrokenResourceError, ClosedResourceError
         from mcp.server.stdio import stdio_server
 
-        from alhena.frontends.mcp_server.pipes import incoming, outgoing
         from alhena.frontends.mcp_server.server import ToolServer
+        from alhena.frontends.shared.pipes import incoming, outgoing
 
         def opened(able: bool) -> Toolset:
             options = replace(self._options, interactive=able)

@@ -4,9 +4,6 @@ import asyncio
 import os
 import time
 from datetime import UTC, datetime
-from typing import Any
-
-import msgspec
 
 from alhena.agent.toolset.mcp import surroundings, token_file
 from alhena.config.effective_settings import Place
@@ -16,14 +13,13 @@ from alhena.config.mcp_servers import (
     McpServer,
     Named,
     configured_servers,
-    shown_server,
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed
-from alhena.frontends.current_settings import place_here, tell
-from alhena.frontends.descriptions import MARKS, state_words
-from alhena.frontends.streams import write_json, write_stdout
+from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.current_settings import place_here, tell
+from alhena.frontends.shared.listings import Listing, print_listing, server_rows
+from alhena.frontends.shared.streams import write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
@@ -32,9 +28,6 @@ from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import ToolRegistry
 
-MAX_MORE = 1_000
-"""Characters of a line about a server's directory, variables and headers."""
-
 
 def list_all(argv: list[str]) -> int:
     """Carries out `alhena mcp list ARGV`; the exit code is 0 however the servers are."""
@@ -42,41 +35,12 @@ def list_all(argv: list[str]) -> int:
     place = place_here(skip_trust=options.skip_trust, told=False)
     tell(place.told)
     configured = configured_servers(place.settings, place.environ, held=place.held_servers)
-    configured = _placed(configured, place)
     warnings: list[str] = []
     variables = place.secret_variables()
     reports = asyncio.run(_looked_at(place, configured, warnings, variables.named))
     tell(dict.fromkeys(warnings))
-    shown_as = {
-        name: shown_server(name, server, variables.named)
-        for name, server in configured.servers.items()
-    }
-    if options.json:
-        write_json([_as_json(each, *shown_as.get(each.name, ("",))) for each in reports])
-        return 0
-    entries = place.settings.mcp_servers
-    for report in reports:
-        what, *rest = shown_as.get(report.name, ("",))
-        extension = entries.get(report.name, {}).get("extension")
-        name = f"{report.name} (from {extension})" if extension else report.name
-        shown = f"{name}: {what} ({report.transport})" if what else name
-        write_stdout(f"{MARKS[report.state]} {one_line(shown, 200)} - {state_words(report)}\n")
-        if rest:
-            write_stdout(f"    {one_line(', '.join(rest), MAX_MORE)}\n")
-    if not reports:
-        write_stdout("No MCP servers are configured. To add one: alhena mcp add --help\n")
-    return 0
-
-
-def _placed(configured: ConfiguredServers, place: Place) -> ConfiguredServers:
-    """The same with file and line of each entry that cannot be used."""
-    if not configured.problems:
-        return configured
-    from alhena.config.mcp_server_checks import server_problems
-
-    found = server_problems(place.layers)
-    problems = {name: found.get(name, why) for name, why in configured.problems.items()}
-    return msgspec.structs.replace(configured, problems=problems)
+    listing = Listing(noun="MCP server", rows=server_rows(reports, place))
+    return print_listing(listing, as_json=options.json)
 
 
 async def _looked_at(
@@ -108,22 +72,6 @@ async def _looked_at(
     finally:
         await servers.close()
         await groups.close()
-
-
-def _as_json(report: ServerReport, words: str, *more: str) -> dict[str, Any]:
-    return {
-        "name": report.name,
-        "state": report.state,
-        "why": report.why,
-        "transport": report.transport,
-        "server": words,
-        "with": more,
-        "tools": sorted(report.tools),
-        "prompts": [prompt.name for prompt in report.prompts],
-        "resources": [resource.uri for resource in report.resources],
-        "leftOut": report.left_out,
-        "notes": list(report.notes),
-    }
 
 
 def auth(argv: list[str]) -> int:

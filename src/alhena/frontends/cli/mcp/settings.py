@@ -14,11 +14,11 @@ from alhena.config.mcp_servers import EVERY
 from alhena.config.pinned_entries import folder_key
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed, split_list
-from alhena.frontends.current_settings import place_here
-from alhena.frontends.files import change_json
-from alhena.frontends.folder_trust import accept, forget_accepted
-from alhena.frontends.streams import write_stdout
+from alhena.frontends.shared.arguments import parsed, split_list
+from alhena.frontends.shared.current_settings import place_here
+from alhena.frontends.shared.files import change_json
+from alhena.frontends.shared.folder_trust import accept, forget_accepted
+from alhena.frontends.shared.streams import write_stdout
 from alhena.system.workspace import current_directory
 
 SCOPES = ("user", "project")

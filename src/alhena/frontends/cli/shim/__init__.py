@@ -8,9 +8,9 @@ from pathlib import Path
 
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
-from alhena.frontends.arguments import parsed
 from alhena.frontends.cli.main import COMMANDS
-from alhena.frontends.streams import write_stdout
+from alhena.frontends.shared.arguments import parsed
+from alhena.frontends.shared.streams import write_stdout
 
 USAGE = """\
 usage: alhena shim gemini [--dir DIR]

@@ -8,8 +8,8 @@ from alhena.config.effective_settings import Place, TrustLevel
 from alhena.config.home import trusted_commands_path
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, ConfigError
-from alhena.frontends.consent import pending_lines
-from alhena.frontends.folder_trust import (
+from alhena.frontends.shared.consent import pending_lines
+from alhena.frontends.shared.folder_trust import (
     accept,
     accept_shown,
     aside_words,

@@ -18,6 +18,7 @@ from alhena.events import (
     ToolCallResponseEvent,
     ToolCallUpdateEvent,
 )
+from alhena.frontends.shared.listings import counted
 from alhena.frontends.terminal.drawing.lines import TAB, Line, Span, line, plain, spoken
 
 if TYPE_CHECKING:
@@ -169,11 +170,6 @@ def duration(milliseconds: float) -> str:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes} min {seconds} s"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 line`, `1,200 lines`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def ended_lines(

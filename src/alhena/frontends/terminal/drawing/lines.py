@@ -6,11 +6,15 @@ A style is a name of `looks.theme.Theme.looks`, or "" for plain text.
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from unicodedata import category, east_asian_width
 
 import msgspec
 
 from alhena.display_text import escaped
+
+if TYPE_CHECKING:
+    from alhena.frontends.shared.listings import Listing
 
 Span = tuple[str, str]
 Line = tuple[Span, ...]
@@ -51,6 +55,24 @@ def line(text: str, style: str = "") -> Line:
 def row(name: str, text: str) -> Line:
     """A row of a listing: a name and what belongs to it."""
     return (("accent", f"  {escaped(name):{NAME_COLUMNS}} "), ("", escaped(text)))
+
+
+def list_lines(listing: "Listing") -> list[Line]:
+    """A list with its notes, in styles."""
+    lines = [line(listing.heading, "bold")] if listing.heading else []
+    lines += (line(each) for block in listing.blocks for each in block.split("\n"))
+    for each in listing.rows:
+        if each.gap.strip() or each.mark:
+            mark = ((each.tone, f"  {each.mark} "),) if each.mark else (("", "  "),)
+            name = ("accent", escaped(each.label))
+            lines.append((*mark, name, ("", escaped(f"{each.gap}{each.text}"))))
+        else:
+            lines.append(row(each.label, each.text))
+        lines += (line(f"      {text}", tone) for tone, text in each.notes)
+    if listing.none:
+        lines.append(line(listing.none))
+    notes = ((tone, f"! {text}" if tone == "warning" else text) for tone, text in listing.notes)
+    return lines + [line(text, tone) for tone, text in notes]
 
 
 def safe(text: str) -> str:

@@ -9,7 +9,8 @@ import msgspec
 from prompt_toolkit.formatted_text import ANSI
 
 from alhena.display_text import one_line
-from alhena.frontends.terminal.drawing.call_result import counted, described, duration, task_lines
+from alhena.frontends.shared.listings import counted
+from alhena.frontends.terminal.drawing.call_result import described, duration, task_lines
 from alhena.frontends.terminal.drawing.lines import Line, clipped, folded, line, wrapped
 from alhena.frontends.terminal.drawing.view import Call, Subagent, View
 

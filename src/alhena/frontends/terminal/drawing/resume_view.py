@@ -12,7 +12,8 @@ import msgspec
 from alhena.agent.runner import SessionRunner
 from alhena.display_text import one_line, without_controls
 from alhena.events import ToolCallResponseEvent, ToolCallUpdateEvent
-from alhena.frontends.terminal.drawing.call_result import Pages, counted
+from alhena.frontends.shared.listings import counted
+from alhena.frontends.terminal.drawing.call_result import Pages
 from alhena.frontends.terminal.drawing.lines import Block, Line, Markdown, line
 from alhena.frontends.terminal.drawing.markdown_pieces import split
 from alhena.frontends.terminal.drawing.view import (

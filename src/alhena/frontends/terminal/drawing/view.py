@@ -40,9 +40,9 @@ from alhena.events import (
     UserMessageEvent,
     WarningEvent,
 )
+from alhena.frontends.shared.listings import counted
 from alhena.frontends.terminal.drawing.call_result import (
     SEE_ALL,
-    counted,
     duration,
     ended_lines,
     header,
@@ -330,8 +330,8 @@ def _compressed(view: View, event: CompressedEvent | OutputsMaskedEvent) -> int:
 
 
 def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
-    from alhena.frontends.descriptions import masked_words
     from alhena.frontends.headless.output import compressed_words, is_loss
+    from alhena.frontends.shared.descriptions import masked_words
 
     if isinstance(event, OutputsMaskedEvent):
         return [line(masked_words(event), "dim")]

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,33 @@ from alhena.config.effective_settings import (
 from alhena.config.home import config_home
 from alhena.config.settings import CheckpointingSettings, Settings, with_tier
 from alhena.display_text import one_line
-from alhena.frontends.arguments import RunArguments
-from alhena.frontends.streams import is_terminal, write_stderr
+from alhena.frontends.shared.arguments import RunArguments
+from alhena.frontends.shared.streams import is_terminal, write_stderr
 from alhena.policy.model import ApprovalMode
 from alhena.system.workspace import current_directory
+
+
+class Folder:
+    """The settings of a session's folder; `opened` reads them. `added` are more directories of its
+    workspace, `model` the one that the person chose; `trust_command` is how to trust it."""
+
+    def __init__(self, opened: Callable[[], Place], trust_command: str = "/trust") -> None:
+        self.added: list[str] = []
+        self.model = ""
+        self.trust_command = trust_command
+        self._opened = opened
+        self._place: Place | None = None
+
+    @property
+    def place(self) -> Place:
+        """The settings as they were read last."""
+        return self._place or self.reread()
+
+    def reread(self) -> Place:
+        """Reads the settings again."""
+        self._place = self._opened()
+        return self._place
+
 
 ACTING = {ApprovalMode.AUTO_EDIT: "auto_edit", ApprovalMode.YOLO: "yolo"}
 """Modes in which changes are made without asking, by their names on the command line."""

@@ -32,8 +32,8 @@ from alhena.config.pinned_entries import (
     without_accepted,
 )
 from alhena.errors import ConfigError
-from alhena.frontends.consent import INDENT, Consent
-from alhena.frontends.files import change_json
+from alhena.frontends.shared.consent import INDENT, Consent
+from alhena.frontends.shared.files import change_json
 from alhena.hooks.load import HookDocument
 from alhena.hooks.model import HookSource
 

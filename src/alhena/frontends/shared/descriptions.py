@@ -1,12 +1,10 @@
-"""Words for people, in the terminal and headless: checkpoints, loops, room, MCP servers."""
+"""Words for people, in the terminal and headless: checkpoints, masked results, ages."""
 
 from collections.abc import Sequence
 
 from alhena.agent.restoring import Restored
 from alhena.display_text import first_of, one_line
 from alhena.events import OutputsMaskedEvent
-from alhena.mcp.server import ServerState
-from alhena.mcp.servers import ServerReport
 from alhena.session.checkpoints.records import Checkpoint, shown
 
 MAX_PATHS = 20
@@ -87,42 +85,6 @@ def masked_words(event: OutputsMaskedEvent) -> str:
     what = "old tool result" if one else "old tool results"
     where = "it is" if one else "they are"
     return f"Of {event.results} {what} the model has a preview from here on; {where} kept on disk."
-
-
-MARKS = {
-    ServerState.CONNECTED: "✓",
-    ServerState.CONNECTING: "…",
-    ServerState.DISCONNECTED: "✗",
-    ServerState.NEEDS_AUTH: "!",
-    ServerState.DISABLED: "-",
-}
-
-
-def state_words(report: ServerReport) -> str:
-    """The state of a server, and the reason when it is not connected."""
-    name = report.name
-    match report.state:
-        case ServerState.CONNECTED:
-            return f"connected: {offer_words(report)}"
-        case ServerState.CONNECTING:
-            return "connecting"
-        case ServerState.DISCONNECTED:
-            return f"not connected: {one_line(report.why, 300)}"
-        case ServerState.NEEDS_AUTH:
-            return f"needs you to sign in: alhena mcp auth {name} (or /mcp auth {name})"
-        case ServerState.DISABLED:
-            return f"turned off: {one_line(report.why, 300)}"
-
-
-def offer_words(report: ServerReport) -> str:
-    """Counts of a server's tools, prompts and resources."""
-    counts = (
-        (len(report.tools), "tool"),
-        (len(report.prompts), "prompt"),
-        (len(report.resources), "resource"),
-    )
-    told = [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count]
-    return ", ".join(told) or "nothing"
 
 
 def age_words(seconds: float) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError, InputError
-from alhena.frontends.streams import OutputError, write_stderr
+from alhena.frontends.shared.streams import OutputError, write_stderr
 
 MAX_LINE = 32 << 20
 """Bytes of a message."""

@@ -1,0 +1,1 @@
+"""Parts that several front ends use: arguments, settings, streams, trust, listings, words."""
