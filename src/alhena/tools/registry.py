@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.tools.builtin.catalogue import CATALOGUE
+from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
 from alhena.values import Value, fold_name, fold_names

@@ -59,7 +59,7 @@ class ToolHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuiltIn(msgspec.Struct, frozen=True):
-    """A built-in tool: its module in this folder, its creation from that module and the host, and
+    """A built-in tool: its module in `builtin`, its creation from that module and the host, and
     its other names. Without `create`, a session that has a use for the tool creates it itself."""
 
     module: str = ""
