@@ -15,8 +15,8 @@ from alhena.system.sandbox.layout import Mechanism
 from alhena.system.sandbox.sandbox import Sandbox
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.background import ReadBackgroundOutput
-from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.builtin.run_shell_command import RunShellCommand, ShellEnvironment, ShellLimits
+from alhena.tools.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.contract import (
     ExecutionContext,
     ToolErrorType,

@@ -167,6 +167,17 @@ def _value(instrument: Instrument, point: Point) -> Any:
     }
 
 
+_COUNTED: dict[str, tuple[Instrument, tuple[str, ...]]] = {
+    "file_operation": (FILES, ("operation", "mimetype", "extension", "programming_language")),
+    "chat.content_retry": (CONTENT_RETRIES, ("model", "error_type")),
+    "chat.content_retry_failure": (CONTENT_FAILURES, ("model", "final_error_type")),
+    "plan.execution": (PLANS, ()),
+    "chat_compression": (COMPRESSIONS, ("status", "trigger")),
+    "network_retry_attempt": (NETWORK_RETRIES, ("model", "error_type")),
+}
+"""Record -> the counter to which each adds 1, and the attributes that it takes over."""
+
+
 def measured(record: Record) -> Iterator[Measurement]:
     """The values that a record adds to metrics."""
     facts = record.attributes
@@ -181,32 +192,19 @@ def measured(record: Record) -> Iterator[Measurement]:
             yield REQUEST_LATENCY, {"model": facts["model"]}, facts["duration_ms"]
             failed = _operation(facts["model"]) | {"error.type": facts["error.type"]}
             yield GEN_AI_DURATION, failed, facts["duration_ms"] / 1000
-        case "file_operation":
-            yield (
-                FILES,
-                _some(facts, "operation", "mimetype", "extension", "programming_language"),
-                1,
-            )
         case "hook_call":
             named = _some(facts, "hook_event_name", "success")
             named["hook_name"] = first_word(facts["hook_name"])
             yield HOOKS, named, 1
             yield HOOK_LATENCY, named, facts["duration_ms"]
-        case "chat.content_retry":
-            yield CONTENT_RETRIES, _some(facts, "model", "error_type"), 1
-        case "chat.content_retry_failure":
-            yield CONTENT_FAILURES, _some(facts, "model", "final_error_type"), 1
         case "agent.finish":
             named = _some(facts, "agent_name")
             yield AGENTS, _some(facts, "agent_name", "terminate_reason"), 1
             yield AGENT_DURATION, named, facts["duration_ms"]
             yield AGENT_TURNS, named, facts["turn_count"]
-        case "plan.execution":
-            yield PLANS, {}, 1
-        case "chat_compression":
-            yield COMPRESSIONS, _some(facts, "status", "trigger"), 1
-        case "network_retry_attempt":
-            yield NETWORK_RETRIES, _some(facts, "model", "error_type"), 1
+        case name if name in _COUNTED:
+            counter, attributes = _COUNTED[name]
+            yield counter, _some(facts, *attributes), 1
         case _:
             pass
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from alhena.tools.catalogue import CATALOGUE
 from alhena.tools.contract import Tool
 from alhena.tools.params import task_by_name
 from alhena.values import Value, fold_name, fold_names
@@ -14,39 +15,7 @@ from alhena.wire.request import FunctionDeclaration
 from alhena.wire.schema.keywords import is_plain
 
 ALIASES: dict[str, str] = {
-    "ReadFileTool": "read_file",
-    "WriteFileTool": "write_file",
-    "edit": "replace",
-    "EditTool": "replace",
-    "SmartEditTool": "smart_edit",
-    "ls": "list_directory",
-    "LSTool": "list_directory",
-    "GlobTool": "glob",
-    "grep": "search_file_content",
-    "ripGrep": "search_file_content",
-    "grep_search": "search_file_content",
-    "GrepTool": "search_file_content",
-    "RipGrepTool": "search_file_content",
-    "ReadManyFilesTool": "read_many_files",
-    "shell": "run_shell_command",
-    "ShellTool": "run_shell_command",
-    "WebFetchTool": "web_fetch",
-    "web_search": "google_web_search",
-    "WebSearchTool": "google_web_search",
-    "memory": "save_memory",
-    "MemoryTool": "save_memory",
-    "WriteTodosTool": "write_todos",
-    "GetInternalDocsTool": "get_internal_docs",
-    "invoke_agent": "delegate_to_agent",
-    "DelegateToAgentTool": "delegate_to_agent",
-    "AskUserTool": "ask_user",
-    "EnterPlanModeTool": "enter_plan_mode",
-    "ExitPlanModeTool": "exit_plan_mode",
-    "ActivateSkillTool": "activate_skill",
-    "FindFiles": "glob",
-    "GoogleSearch": "google_web_search",
-    "ReadFolder": "list_directory",
-    "SearchText": "search_file_content",
+    alias: name for name, tool in CATALOGUE.items() for alias in tool.aliases
 }
 """Accepted name -> declared name."""
 
@@ -56,13 +25,7 @@ READ_RESOURCE = "read_mcp_resource"
 DELEGATE = "delegate_to_agent"
 """The built-in tool that delegates a task to a subagent."""
 
-BUILT_IN = frozenset(
-    {
-        *ALIASES.values(),
-        *("complete_task", "list_background_processes", "list_mcp_resources"),
-        *("read_background_output", READ_RESOURCE, "read_tool_output"),
-    }
-)
+BUILT_IN = frozenset(CATALOGUE)
 """The declared names of all built-in tools, in every session or not."""
 
 _FOLDED = {fold_name(name): ALIASES.get(name, name) for name in (*ALIASES, *BUILT_IN)}

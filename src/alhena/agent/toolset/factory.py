@@ -34,8 +34,8 @@ from alhena.policy.settings_rules import ToolNames, unknown_tools
 from alhena.policy.surroundings import Surroundings
 from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
-from alhena.tools.builtin.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.builtin.subagents import DelegateToAgent
+from alhena.tools.catalogue import ModelTools, ToolHost, builtin_tools
 from alhena.tools.contract import ExecutionContext, Tool, ToolResult
 from alhena.tools.registry import (
     ALIASES,

@@ -119,6 +119,11 @@ class CallUpdates:
                 yield chunk("agent_thought_chunk", f"Warning: {event.message}\n")
             case RetryEvent() | ModelFallbackEvent() if event.role == "main":
                 yield from _again(event)
+            case _:
+                yield from self._of_call(event)
+
+    def _of_call(self, event: Event) -> Iterator[Update]:
+        match event:
             case ToolCallRequestEvent():
                 yield self._begun(event.call_id, event.name, event.args)
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:

@@ -245,14 +245,6 @@ class JsonOutput:
             case RunStartedEvent():
                 self._session_id = event.session_id
                 self.warnings.extend(event.notices)
-            case WarningEvent():
-                self.warnings.append(event.message)
-            case ModelFallbackEvent():
-                self.warnings.append(fallback_words(event))
-            case CompressedEvent() if is_loss(event):
-                self.warnings.append(compressed_words(event))
-            case LoopDetectedEvent() if is_news(event):
-                self.warnings.append(loop_words(event))
             case ToolCallRequestEvent():
                 self._args[event.call_id] = event.args
             case ToolCallResponseEvent() if event.status != "success":
@@ -262,7 +254,7 @@ class JsonOutput:
             case RunFinishedEvent():
                 self._end = event
             case _:
-                pass
+                self.warnings.extend(filter(None, (notice_words(event),)))
 
     def finish(self, error: AlhenaError | None, cost: Cost = unknown) -> None:
         """Writes the document."""
@@ -382,6 +374,22 @@ def ending(end: RunFinishedEvent | None, error: AlhenaError | None) -> dict[str,
 
 
 MAX_REASON = 200
+
+
+def notice_words(event: Event) -> str:
+    """The sentence that reports an event on stderr and among the warnings of JSON output; "" for an
+    event that is not reported this way."""
+    match event:
+        case WarningEvent():
+            return event.message
+        case ModelFallbackEvent():
+            return fallback_words(event)
+        case CompressedEvent() if is_loss(event):
+            return compressed_words(event)
+        case LoopDetectedEvent() if is_news(event):
+            return loop_words(event)
+        case _:
+            return ""
 
 
 def retry_words(event: RetryEvent) -> str:

@@ -20,7 +20,6 @@ from alhena.events import (
     CompressedEvent,
     Event,
     LoopDetectedEvent,
-    ModelFallbackEvent,
     RetryEvent,
     RunStartedEvent,
     ThoughtEvent,
@@ -36,10 +35,7 @@ from alhena.frontends.headless.output import (
     denial_reason,
     error_json,
     failed_call_words,
-    fallback_words,
-    is_loss,
-    is_news,
-    loop_words,
+    notice_words,
     output_for,
     retry_words,
     unknown,
@@ -78,16 +74,10 @@ class Progress:
             case RunStartedEvent():
                 for notice in event.notices:
                     self._line(f"alhena: {notice}")
-            case WarningEvent():
-                self._line(f"alhena: warning: {event.message}")
             case RetryEvent():
                 self._line(f"alhena: {retry_words(event)}")
-            case ModelFallbackEvent():
-                self._line(f"alhena: {fallback_words(event)}")
-            case CompressedEvent() if self._verbose or is_loss(event):
+            case CompressedEvent() if self._verbose:
                 self._line(f"alhena: {compressed_words(event)}")
-            case LoopDetectedEvent() if is_news(event):
-                self._line(f"alhena: warning: {loop_words(event)}")
             case ThoughtEvent() if self._verbose and event.subject:
                 self._line(f"· {event.subject}")
             case ToolCallUpdateEvent() if event.status == "executing" and event.pid is None:
@@ -98,7 +88,9 @@ class Progress:
             case ToolCallResponseEvent():
                 self._ended(event)
             case _:
-                pass
+                if words := notice_words(event):
+                    warns = isinstance(event, WarningEvent | LoopDetectedEvent)
+                    self._line(f"alhena: {'warning: ' if warns else ''}{words}")
 
     def _ended(self, event: ToolCallResponseEvent) -> None:
         described = self._described.pop(event.call_id, event.name)

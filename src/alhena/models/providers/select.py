@@ -7,7 +7,7 @@ import msgspec
 
 from alhena.config.settings import Settings
 from alhena.errors import ConfigError
-from alhena.models.catalogue import ANTHROPIC, DEMO, is_foreign_model
+from alhena.models.catalogue import ANTHROPIC, DEMO, foreign_service, is_foreign_model
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.models.retry import REPLAY, RetryingGenerator, RetryPolicy
@@ -230,20 +230,41 @@ def _foreign(choice: ModelChoice) -> ChosenGenerator:
         raise CredentialsError(
             f"{choice.model!r} names no model.", remedy=f"Name one, such as {service}:NAME."
         )
-    if choice.model.startswith(ANTHROPIC):
-        from alhena.models.providers.anthropic_api import anthropic_from
-
-        generator = anthropic_from(choice.environ, choice.base_url)
-    else:
-        from alhena.models.providers.openai_compatible import openai_from
-
-        generator = openai_from(choice.environ, choice.base_url)
+    generator = _SERVICES[foreign_service(choice.model)](choice)
     return ChosenGenerator(
         generator=generator,
         model=choice.model,
         speaks_gemini=False,
         notices=_unencrypted(generator.endpoint, "the API key"),
     )
+
+
+class OtherService(ContentGenerator, Protocol):
+    """A service of another dialect."""
+
+    @property
+    def endpoint(self) -> "Endpoint":
+        """Its address."""
+        ...
+
+
+def _anthropic(choice: ModelChoice) -> OtherService:
+    from alhena.models.providers.anthropic_api import anthropic_from
+
+    return anthropic_from(choice.environ, choice.base_url)
+
+
+def _openai(choice: ModelChoice) -> OtherService:
+    from alhena.models.providers.openai_compatible import openai_from
+
+    return openai_from(choice.environ, choice.base_url)
+
+
+_SERVICES: dict[str, Callable[[ModelChoice], OtherService]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+}
+"""Service (`foreign_service`) -> its generator."""
 
 
 def saved_key(choice: ModelChoice) -> str:

@@ -4,26 +4,19 @@ What is finished is printed once, into the terminal's own scrollback; what still
 below it (`live`). Nothing here knows a terminal, a clock or an event loop.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, assert_never, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from alhena.display_text import message_line, one_line, without_controls
 from alhena.events import (
-    ApiErrorEvent,
     ApiRequestEvent,
     ApiResponseEvent,
-    CheckpointEvent,
     CompressedEvent,
-    ConfirmationRequestEvent,
     ContentEvent,
-    ContextWindowWillOverflowEvent,
     ErrorEvent,
     Event,
-    FinishedEvent,
-    HookCallEvent,
-    LoopCheckEvent,
     LoopDetectedEvent,
     ModelFallbackEvent,
     OutputsMaskedEvent,
@@ -34,7 +27,6 @@ from alhena.events import (
     ThoughtEvent,
     ToolCallRequestEvent,
     ToolCallResponseEvent,
-    ToolCallsUpdateEvent,
     ToolCallUpdateEvent,
     ToolOutputEvent,
     UserMessageEvent,
@@ -190,52 +182,28 @@ MAX_MESSAGE = 2_000
 
 
 def advance(view: View, event: Event, now: float) -> Step:
-    """The view after an event at `now` (seconds of any clock), and what is finished with it."""
-    match event:
-        case RunStartedEvent():
-            view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals)
-            step = printed(
-                view, "notice", [_warning(notice) for notice in event.notices], fold=True
-            )
-        case UserMessageEvent():
-            step = printed(view, "user", prompt_lines(event.text), fold=True)
-        case ThoughtEvent():
-            step = msgspec.structs.replace(view, thought=one_line(event.subject, 200)), ()
-        case ContentEvent():
-            step = _content(view, event.text)
-        case WarningEvent() | LoopDetectedEvent():
-            step = _notice(view, event)
-        case CompressedEvent() | OutputsMaskedEvent():
-            view = msgspec.structs.replace(view, context=_compressed(view, event))
-            step = _after_text(view, "notice", _room_lines(event))
-        case ErrorEvent():
-            step = _error(view, event)
-        case RunFinishedEvent():
-            step = _finished(view, event)
-        case ApiRequestEvent() | ApiResponseEvent() | RetryEvent() | ModelFallbackEvent():
-            step = _request_event(view, event, now)
-        case (
-            ToolCallRequestEvent()
-            | ToolCallUpdateEvent()
-            | ToolOutputEvent()
-            | ToolCallResponseEvent()
-            | OutputTruncatedEvent()
-        ):
-            step = _call_event(view, event, now)
-        case (
-            ToolCallsUpdateEvent()
-            | CheckpointEvent()
-            | ContextWindowWillOverflowEvent()
-            | ConfirmationRequestEvent()
-            | FinishedEvent()
-            | ApiErrorEvent()
-            | HookCallEvent()
-            | LoopCheckEvent()
-        ):
-            step = view, ()  # others read them from the stream
-        case _:
-            assert_never(event)
-    return step
+    """The view after an event at `now` (seconds of any clock), and what is finished with it. An
+    event without a step changes nothing."""
+    step = _STEPS.get(type(event))
+    return (view, ()) if step is None else step(view, event, now)
+
+
+def _run_started(view: View, event: RunStartedEvent, now: float) -> Step:
+    view = msgspec.structs.replace(view, busy_since=now, prompt_start=view.totals)
+    return printed(view, "notice", [_warning(notice) for notice in event.notices], fold=True)
+
+
+def _thought(view: View, event: ThoughtEvent, _now: float) -> Step:
+    return msgspec.structs.replace(view, thought=one_line(event.subject, 200)), ()
+
+
+def _user_message(view: View, event: UserMessageEvent, _now: float) -> Step:
+    return printed(view, "user", prompt_lines(event.text), fold=True)
+
+
+def _room_event(view: View, event: CompressedEvent | OutputsMaskedEvent, _now: float) -> Step:
+    view = msgspec.structs.replace(view, context=_compressed(view, event))
+    return _after_text(view, "notice", _room_lines(event))
 
 
 def prompt_lines(text: str) -> list[Line]:
@@ -249,8 +217,8 @@ def prompt_lines(text: str) -> list[Line]:
     return [(BAR, *each) for each in lines]
 
 
-def _content(view: View, text: str) -> Step:
-    text = view.open_text + without_controls(text)
+def _content(view: View, event: ContentEvent, _now: float) -> Step:
+    text = view.open_text + without_controls(event.text)
     pieces, rest = split(text)
     view = msgspec.structs.replace(view, open_text=rest, thought="", answering=True)
     blocks: list[Block] = []
@@ -339,7 +307,7 @@ def _room_lines(event: CompressedEvent | OutputsMaskedEvent) -> list[Line]:
     return [_warning(words) if is_loss(event) else line(words, "dim")]
 
 
-def _notice(view: View, event: WarningEvent | LoopDetectedEvent) -> Step:
+def _notice(view: View, event: WarningEvent | LoopDetectedEvent, _now: float) -> Step:
     if isinstance(event, WarningEvent):
         return _after_text(view, "notice", [_warning(event.message)])
     from alhena.frontends.headless.output import is_news, loop_words
@@ -356,14 +324,14 @@ def _warning(message: str) -> Line:
     )
 
 
-def _error(view: View, event: ErrorEvent) -> Step:
+def _error(view: View, event: ErrorEvent, _now: float) -> Step:
     if event.exit_code == 130:
         return _after_text(view, "notice", [line("■ cancelled", "warning")])
     message = message_line(without_controls(event.message), MAX_MESSAGE)
     return _after_text(view, "notice", [(("error", "✗ "), *line(message, "error"))])
 
 
-def _finished(view: View, event: RunFinishedEvent) -> Step:
+def _finished(view: View, event: RunFinishedEvent, _now: float) -> Step:
     made = since(view.totals, view.prompt_start)
     used = f"  {counted(event.turns, 'turn')} · {usage_words(made, event.duration_ms)}"
     cancelled = [line("■ cancelled", "warning")] if event.reason == "cancelled" else []
@@ -487,3 +455,27 @@ def _with(calls: tuple[Call, ...], call: Call) -> tuple[Call, ...]:
     if all(each.call_id != call.call_id for each in calls):
         return (*calls, call)
     return tuple(call if each.call_id == call.call_id else each for each in calls)
+
+
+_STEPS: dict[type[Event], Callable[[View, Any, float], Step]] = {
+    RunStartedEvent: _run_started,
+    UserMessageEvent: _user_message,
+    ThoughtEvent: _thought,
+    ContentEvent: _content,
+    WarningEvent: _notice,
+    LoopDetectedEvent: _notice,
+    CompressedEvent: _room_event,
+    OutputsMaskedEvent: _room_event,
+    ErrorEvent: _error,
+    RunFinishedEvent: _finished,
+    ApiRequestEvent: _request_event,
+    ApiResponseEvent: _request_event,
+    RetryEvent: _request_event,
+    ModelFallbackEvent: _request_event,
+    ToolCallRequestEvent: _call_event,
+    ToolCallUpdateEvent: _call_event,
+    ToolOutputEvent: _call_event,
+    ToolCallResponseEvent: _call_event,
+    OutputTruncatedEvent: _call_event,
+}
+"""Event -> its step; of the others the person sees nothing, or something else draws them."""
