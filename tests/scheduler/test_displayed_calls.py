@@ -15,7 +15,8 @@ from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.bash.parser import MAX_BYTES
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import LOOKED_AT, ConfirmationRequest
+from alhena.scheduler.confirmation import LOOKED_AT
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.suspicious_text import hidden
 from alhena.system.processes import ProcessGroups
 from alhena.tools.contract import (

@@ -145,7 +145,7 @@ def open_chat(
         bench.hide_denied()
         chat.config = request_config(bench, prompt, models.config(chat.model.name))
 
-    bench.modes.subscribe(follow)
+    bench.authority.modes.subscribe(follow)
     bench.sources.watch(follow)
     if bench.memory is not None:
         bench.memory.watch(follow)

@@ -260,7 +260,7 @@ async def propose(session: Session, prompt_id: str) -> None:
         )
         for call in proposal.calls
     ]
-    with session.bench.stricter(ASKED):
+    with session.bench.authority.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)
     parts = (*known, *join_answers(done))
     if session.guard.is_over(done) or any(map(_is_denied, done)):

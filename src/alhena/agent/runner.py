@@ -486,7 +486,7 @@ class SessionRunner:
         session = await self._idle()
         options = msgspec.structs.replace(
             self._read_options(),
-            approval_mode=session.bench.modes.mode,
+            approval_mode=session.bench.authority.modes.mode,
             history=(),
             resume=resume,
             session_id=None,

@@ -15,13 +15,8 @@ from alhena.agent.loop import open_guard, within_budget
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
 from alhena.agent.session import Session, SessionProcesses
-from alhena.agent.toolset.factory import (
-    open_session_hooks,
-    open_toolset,
-    require_mode,
-    session_policy,
-    session_sandbox,
-)
+from alhena.agent.toolset.authority import require_mode, session_policy
+from alhena.agent.toolset.factory import open_session_hooks, open_toolset, session_sandbox
 from alhena.agent.toolset.memory import open_memory
 from alhena.agent.toolset.model_access import (
     Consent,
@@ -61,7 +56,7 @@ if TYPE_CHECKING:
     from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.telemetry import Providers
     from alhena.agent.toolset.prompt_hooks import PromptHooks
-    from alhena.scheduler.confirmation import Approver
+    from alhena.scheduler.question import Approver
     from alhena.telemetry.options import TelemetryOptions
     from alhena.telemetry.telemetry import Telemetry
     from alhena.tools.builtin.ask_user import Ask
@@ -203,7 +198,7 @@ def _open(
         *begun.notices,
         *models.warnings,
         *_end_notices(chosen.model, environ),
-        *_temperature_problems(bench.agents, chosen.model),
+        *_temperature_problems(bench.agents.local, chosen.model),
         *memory.memory.warnings,
     )
     channel.subscribe(processes.feed)
@@ -388,9 +383,9 @@ def _prompt_hooks(
 
 def _tell_checkers(bench: Toolset, chat: Chat, opening: int) -> None:
     """Lets safety checkers know of the conversation behind its first `opening` contents."""
-    if bench.checks is None:
+    if bench.authority.checks is None:
         return
-    bench.checks.history = lambda: conversation(
+    bench.authority.checks.history = lambda: conversation(
         entry.content for entry in chat.history.contents[opening:]
     )
 

@@ -11,9 +11,7 @@ import msgspec
 from alhena.events import ConfirmationRequestEvent, WarningEvent
 from alhena.policy.model import Decision, PolicyOutcome
 from alhena.scheduler.confirmation import (
-    Answer,
     Asked,
-    ConfirmationRequest,
     Confirmations,
     Outcome,
     build_event,
@@ -29,9 +27,10 @@ from alhena.scheduler.confirmation import (
     refine_details,
     refuses_call,
 )
+from alhena.scheduler.denial import deny, describe_denial
 from alhena.scheduler.executor import Executor, Leash, at_boundary
-from alhena.scheduler.gate import deny, describe_denial
 from alhena.scheduler.messages import UpdatePolicy
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import ConfirmationError, NoListenerError, TrackedCall, WaitingToolCall
 from alhena.tools.contract import (
     ApprovableInvocation,

@@ -10,7 +10,7 @@ from alhena.hooks import inputs
 from alhena.hooks.inputs import McpContext
 from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.planning import Hooks
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.scheduler.states import TrackedCall, plain
 from alhena.tools.contract import (
     ConfirmationDetails,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.scheduler.executor import INTERRUPTED, Executor
-from alhena.scheduler.gate import Authority, Gate
+from alhena.scheduler.gate import CallPolicy, Gate
 from alhena.scheduler.states import (
     BatchView,
     CompletedToolCall,
@@ -34,7 +34,8 @@ from alhena.tools.threads import Boundary, one_line
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
-    from alhena.scheduler.confirmation import Confirmations, Payload
+    from alhena.scheduler.confirmation import Confirmations
+    from alhena.scheduler.question import Payload
     from alhena.tools.contract import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
@@ -61,7 +62,7 @@ class Caller(msgspec.Struct, frozen=True):
 class Scheduler:
     """Runs one batch at a time; further batches wait in a queue (SCHED-02).
 
-    `authority` gives policy decisions. `asking` asks a person; without it, calls that need
+    `policy` gives policy decisions. `asking` asks a person; without it, calls that need
     confirmation are denied. Hooks are those of the `executor`. `caller`: the subagent whose calls
     these are. A tool must not schedule on the scheduler that runs it.
     """
@@ -69,7 +70,7 @@ class Scheduler:
     def __init__(
         self,
         registry: ToolRegistry,
-        authority: Authority,
+        policy: CallPolicy,
         emit: Emit,
         executor: Executor,
         *,
@@ -79,7 +80,7 @@ class Scheduler:
         self._registry = registry
         self._emit = emit
         self._executor = executor
-        self._gate = Gate(authority, executor, asking, executor.hooks)
+        self._gate = Gate(policy, executor, asking, executor.hooks)
         self._view = BatchView(emit)
         self._caller = caller
         self._turn = asyncio.Lock()

@@ -40,7 +40,7 @@ from alhena.wire.content import Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
 
 if TYPE_CHECKING:
-    from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+    from alhena.scheduler.question import Answer, ConfirmationRequest
 
 
 class Status(StrEnum):

@@ -8,12 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 
-from alhena.agent.toolset.mcp import token_file
 from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
 from alhena.errors import AlhenaError, ConfigError
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.oauth.sign_in import Answered, sign_in
-from alhena.mcp.oauth.tokens import StoredToken
+from alhena.mcp.oauth.tokens import StoredToken, token_file
 from alhena.models.auth.adc import default_credentials
 from alhena.models.auth.authorization import (
     Attempt,

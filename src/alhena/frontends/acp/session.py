@@ -111,7 +111,7 @@ class EditorSession:
         self.session_id = self.runner.session_id
         self.calls = CallUpdates(bench.registry, str(bench.workspace.cwd))
         self._opening = () if self.resumed else self.runner.history
-        bench.modes.subscribe(self._mode_changed)
+        bench.authority.modes.subscribe(self._mode_changed)
         self.commands.load(self._sources)
 
     async def close(self) -> None:
@@ -124,7 +124,7 @@ class EditorSession:
     @property
     def state(self) -> dict[str, Any]:
         """The modes and options of the session, as a client reads them."""
-        modes = self.runner.toolset.modes
+        modes = self.runner.toolset.authority.modes
         models = dict.fromkeys((self.runner.model, *(each.name for each in served_models(today()))))
         known = [
             {"id": mode, "name": name, "description": what}
@@ -196,7 +196,7 @@ class EditorSession:
 
     def switch_mode(self, mode_id: str) -> None:
         """Changes the approval mode. Raises RpcError."""
-        modes = self.runner.toolset.modes
+        modes = self.runner.toolset.authority.modes
         known = [each["id"] for each in self.state["modes"]["availableModes"]]
         if mode_id not in known:
             raise RpcError(INVALID_PARAMS, f"Invalid or unavailable mode: {mode_id}")
@@ -219,7 +219,7 @@ class EditorSession:
 
     def _mode_changed(self) -> None:
         if not self._switching:
-            mode = self.runner.toolset.modes.mode
+            mode = self.runner.toolset.authority.modes.mode
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
 
     async def _carry(self, text: str, attached: tuple[Part, ...], linked: tuple[str, ...]) -> str:

@@ -75,7 +75,7 @@ async def _help(context: "Conversation", _rest: str) -> list[Line]:
     tools = context.toolset
     names = {
         "Skills": () if tools.skills is None else tuple(tools.skills.active),
-        "Agents": tuple(f"@{each.name}" for each in tools.agents),
+        "Agents": tuple(f"@{each.name}" for each in tools.agents.local),
         "Extensions": tuple(each.name for each in tools.options.extensions if not each.why),
     }
     own += ((), *(row(kind, ", ".join(found)) for kind, found in names.items() if found))
@@ -121,12 +121,12 @@ async def _tools(context: "Conversation", rest: str) -> list[Line]:
 
 async def _policies(context: "Conversation", _rest: str) -> list[Line]:
     bench = context.toolset
-    mode = bench.context.mode
+    mode = bench.authority.context.mode
     rules = [
         rule
-        for rule in bench.engine.rules
+        for rule in bench.authority.engine.rules
         if (not rule.modes or mode in rule.modes)
-        and rule.interactive in (None, bench.context.interactive)
+        and rule.interactive in (None, bench.authority.context.interactive)
     ]
     lines = [line(f"{len(rules)} rules hold in mode {mode}, the strongest first", "bold")]
     return lines + [_rule(rule) for rule in rules]
@@ -213,9 +213,9 @@ async def _ide(context: "Conversation", rest: str) -> list[Line]:
 
 async def _agents(context: "Conversation", _rest: str) -> list[Line]:
     bench = context.toolset
-    lines = [line(counted(len(bench.agents), "agent"), "bold")]
-    lines += [row(agent.name, agent.description) for agent in bench.agents]
-    return lines + [line(f"! {each}", "warning") for each in bench.agent_problems]
+    lines = [line(counted(len(bench.agents.local), "agent"), "bold")]
+    lines += [row(agent.name, agent.description) for agent in bench.agents.local]
+    return lines + [line(f"! {each}", "warning") for each in bench.agents.problems]
 
 
 async def _extensions(context: "Conversation", _rest: str) -> list[Line]:

@@ -108,7 +108,7 @@ async def docs(_context: "Conversation", _rest: str) -> list[Line]:
 
 async def plan(context: "Conversation", rest: str) -> list[Line]:
     """/plan: plan mode, with the rest of the line as a prompt."""
-    context.toolset.modes.switch(ApprovalMode.PLAN)
+    context.toolset.authority.modes.switch(ApprovalMode.PLAN)
     if rest.strip():
         context.submit(rest)
     return [line("Plan mode: nothing is changed until you approve a plan. Shift-Tab leaves it.")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from alhena.agent.toolset.mcp import surroundings, token_file
+from alhena.agent.toolset.mcp import surroundings
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
@@ -24,7 +24,7 @@ from alhena.frontends.arguments import parsed
 from alhena.frontends.current_settings import place_here, tell
 from alhena.frontends.descriptions import MARKS, state_words
 from alhena.frontends.streams import write_json, write_stdout
-from alhena.mcp.oauth.tokens import TokenFile, same_place
+from alhena.mcp.oauth.tokens import TokenFile, same_place, token_file
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, ServerReport, Servers
