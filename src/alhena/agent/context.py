@@ -146,12 +146,13 @@ def open_prompt(
             if environ.get(variable, "").strip().lower() in OFF
         ),
     )
+    if not (environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD")):
+        return SessionPrompt(facts, given)
+    if given is None:
+        given, problem = own_prompt(bench.workspace, environ, trust)
+        bench.warnings.extend((problem,) if problem else ())
     prompt = SessionPrompt(facts, given)
-    if environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD"):
-        if given is None:
-            prompt.own, problem = own_prompt(bench.workspace, environ, trust)
-            bench.warnings += (problem,) if problem else ()
-        write_prompt(prompt.composed(bench), bench.workspace, environ)
+    write_prompt(prompt.composed(bench), bench.workspace, environ)
     return prompt
 
 

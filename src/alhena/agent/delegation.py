@@ -171,16 +171,14 @@ def task_result(definition: AgentDefinition) -> FinalAnswer:
             case _:
                 return prepared["result"]
 
-    final = FinalAnswer(
+    return FinalAnswer(
         adapt_schema(schema) or schema,
         read,
         definition.max_turns,
         name=COMPLETE_TASK,
         description=prompt_text(COMPLETE_TASK).strip(),
-        asks_again=False,
+        only_by_tool=True,
     )
-    final.by_tool = True
-    return final
 
 
 class Delegation:

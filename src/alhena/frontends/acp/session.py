@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from alhena.agent.chat import drive_switch
-from alhena.agent.runner import SessionRunner, compress
+from alhena.agent.between_prompts import compress, switch_model
+from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.options import SessionOptions
 from alhena.chat.turn import InvalidResponseError
 from alhena.commands import Source
@@ -212,8 +212,7 @@ class EditorSession:
             raise RpcError(INVALID_PARAMS, "Invalid params: the model has no name")
         async with self._lock:
             try:
-                async for _ in self.runner.aside(drive_switch(name)):
-                    pass
+                await switch_model(self.runner, name)
             except AlhenaError as error:
                 raise RpcError(INVALID_PARAMS, str(error)) from error
 

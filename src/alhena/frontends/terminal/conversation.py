@@ -9,8 +9,9 @@ from typing import Self
 
 import msgspec
 
+from alhena.agent.between_prompts import compress
 from alhena.agent.run import EventStream
-from alhena.agent.runner import SessionRunner, compress, drive_start
+from alhena.agent.runner import SessionRunner, drive_start
 from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
