@@ -19,7 +19,8 @@ from alhena.scheduler.question import (
     Payload,
     Verdict,
 )
-from alhena.scheduler.states import ConfirmationError, TrackedCall, plain
+from alhena.scheduler.states import ConfirmationError, plain
+from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import (
     AskUserConfirmation,
     ConfirmationDetails,

@@ -13,14 +13,13 @@ import msgspec
 from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.states import (
-    Clock,
     CompletedToolCall,
     ExecutingToolCall,
     ScheduledToolCall,
     Status,
-    TrackedCall,
     plain,
 )
+from alhena.scheduler.tracked_call import Clock, TrackedCall
 from alhena.tools.contract import (
     Discover,
     ExecutionContext,
@@ -190,7 +189,7 @@ class Executor:
             return
         if not await self._kept(call, scheduled):
             return
-        call.start_time = self.clock()
+        call.start(self.clock())
         call.enter(
             ExecutingToolCall(
                 request=call.request,
@@ -222,7 +221,7 @@ class Executor:
         task = asyncio.ensure_future(self.keep(call.current, places))
         if await self.leash.hold(call, task):
             return False
-        call.request = msgspec.structs.replace(call.request, checkpoint=task.result())
+        call.set_checkpoint(task.result())
         return True
 
     async def _recorded(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
@@ -347,7 +346,7 @@ class Executor:
         _end(call, task, stopped=stopped)
 
     def _report(self, call: TrackedCall, truncation: Truncation) -> None:
-        call.output_file = truncation.output_file
+        call.set_output_file(truncation.output_file)
         call.emit(
             OutputTruncatedEvent(
                 call_id=call.current.call_id,
@@ -416,6 +415,6 @@ def _ended(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) ->
     if result.error is None:
         return call.succeeded(done.parts, result.display, done.data)
     if result.error.type in (ToolErrorType.CANCELLED, ToolErrorType.CANCELLED_BY_USER):
-        call.ends_turn = result.error.type is ToolErrorType.CANCELLED_BY_USER
+        call.end_turn(ends=result.error.type is ToolErrorType.CANCELLED_BY_USER)
         return call.cancelled(result.error.message)
     return call.errored(result.error.message, result.error.type, result.display, done.data)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
-from alhena.scheduler.denial import deny, deny_failed, describe_denial, describe_failure
 from alhena.scheduler.executor import Executor, at_boundary
-from alhena.scheduler.states import (
-    ScheduledToolCall,
+from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
+from alhena.scheduler.tracked_call import (
     TrackedCall,
-    ValidatingToolCall,
-    WaitingToolCall,
+    deny,
+    deny_failed,
+    describe_denial,
+    describe_failure,
 )
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.registry import RegisteredTool, called_names
@@ -96,7 +97,7 @@ class Gate:
         asked = PolicyCall(names=names, args=args, server_name=hidden.server)
         boundary = Boundary()
         with boundary:
-            call.decision = self._policy.decide(asked)
+            call.set_decision(self._policy.decide(asked))
         if call.decision is None or boundary.failure is not None:
             return describe_failure("the policy", boundary)
         return describe_denial(call.decision, hidden.tool.display_name)
@@ -133,7 +134,7 @@ class Gate:
 
     async def _permits(self, call: TrackedCall, decision: Decision) -> bool:
         """True if the call may run, after confirmation if required; otherwise it has ended."""
-        call.decision = decision
+        call.set_decision(decision)
         match decision.outcome:
             case PolicyOutcome.DENY:
                 deny(call, decision)
@@ -190,7 +191,7 @@ class Gate:
                 return False
             if built is not None:
                 decision = await self._find_decision(call)
-                call.outcome = None
+                call.set_outcome(None)
                 if decision is None or not await self._permits(call, decision):
                     return False
                 approved = call.outcome is not None
@@ -209,7 +210,7 @@ class Gate:
         if entry is None:
             return None
         asked = call.asked(entry)
-        call.stale = False
+        call.consider()
         boundary = Boundary()
         decision: Decision | None = None
         with boundary:

@@ -18,16 +18,14 @@ import msgspec
 from alhena.scheduler.executor import INTERRUPTED, Executor
 from alhena.scheduler.gate import CallPolicy, Gate
 from alhena.scheduler.states import (
-    BatchView,
     CompletedToolCall,
     ConfirmationError,
-    Emit,
     SchedulerError,
     Status,
     ToolCall,
-    TrackedCall,
     ValidatingToolCall,
 )
+from alhena.scheduler.tracked_call import BatchView, Emit, TrackedCall
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
 from alhena.tools.threads import Boundary, one_line
@@ -167,9 +165,8 @@ class Scheduler:
         for wave in _waves(batch):
             await self._run_wave(wave)
             # Calls that hooks put in the place of these run in further waves.
-            while replaced := [call for call in wave if call.replaced]:
+            while replaced := [call for call in wave if call.take_replaced()]:
                 for call in replaced:
-                    call.replaced = False
                     self._build(call)
                 for again in _waves(replaced):
                     await self._run_wave(again)
@@ -237,7 +234,7 @@ class Scheduler:
         elif isinstance(built, ToolFailure):
             call.fail(built.message, built.type)
         else:
-            call.entry = entry
+            call.set_entry(entry)
             call.enter(
                 ValidatingToolCall(
                     request=call.request,

@@ -376,10 +376,10 @@ def _register_own(bench: Toolset, rules: Sequence[PolicyRule]) -> None:
     options = bench.options
     for tool in options.tools:
         require_own_name(tool.name)
-        bench.warnings += filter(None, (bench.registry.register(tool),))
+        bench.warnings.extend(filter(None, (bench.registry.register(tool),)))
     discovers = options.settings.tools.discovery_command or options.extensions
     if not (_names_servers(options) or discovers):
-        bench.warnings += unknown_tools(rules, partial(_is_tool, bench), _NAMES)
+        bench.warnings.extend(unknown_tools(rules, partial(_is_tool, bench), _NAMES))
 
 
 _NAMES = BUILT_IN | ALIASES.keys()
