@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from alhena import Agent, tool
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 
 
 @tool(confirm=True)  # without it, a function of the program runs unasked

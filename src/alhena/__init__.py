@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from alhena.models.generator import ContentGenerator as Model
     from alhena.policy.model import ApprovalMode
     from alhena.policy.model import PolicyRule as Rule
-    from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest
+    from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
     from alhena.tools.contract import Kind, Tool, ToolResult
     from alhena.tools.function import Image, ToolContext, call_tool, tool
     from alhena.wire.content import Content, Part
@@ -85,12 +85,12 @@ _HOMES = {
     "Agent": "alhena.library.agent",
     "AgentOptions": "alhena.library.options",
     "AlhenaError": "alhena.errors",
-    "Answer": "alhena.scheduler.confirmation",
+    "Answer": "alhena.scheduler.question",
     "ApprovalMode": "alhena.policy.model",
-    "Approver": "alhena.scheduler.confirmation",
+    "Approver": "alhena.scheduler.question",
     "BusyError": "alhena.agent.limits",
     "ConfigError": "alhena.errors",
-    "ConfirmationRequest": "alhena.scheduler.confirmation",
+    "ConfirmationRequest": "alhena.scheduler.question",
     "Content": "alhena.wire.content",
     "DeniedCall": "alhena.library.result",
     "Hook": "alhena.library.options",

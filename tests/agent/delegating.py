@@ -10,13 +10,13 @@ from alhena.agent.delegation import SubagentModel, Subagents, open_agents
 from alhena.agent.subagents import AgentDefinition
 from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.toolset import SessionLinks
+from alhena.agent.toolset.toolset import SessionAgents, SessionLinks
 from alhena.chat.chat import Outlets
 from alhena.chat.turn import ModelTraits
 from alhena.config.settings import Settings
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode, PolicyRule
-from alhena.scheduler.confirmation import Approver
+from alhena.scheduler.question import Approver
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.subagents import DelegateToAgent
 from alhena.tools.contract import Tool
@@ -75,7 +75,7 @@ class Office:
             SessionLinks(session_id="s", answering=lambda: (generator, "m"), delegate=open_agents),
         )
         if agents is not None:
-            self.bench.agents = tuple(agents)
+            self.bench.agents = SessionAgents(local=tuple(agents))
         self.subagents = Subagents(
             self.bench,
             lambda: SubagentModel(generator, ModelTraits(name="m")),
@@ -83,7 +83,9 @@ class Office:
             approver=approve,
         )
         self.bench.registry.register(
-            DelegateToAgent(tuple(each.summary for each in self.bench.agents), self.subagents.run)
+            DelegateToAgent(
+                tuple(each.summary for each in self.bench.agents.local), self.subagents.run
+            )
         )
         self.bench.hide_denied()
         self.scheduler = self.bench.scheduler(self.emit, approve)

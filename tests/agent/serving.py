@@ -5,7 +5,7 @@ from typing import Any
 from alhena.config.settings import Settings, settings_of
 from alhena.events import Event, ToolCallResponseEvent
 from alhena.policy.model import PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.tools.contract import McpConfirmation
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.support.scripted import ScriptedGenerator

@@ -12,7 +12,7 @@ from alhena.events import (
     ToolCallResponseEvent,
 )
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.tools.contract import Kind, ToolConfirmationOutcome
 from tests.agent.kit import agent, conforming, events_of, kinds
 from tests.support.scripted import ScriptedGenerator

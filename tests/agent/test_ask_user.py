@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import Approver
+from alhena.scheduler.question import Approver
 from alhena.tools.builtin.ask_user import Answers, Ask
 from alhena.tools.contract import Question
 from tests.agent.delegating import turn

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.between_prompts import compress
 from alhena.agent.limits import BusyError
-from alhena.agent.runner import compress
 from alhena.chat.prompt import ACKNOWLEDGEMENT
 from alhena.chat.summary import SUMMARY_LEAD, TAKEN_NOTE
 from alhena.config.settings import Settings, settings_of

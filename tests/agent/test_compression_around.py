@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.between_prompts import compress
 from alhena.agent.compression import in_words
-from alhena.agent.runner import compress
 from alhena.config.home import project_temp
 from alhena.errors import InterruptedRunError
 from alhena.events import CompressedEvent, HookCallEvent, OutputsMaskedEvent

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from alhena import tool
-from alhena.agent.runner import compress
+from alhena.agent.between_prompts import compress
 from alhena.config.settings import settings_of
 from alhena.events import ApiRequestEvent, ApiResponseEvent, CompressedEvent, Event
 from tests.agent.kit import agent, conforming, events_of

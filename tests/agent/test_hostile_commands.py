@@ -3,7 +3,7 @@
 import pytest
 
 from alhena.events import ConfirmationRequestEvent, Event, ToolCallUpdateEvent
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.tools.contract import ExecConfirmation, ToolConfirmationOutcome
 from tests.support.agents import scripted_agent
 from tests.support.scripted import ScriptedGenerator

@@ -4,7 +4,7 @@ import pytest
 
 from alhena.agent.toolset.approval import serialize_approver
 from alhena.policy.model import Decision, PolicyOutcome
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.tools.contract import (
     AskUserConfirmation,
     Question,

@@ -15,7 +15,7 @@ from alhena.config.settings import SecuritySettings, Settings
 from alhena.events import ConfirmationRequestEvent, Event, WarningEvent
 from alhena.policy.engine import PolicyFilter
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.system.processes import ProcessGroups
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.registry import Origin
@@ -144,7 +144,7 @@ async def test_always_for_an_edit_is_auto_edit_mode_and_what_runs_later_is_still
         "Makefile",
         ".git/hooks/pre-commit",
     ]
-    assert desk.bench.modes.mode is ApprovalMode.AUTO_EDIT
+    assert desk.bench.authority.modes.mode is ApprovalMode.AUTO_EDIT
     assert desk.asked[0].lasting[0].mode == "autoEdit"
     assert desk.offered == [
         ("proceed_once", "proceed_always", "cancel"),
@@ -204,7 +204,7 @@ async def test_a_rule_that_weighs_more_leaves_nothing_to_offer(project):
 
 async def test_a_policy_of_the_workspace_that_asks_leaves_nothing_to_offer(project):
     desk = Desk(NO)
-    desk.bench.filters = (PolicyFilter("the workspace", [_asks_about_mkdir(500)]),)
+    desk.bench.authority.filters[:] = [PolicyFilter("the workspace", [_asks_about_mkdir(500)])]
     await desk.run(shell("mkdir a"))
     assert desk.offered == [("proceed_once", "cancel")]
 
@@ -220,7 +220,7 @@ async def test_a_mode_that_changes_while_a_call_waits_answers_for_it(project):
 
     async def thinks(asked: ConfirmationRequest) -> bool:
         desk.asked.append(asked)
-        desk.bench.modes.switch(ApprovalMode.AUTO_EDIT)
+        desk.bench.authority.modes.switch(ApprovalMode.AUTO_EDIT)
         return await asyncio.Event().wait()
 
     scheduler = desk.bench.scheduler(desk.events.append, thinks)

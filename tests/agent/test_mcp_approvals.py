@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alhena.config.effective_settings import open_place
-from alhena.scheduler.confirmation import Answer
+from alhena.scheduler.question import Answer
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of
 from tests.agent.serving import Person, answers, declared, settings, turns

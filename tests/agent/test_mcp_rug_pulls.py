@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.tools.contract import McpConfirmation
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.kit import agent, events_of

@@ -123,7 +123,7 @@ async def test_thinking_settings_follow_the_model_also_past_a_change_of_the_appr
     script = ScriptedGenerator([DAILY], [text("one")], [text("two")])
     async with running(script, "gemini-2.5-flash-lite") as agent:
         await events_of(agent, "go")
-        agent.toolset.modes.switch(ApprovalMode.DEFAULT)
+        agent.toolset.authority.modes.switch(ApprovalMode.DEFAULT)
         await events_of(agent, "go on")
     budgets = [
         request.config.generation_config.thinking_config

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from alhena.agent.runner import SessionRunner
-from alhena.agent.toolset.toolset import SessionMode
+from alhena.agent.toolset.authority import SessionMode
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import Answer, Approver, ConfirmationRequest
+from alhena.scheduler.question import Answer, Approver, ConfirmationRequest
 from alhena.tools.contract import ExitPlanModeConfirmation
 from alhena.wire.conformance.check import check_request
 from alhena.wire.errors import Level
@@ -58,7 +58,7 @@ async def test_a_session_plans_and_then_works_in_the_mode_it_came_from(
     )
     async with planning_agent(generator, approve, mode) as running:
         assert running._session is not None
-        modes = running._session.bench.modes
+        modes = running._session.bench.authority.modes
         assert await running.ask("go") == "done"
         assert modes.mode is mode
     assert "enter_plan_mode" in declared(generator, 0)
@@ -100,7 +100,7 @@ async def test_a_plan_that_is_not_approved_leaves_everything_as_it_is(project: P
         generator, lambda request: Answer.no("think again"), ApprovalMode.PLAN
     ) as running:
         assert running._session is not None
-        modes = running._session.bench.modes
+        modes = running._session.bench.authority.modes
         await running.ask("go")
         assert modes.planning
     assert "did not allow" in answers(generator, 1)[0]["error"]
@@ -116,7 +116,7 @@ async def test_an_approved_plan_lets_later_calls_of_the_same_turn_run(project: P
     )
     async with planning_agent(generator, lambda request: True, ApprovalMode.PLAN) as running:
         assert running._session is not None
-        modes = running._session.bench.modes
+        modes = running._session.bench.authority.modes
         await running.ask("go")
         assert modes.mode is ApprovalMode.DEFAULT
     assert (project / "x").exists()
@@ -132,7 +132,7 @@ async def test_with_nobody_to_approve_a_plan_the_tools_are_not_there(
     )
     async with planning_agent(generator, None, mode) as running:
         assert running._session is not None
-        modes = running._session.bench.modes
+        modes = running._session.bench.authority.modes
         await running.ask("go")
         assert modes.mode is mode
     assert not declared(generator, 0) & {"enter_plan_mode", "exit_plan_mode"}
@@ -147,7 +147,7 @@ def test_what_is_always_denied_stays_hidden_through_every_mode(project: Path):
     )
     bench = office.bench
     for mode in (ApprovalMode.PLAN, ApprovalMode.DEFAULT, ApprovalMode.PLAN, ApprovalMode.YOLO):
-        bench.modes.switch(mode)
+        bench.authority.modes.switch(mode)
         bench.hide_denied()
         assert "glob" not in bench.registry.names
         assert "read_file" in bench.registry.names

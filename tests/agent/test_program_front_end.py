@@ -148,7 +148,7 @@ async def test_a_plan_is_approved_into_a_mode_or_sent_back(project: Path, payloa
     front = FrontEnd({"confirmed": True, "payload": payload})
     async with agent(generator, bus=front.bus, approval_mode=ApprovalMode.PLAN) as running:
         await running.ask("go")
-        assert running.toolset.modes.mode == mode
+        assert running.toolset.authority.modes.mode == mode
     (response,) = answered(generator, 1)
     assert output in str(response)
 

@@ -10,7 +10,7 @@ from alhena.events import Event, RunFinishedEvent, ToolCallResponseEvent
 from alhena.library.agent import Agent
 from alhena.policy.model import PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import MessageBus, ToolConfirmationRequest, ToolConfirmationResponse
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.tools.contract import Kind, ToolResult
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from tests.agent.delegating import Office, done, worker

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from alhena.agent.between_prompts import compress
 from alhena.agent.compression import question_limit
-from alhena.agent.runner import compress
 from alhena.chat.compression import TooLarge, too_large
 from alhena.errors import AlhenaError, InterruptedRunError
 from alhena.events import CompressedEvent

@@ -19,7 +19,7 @@ from alhena.agent.subagents.a2a import MAX_ANSWER
 from alhena.agent.subagents.remote_agents import RemoteAgents
 from alhena.errors import ConfigError
 from alhena.events import ToolOutputEvent
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.testing import Call, TestModel, no_real_requests
 from alhena.tools.contract import ExecutionContext
 from tests.agent.a2a_server import Stage, answering, serving

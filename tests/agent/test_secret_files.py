@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.shell.secret_files import GLOBS, is_secret_name, may_hold_secrets
 from tests.agent.kit import agent, answers, turn
 from tests.support.scripted import ScriptedGenerator

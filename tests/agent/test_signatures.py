@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from alhena import Agent, AgentOptions, Subagent, tool
-from alhena.agent.chat import drive_switch
+from alhena.agent.between_prompts import switch_model
 from alhena.config.settings import CheckpointingSettings, GeneralSettings, Settings
 from alhena.events import ToolCallRequestEvent
 from alhena.models import Gemini
@@ -94,12 +94,10 @@ async def test_a_switch_keeps_signatures_for_another_name_of_the_model_alone(
     with SigningServer(CALLS, "done", "more", "again") as server:
         async with gemini(server, first) as model, Agent(model, tools=[note], cwd=project) as agent:
             await agent.run("go")
-            async for _ in agent.session.aside(drive_switch(second)):
-                pass
+            await switch_model(agent.session, second)
             await agent.run("on")
             assert server.signatures() == ([FIRST, FIRST] if kept else [SENTINEL])
-            async for _ in agent.session.aside(drive_switch(first)):
-                pass
+            await switch_model(agent.session, first)
             await agent.run("back")
     assert len(server.requests) == 4
 
@@ -284,8 +282,7 @@ async def test_a_checkpoint_of_another_model_is_restored_without_its_signatures(
             Agent(model, tools=[note], cwd=project, approval_mode="yolo", options=options) as agent,
         ):
             await agent.run("go")
-            async for _ in agent.session.aside(drive_switch(OTHER)):
-                pass
+            await switch_model(agent.session, OTHER)
             await agent.run("on")
             (name, _), *_ = agent.session.checkpoints.list()
             await agent.session.checkpoints.restore(name)

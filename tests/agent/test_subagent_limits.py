@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall, Status
 from alhena.tools.contract import ExecutionContext, ToolResult
 from alhena.wire.request import GenerateContentRequest

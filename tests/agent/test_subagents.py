@@ -14,7 +14,7 @@ from alhena.events import (
 )
 from alhena.models.errors import QuotaError
 from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import Status
 from alhena.tools.contract import MUTATOR_KINDS, ExecutionContext, ToolErrorType, ToolResult
 from tests.agent.delegating import Office, done, turn, worker
@@ -147,7 +147,7 @@ async def test_a_mode_that_changes_meanwhile_holds_for_the_agent_at_once(project
     switched: list[Any] = []
 
     async def plan(params: dict[str, Any], context: ExecutionContext) -> ToolResult:
-        switched.append(office.bench.modes.switch(ApprovalMode.PLAN))
+        switched.append(office.bench.authority.modes.switch(ApprovalMode.PLAN))
         return ToolResult(llm_content="planning")
 
     office = Office(

@@ -12,7 +12,7 @@ import pytest
 from alhena.agent.runner import SessionRunner
 from alhena.events import ToolCallRequestEvent, ToolCallResponseEvent
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from tests.agent.delegating import turn
 from tests.agent.kit import agent, conforming, events_of, kinds, warnings
 from tests.support.scripted import ScriptedGenerator

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.toolset.toolset import SessionMode
+from alhena.agent.toolset.authority import SessionMode
 from alhena.config.settings import Settings, settings_of
 from alhena.errors import ConfigError
 from alhena.events import RunStartedEvent
@@ -109,7 +109,7 @@ async def test_yolo_mode_is_off_where_the_settings_say_so() -> None:
             pass
     generator = ScriptedGenerator([text("hi")])
     async with scripted_agent(generator, settings=settings) as agent:
-        modes = agent.toolset.modes
+        modes = agent.toolset.authority.modes
         for mode in (ApprovalMode.YOLO, ApprovalMode.AUTO_EDIT, ApprovalMode.YOLO):
             modes.switch(mode)
             assert modes.mode is not ApprovalMode.YOLO

@@ -164,7 +164,7 @@ async def test_a_program_decides_about_modes_itself_and_is_restricted_all_the_sa
         project, {"security": {"disableYoloMode": True}, "tools": {"exclude": ["write_file"]}}
     )
     async with scripted_agent(model="demo", cwd=project, approval_mode="auto_edit") as agent:
-        assert agent.toolset.modes.mode is ApprovalMode.AUTO_EDIT
+        assert agent.toolset.authority.modes.mode is ApprovalMode.AUTO_EDIT
         assert agent.toolset.registry.find("write_file") is None
     with pytest.raises(Exception, match="disableYoloMode"):
         async with Agent("demo", approval_mode="yolo", cwd=project):

@@ -11,9 +11,8 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse
 
-from alhena.agent.toolset.mcp import token_file
 from alhena.mcp.oauth.renewal import Renewal
-from alhena.mcp.oauth.tokens import StoredToken
+from alhena.mcp.oauth.tokens import StoredToken, token_file
 from tests.mcp.oauth_kit import entry, environ, kept, server_of, sign
 from tests.mcp.oauth_server import OAuthServer
 from tests.support.command import alhena

@@ -14,12 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from alhena.agent.toolset.mcp import stored_access, token_file
+from alhena.agent.toolset.mcp import stored_access
 from alhena.agent.toolset.mcp_sign_in import signed_in
 from alhena.errors import AlhenaError, ConfigError
 from alhena.mcp.oauth import requests as http
 from alhena.mcp.oauth.requests import OAuthHttp
-from alhena.mcp.oauth.tokens import FILE, SignInError, StoredToken, TokenFile, TokenFileError
+from alhena.mcp.oauth.tokens import (
+    FILE,
+    SignInError,
+    StoredToken,
+    TokenFile,
+    TokenFileError,
+    token_file,
+)
 from alhena.mcp.server import ServerState
 from alhena.models.errors import CredentialsError
 from alhena.system.private_files import PrivateFiles

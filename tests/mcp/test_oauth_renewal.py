@@ -16,9 +16,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from alhena.agent.toolset.mcp import stored_access, token_file
+from alhena.agent.toolset.mcp import stored_access
 from alhena.mcp.oauth.renewal import EARLY_S, Renewal
-from alhena.mcp.oauth.tokens import SignInError, StoredToken, TokenFile
+from alhena.mcp.oauth.tokens import SignInError, StoredToken, TokenFile, token_file
 from alhena.mcp.server import ServerState
 from alhena.system.errors import WriteFailureError
 from alhena.system.private_files import LIMIT, PrivateFiles

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from alhena.agent.toolset.mcp import server_context
+from alhena.agent.toolset.mcp_review import server_context
 from alhena.config.mcp_servers import McpServer, harmless_of, server_of
 from tests.config.places import user
 from tests.mcp.kit import odd, rigged, tool

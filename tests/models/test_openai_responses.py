@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from alhena import Agent
-from alhena.agent.chat import drive_switch
+from alhena.agent.between_prompts import switch_model
 from alhena.errors import AlhenaError, InputError, ServerFaultError, StreamCutError
 from alhena.http.connect import parse_endpoint
 from alhena.models import OpenAICompatible
@@ -516,12 +516,10 @@ async def test_a_switch_within_the_service_keeps_the_reasoning_of_the_same_model
     ):
         await agent.run("go")
         for name in ("openai:gpt-5", "openai-responses:gpt-5", "openai:gpt-5-codex"):
-            async for _ in agent.session.aside(drive_switch(name)):
-                pass
+            await switch_model(agent.session, name)
             await agent.run("on")
         with pytest.raises(InputError, match="another service"):
-            async for _ in agent.session.aside(drive_switch("anthropic:x")):
-                pass
+            await switch_model(agent.session, "anthropic:x")
     paths = [sent.path for sent in server.requests]
     assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/responses", "/v1/responses"]
     carried = [b"gAAAA" in sent.body for sent in server.requests]

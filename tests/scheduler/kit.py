@@ -16,9 +16,10 @@ from alhena.events import (
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import MessageBus, ToolConfirmationRequest
 from alhena.scheduler.bus_approver import BusApprover
-from alhena.scheduler.confirmation import Approver, Confirmations
+from alhena.scheduler.confirmation import Confirmations
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.gate import Authority, Check, Watch
+from alhena.scheduler.gate import CallPolicy, Check, Watch
+from alhena.scheduler.question import Approver
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.contract import (
@@ -144,7 +145,7 @@ class Stage:
         self.executor = executor or Executor(Path.cwd())
         self.scheduler = Scheduler(
             self.registry,
-            Authority(decide or deciding(), check, watch),
+            CallPolicy(decide or deciding(), check, watch),
             self.emit,
             self.executor,
             asking=Confirmations(approve=approver, **asking),

@@ -6,8 +6,8 @@ import pytest
 
 from alhena.events import ConfirmationRequestEvent, ToolCallUpdateEvent
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.confirmation import ConfirmationRequest
 from alhena.scheduler.executor import Executor
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.scheduler.states import Status
 from alhena.tools.contract import ExecutionContext, Kind, ToolErrorType, ToolResult
 from tests.scheduler.kit import SmallTool, Stage, deciding, echo, forever, request, requests, told

@@ -9,8 +9,8 @@ import pytest
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.bus import ToolConfirmationRequest, ToolConfirmationResponse
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.confirmation_flow import MAX_QUESTIONS
+from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.states import CompletedToolCall, ConfirmationError, Status
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import Replace, WriteFile

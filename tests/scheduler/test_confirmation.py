@@ -5,7 +5,7 @@ import pytest
 
 from alhena.events import ConfirmationRequestEvent
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.confirmation import ConfirmationRequest, Payload
+from alhena.scheduler.question import ConfirmationRequest, Payload
 from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.contract import (
     EditConfirmation,

@@ -11,7 +11,7 @@ from alhena.scheduler.bus import (
     ToolPolicyRejection,
     UpdatePolicy,
 )
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.states import ConfirmationError, SchedulerError, Status
 from alhena.tools.contract import (
     AskUserConfirmation,

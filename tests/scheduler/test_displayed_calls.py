@@ -14,7 +14,8 @@ from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.config.settings import Settings
 from alhena.events import Event
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import LOOKED_AT, ConfirmationRequest
+from alhena.scheduler.confirmation import LOOKED_AT
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.shell.parse.parser import MAX_BYTES
 from alhena.suspicious_text import hidden
 from alhena.system.processes import ProcessGroups

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome, PolicyRule
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
 from alhena.scheduler.executor import Executor
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import TERMINAL, CompletedToolCall, Status, advance
 from alhena.tools.contract import ExecutionContext, Kind, ToolResult
 from alhena.wire.content import ToolCallRequestInfo

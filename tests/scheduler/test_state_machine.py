@@ -27,9 +27,9 @@ from alhena.events import Event, ToolCallResponseEvent, ToolCallsUpdateEvent, To
 from alhena.hooks.model import HookEvent, HookVerdict, TailCall
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.bus import LastingRule, UpdatePolicy
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.executor import INTERRUPTED, Executor
 from alhena.scheduler.hooks import ToolHooks
+from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
 from alhena.scheduler.states import (
     TERMINAL,
     CompletedToolCall,

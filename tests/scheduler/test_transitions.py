@@ -7,14 +7,8 @@ from hypothesis import strategies as st
 
 import alhena
 from alhena.events import Event
-from alhena.scheduler.states import (
-    TERMINAL,
-    TRANSITIONS,
-    Status,
-    TrackedCall,
-    TransitionError,
-    advance,
-)
+from alhena.scheduler.states import TERMINAL, TRANSITIONS, Status, TransitionError, advance
+from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import ToolErrorType
 from tests.scheduler.kit import request
 

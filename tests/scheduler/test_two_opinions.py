@@ -9,7 +9,7 @@ import pytest
 from alhena.events import WarningEvent
 from alhena.policy.model import Decision, PolicyCall
 from alhena.scheduler.bus import UpdatePolicy
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.scheduler.states import ConfirmationError, Status
 from alhena.tools.contract import AskUserConfirmation, McpConfirmation, Question, ToolErrorType
 from tests.scheduler.kit import SmallTool, Stage, deciding, request, told

@@ -63,8 +63,8 @@ async def test_a_subagents_work_is_told_beside_the_sessions(project: Path):
 
 async def test_modes_are_told_with_their_changes_and_durations(project: Path):
     async with agent(ScriptedGenerator(), **watched()) as running:
-        running.toolset.modes.switch(ApprovalMode.PLAN)
-        running.toolset.modes.switch(ApprovalMode.AUTO_EDIT)
+        running.toolset.authority.modes.switch(ApprovalMode.PLAN)
+        running.toolset.authority.modes.switch(ApprovalMode.AUTO_EDIT)
     found = Observed(project / "out.log")
     assert differences(found.logs) == []
     switches = found.of("plan.approval_mode_switch")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from alhena.scheduler.executor import Executor
-from alhena.scheduler.gate import Authority
+from alhena.scheduler.gate import CallPolicy
 from alhena.scheduler.scheduler import Scheduler
 from alhena.scheduler.states import CompletedToolCall, SuccessfulToolCall
 from alhena.system.workspace import Workspace
@@ -61,7 +61,7 @@ async def run(tool: Tool, params: dict[str, Any], content: str) -> CompletedTool
     reviewed: Any = Reviewed(tool, content)
     scheduler = Scheduler(
         ToolRegistry([reviewed]),
-        Authority(deciding()),
+        CallPolicy(deciding()),
         lambda event: None,
         Executor(Path.cwd()),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alhena.policy.model import PolicyOutcome
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.scheduler.states import SuccessfulToolCall
 from alhena.system.workspace import Workspace
 from alhena.tools.builtin.edit_files import WriteFile

@@ -1,11 +1,9 @@
 """The conversation of a session and the choice of its model and generation settings."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from alhena.agent.context import SessionPrompt
-from alhena.agent.run import EventChannel
-from alhena.agent.session import Session
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.chat import Chat, ChatServices, Outlets
 from alhena.chat.history import History
@@ -19,12 +17,9 @@ from alhena.models.catalogue import (
     foreign_service,
     is_alias,
     resolved_name,
-    served_models,
-    today,
 )
 from alhena.models.generator import ContentGenerator
 from alhena.models.providers.select import ChosenGenerator, is_demo
-from alhena.values import Value
 from alhena.wire.content import Content, Part
 from alhena.wire.encode import EncodedContent
 from alhena.wire.request import GenerateContentConfig, Tool
@@ -143,9 +138,9 @@ def open_chat(
 
     def follow() -> None:
         bench.hide_denied()
-        chat.config = request_config(bench, prompt, models.config(chat.model.name))
+        chat.configure(request_config(bench, prompt, models.config(chat.model.name)))
 
-    bench.modes.subscribe(follow)
+    bench.authority.modes.subscribe(follow)
     bench.sources.watch(follow)
     if bench.memory is not None:
         bench.memory.watch(follow)
@@ -214,13 +209,6 @@ def request_config(
     ).with_settings(settings)
 
 
-class Choices(Value, frozen=True):
-    """Names of models; `complete`: the service itself has listed them."""
-
-    names: tuple[str, ...]
-    complete: bool
-
-
 def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str) -> None:
     """Has another model of the same service answer from now on. Raises InputError for one of
     another service."""
@@ -241,41 +229,3 @@ def switch(chat: Chat, models: SessionModels, chosen: ChosenGenerator, name: str
     if is_alias(name):
         models.chosen.add(known)
     chat.take_over(Substitute(traits=traits_of(known), config=models.config(known)))
-
-
-async def available(session: Session) -> Choices:
-    """The models that the credentials of a session can use, as far as the service tells in time;
-    else those known by name."""
-    names = () if session.list_names is None else await session.list_names()
-    if names:
-        foreign = not session.chosen.speaks_gemini
-        prefix = session.chosen.model.partition(":")[0] + ":" if foreign else ""
-        return Choices(tuple(f"{prefix}{name}" for name in names), complete=True)
-    return Choices(tuple(each.name for each in served_models(today())), complete=False)
-
-
-def drive_switch(name: str) -> Callable[[EventChannel, Session], Coroutine[Any, Any, None]]:
-    """Returns the work that switches the model, for `SessionRunner.aside`."""
-
-    async def drive(channel: EventChannel, session: Session) -> None:
-        try:
-            if session.switch_model is not None:
-                session.switch_model(name)
-        finally:
-            channel.close()
-
-    return drive
-
-
-def drive_listing(
-    take: Callable[[Choices], None],
-) -> Callable[[EventChannel, Session], Coroutine[Any, Any, None]]:
-    """Returns the work that lists the models, for `SessionRunner.aside`."""
-
-    async def drive(channel: EventChannel, session: Session) -> None:
-        try:
-            take(await available(session))
-        finally:
-            channel.close()
-
-    return drive

@@ -224,12 +224,10 @@ class Checkpoints:
         """Like `remembered`, in this thread."""
         if checkpoint.client_history is not None:
             try:
-                replay = Replay()
-                replay.contents = [
+                return Replay.of_contents(
                     EncodedContent(msgspec.json.decode(raw, type=Content))
                     for raw in checkpoint.client_history
-                ]
-                return replay
+                )
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise CheckpointError(
                     f"the conversation of {name} cannot be read: {error}."

@@ -74,7 +74,7 @@ def open_room(
     )
     services = CompressionServices(
         ask=ask,
-        keep=lambda texts: kept(bench.outputs, texts),
+        keep=lambda texts: kept(bench.host.outputs, texts),
         count=count,
         limit=lambda name: question_limit(name, bench.settings.model.context_window),
         emit=emit,

@@ -89,8 +89,8 @@ class SessionPrompt:
         """The prompt that is composed for the tools and the mode of now."""
         facts = msgspec.structs.replace(
             self.facts,
-            plan=bench.modes.planning,
-            unasked=bench.modes.mode is ApprovalMode.YOLO,
+            plan=bench.authority.modes.planning,
+            unasked=bench.authority.modes.mode is ApprovalMode.YOLO,
         )
         return composed_prompt(bench.registry.function_declarations(), facts)
 
@@ -146,12 +146,13 @@ def open_prompt(
             if environ.get(variable, "").strip().lower() in OFF
         ),
     )
+    if not (environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD")):
+        return SessionPrompt(facts, given)
+    if given is None:
+        given, problem = own_prompt(bench.workspace, environ, trust)
+        bench.warnings.extend((problem,) if problem else ())
     prompt = SessionPrompt(facts, given)
-    if environ.get("GEMINI_SYSTEM_MD") or environ.get("GEMINI_WRITE_SYSTEM_MD"):
-        if given is None:
-            prompt.own, problem = own_prompt(bench.workspace, environ, trust)
-            bench.warnings += (problem,) if problem else ()
-        write_prompt(prompt.composed(bench), bench.workspace, environ)
+    write_prompt(prompt.composed(bench), bench.workspace, environ)
     return prompt
 
 
@@ -353,7 +354,7 @@ async def tell_files(
     from alhena.tools.threads import run_blocking
 
     call = PolicyCall(names=all_names(_READ_MANY), args={"paths": [EVERYTHING]})
-    decision = await bench.check(call, bench.decide(call))
+    decision = await bench.authority.check(call, bench.authority.decide(call))
     if decision.outcome is PolicyOutcome.DENY:
         raise ConfigError(
             f"the files cannot be told to the model: {_READ_MANY} is denied ({decision.reason}).",
@@ -383,7 +384,7 @@ def _gathered(bench: Toolset, room: int, cancellation: threading.Event) -> tuple
 
     def refuse(path: str) -> str:
         call = PolicyCall(names=all_names(_READ_FILE), args={"absolute_path": path})
-        decision = bench.decide(call)
+        decision = bench.authority.decide(call)
         if decision.outcome is PolicyOutcome.ALLOW:
             return ""
         return "the policy does not simply allow to read it"

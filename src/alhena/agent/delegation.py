@@ -34,12 +34,8 @@ from alhena.events import WarningEvent
 from alhena.hooks.model import HookStopError
 from alhena.models.catalogue import is_alias, resolved_name
 from alhena.models.generator import ContentGenerator
-from alhena.scheduler.confirmation import (
-    Approver,
-    ConfirmationRequest,
-    Verdict,
-    call_approver,
-)
+from alhena.scheduler.confirmation import call_approver
+from alhena.scheduler.question import Approver, ConfirmationRequest, Verdict
 from alhena.scheduler.scheduler import Caller
 from alhena.scheduler.states import CompletedToolCall
 from alhena.tools.builtin.ask_user import Ask, agrees
@@ -175,16 +171,14 @@ def task_result(definition: AgentDefinition) -> FinalAnswer:
             case _:
                 return prepared["result"]
 
-    final = FinalAnswer(
+    return FinalAnswer(
         adapt_schema(schema) or schema,
         read,
         definition.max_turns,
         name=COMPLETE_TASK,
         description=prompt_text(COMPLETE_TASK).strip(),
-        asks_again=False,
+        only_by_tool=True,
     )
-    final.by_tool = True
-    return final
 
 
 class Delegation:
@@ -446,7 +440,7 @@ class Subagents:
         self.approver = approver
         self.opening = tuple(opening)
         self.model = model
-        self._agents = {agent.name: agent for agent in bench.agents}
+        self._agents = {agent.name: agent for agent in bench.agents.local}
 
     async def run(self, name: str, objective: str, context: ExecutionContext) -> ToolResult:
         """The report of the agent called `name`; every failure is a value."""
@@ -470,14 +464,16 @@ class Subagents:
         context: ExecutionContext,
         bench: Toolset,
     ) -> ToolResult:
-        servers = self.bench.agent_servers
+        servers = self.bench.agents.servers
         if servers is None or not definition.mcp_servers:
             return await Delegation(definition, bench, self, context).run(objective)
 
         def warn(text: str) -> None:
             self.outlets.emit(WarningEvent(message=f"agent {definition.name}: {text}"))
 
-        async with servers.open(bench, definition, warn) as (with_servers, allowed):
+        opening = servers.open(definition, bench.registry, bench.workspace.roots, warn)
+        async with opening as (registry, own, allowed):
+            with_servers = bench.add_servers(registry, own)
             return await Delegation(allowed, with_servers, self, context).run(objective)
 
     async def _in_worktree(

@@ -43,8 +43,8 @@ class OutputError(AlhenaError):
 class FinalAnswer:
     """`read` makes the value of the JSON that the model gives for `schema`, or raises ValueError
     with the reason, which the model gets at most `corrections` times. `name` and `description` are
-    those of the tool by which it gives the value. Not `asks_again`: an answer as text, where it has
-    to be a call, ends the prompt without a value."""
+    those of the tool by which it gives the value. With `only_by_tool` it has to be a call,
+    and an answer as text ends the prompt without a value."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class FinalAnswer:
         *,
         name: str = FINAL,
         description: str = "Ends the work with its result. Call it once, when everything is done.",
-        asks_again: bool = True,
+        only_by_tool: bool = False,
     ) -> None:
         self.name = name
         self._description = description
-        self._asks_again = asks_again
+        self._asks_again = not only_by_tool
         self._wrapped = schema.get("type") != "object"
         if self._wrapped:
             rest = {key: value for key, value in schema.items() if key != "$defs"}
@@ -70,7 +70,7 @@ class FinalAnswer:
         self._left = corrections
         self._reasons: list[str] = []
         self._text = ""
-        self.by_tool = False
+        self.by_tool = only_by_tool
         self.value: Any = None
         self.given = False
         self.error: OutputError | None = None
@@ -94,6 +94,10 @@ class FinalAnswer:
         kept = (each for each in last.function_declarations or () if each.name != self.name)
         declared = (*kept, declaration)
         return replace(config, tools=(*others, replace(last, function_declarations=declared)))
+
+    def ask_by_tool(self, *, always: bool) -> None:
+        """Asks for the value by a tool: `always`, or where there are tools."""
+        self.by_tool = always
 
     @property
     def over(self) -> bool:

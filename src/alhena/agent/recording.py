@@ -17,6 +17,7 @@ from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageE
 from alhena.session.records import VERSION, Header, JournalError, new_session_id, now
 from alhena.session.store import LATEST, Resumed, project_store, pruned_beside
 from alhena.system.errors import printable
+from alhena.values import Value
 from alhena.version import __version__
 from alhena.wire.content import MODEL, USER, Content, EncodedContent, text_content
 from alhena.wire.json_values import scrub
@@ -55,6 +56,7 @@ class Recording:
         project: Path,
         emit: Callable[[Event], None],
         disk: "Disk | None" = None,
+        when_begun: "Callable[[], Thread | None]" = lambda: None,
     ) -> None:
         self.session_id = session_id
         self.path = temp / "sessions" / f"{session_id}.jsonl"
@@ -62,7 +64,7 @@ class Recording:
         self.agent_turns = 0
         self.unrecorded = ""
         self.at_once = False
-        self.when_begun: Callable[[], Thread | None] = lambda: None
+        self._when_begun = when_begun
         self._beside: Thread | None = None
         self._temp = temp
         self._project = project
@@ -77,9 +79,17 @@ class Recording:
         self._told = False
         self._due = False
 
-    def attach(self, chat: "Chat", kept: "Sequence[EncodedContent]" = ()) -> None:
-        """Records the conversation from here on. `kept` are the contents that are recorded
-        already."""
+    def attach(
+        self,
+        chat: "Chat",
+        kept: "Sequence[EncodedContent]" = (),
+        opening: int = 0,
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Records the conversation from here on; its first `opening` contents are no person's and
+        no model's, and `kept` are recorded already."""
+        self.opening, self.at_once = opening, at_once
         contents = chat.history.contents
         same = 0
         for mine, theirs in zip(contents, kept, strict=False):
@@ -88,10 +98,11 @@ class Recording:
             same += 1
         if same < max(len(contents), len(kept)):
             self.history(same, contents[same:])
-        chat.history.watch = self.history
+        chat.history.report_to(self.history)
 
     def go_on(self, resumed: "Resumed") -> None:
         """Records behind what a session holds already."""
+        self.agent_turns = resumed.replay.agent_turns
         self._start(resumed.journal)
         self._prompted = True
 
@@ -249,7 +260,7 @@ class Recording:
             self._emit(WarningEvent(message=f"this session is not recorded: {self.unrecorded}."))
             return
         self._start(journal)
-        self._beside = self.when_begun()
+        self._beside = self._when_begun()
 
     def _why(self, error: OSError | AlhenaError) -> str:
         """The reason that the file of a new session could not be created."""
@@ -270,22 +281,23 @@ class Recording:
             self._take(change)
 
 
-class Beginning:
+class Beginning(Value, frozen=True, kw_only=True):
     """Initial state of a session: its journal and, if `resumed`, the state the earlier run left:
-    `contents`, the number of `prompts`, the `model` and the `version` that it called itself, how
-    many contents it `counted` as how many tokens, and `notices` for people."""
+    `contents`, of which those in `kept` are recorded, the number of `prompts`, the `model` and the
+    `version` that it called itself, how many contents it `counted` as how many tokens, and
+    `notices` for people."""
 
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        self.recording: Recording | None = None
-        self.contents: tuple[EncodedContent, ...] = ()
-        self.kept: tuple[EncodedContent, ...] = ()
-        self.opening = 0
-        self.prompts = 0
-        self.resumed = False
-        self.model = self.version = ""
-        self.counted: tuple[int, int] | None = None
-        self.notices: tuple[str, ...] = ()
+    session_id: str
+    recording: Recording | None = None
+    contents: tuple[EncodedContent, ...] = ()
+    kept: tuple[EncodedContent, ...] = ()
+    opening: int = 0
+    prompts: int = 0
+    resumed: bool = False
+    model: str = ""
+    version: str = ""
+    counted: tuple[int, int] | None = None
+    notices: tuple[str, ...] = ()
 
     @property
     def opening_contents(self) -> "tuple[Content, ...]":
@@ -298,24 +310,32 @@ class Beginning:
         return None if self.recording is None else self.recording.settle
 
     @property
+    def step(self) -> Callable[[], Awaitable[None]]:
+        """Queues everything for the disk, if something is recorded."""
+        return _do_nothing if self.recording is None else self.recording.step
+
+    @property
     def transcript(self) -> str:
         """The path of the record, "" where there is none."""
         return "" if self.recording is None else str(self.recording.path)
 
-    def attach(self, chat: "Chat", channel: "EventChannel") -> None:
-        """Records the conversation from here on. Another model than the one that answered before
-        gets it without what it could not verify."""
+    def attach(self, chat: "Chat", channel: "EventChannel", opening: int, *, at_once: bool) -> None:
+        """Records the conversation, which has so many `opening` contents, from here on. Another
+        model than the one that answered before gets it without what it could not verify."""
         if self.recording is not None:
-            self.recording.opening = self.opening
-            self.recording.attach(chat, self.kept)
+            self.recording.attach(chat, self.kept, opening, at_once=at_once)
             channel.subscribe(self.recording.event)
         if not (self.contents and self.model) or chat.continue_from(self.model, self.version):
-            chat.measured = self.counted
+            chat.note_measured(self.counted)
 
     def abandon(self) -> None:
         """Undoes what holds the session, when it does not come about."""
         if self.recording is not None:
             self.recording.abandon()
+
+
+async def _do_nothing() -> None:
+    """Nothing is recorded."""
 
 
 def _synchronised(journal: "Journal") -> None:
@@ -341,23 +361,20 @@ def begin(
             claimed_project_temp(environ, cwd)
     if session_id is not None:
         project_store(environ, cwd).require_new(session_id)
-    if resume is not None:
-        old = resumed(resume, cwd, environ, emit, disk)
-        if old is not None:
-            old.resumed = True
-            return old
-    beginning = Beginning(session_id or new_session_id())
-    if resume is not None:
-        beginning.notices = ("No previous sessions found for this project.",)
+    old = None if resume is None else resumed(resume, cwd, environ, emit, disk)
+    if old is not None:
+        return old
+    own_id = session_id or new_session_id()
+    recording: Recording | None = None
     if record:
         temp = project_temp(environ, cwd)
-        beginning.recording = Recording(beginning.session_id, temp, cwd, emit, disk)
 
         def prune() -> "Thread | None":
-            return pruned_beside(temp, settings, beginning.session_id, emit)
+            return pruned_beside(temp, settings, own_id, emit)
 
-        beginning.recording.when_begun = prune
-    return beginning
+        recording = Recording(own_id, temp, cwd, emit, disk, prune)
+    none = () if resume is None else ("No previous sessions found for this project.",)
+    return Beginning(session_id=own_id, recording=recording, notices=none)
 
 
 async def close_recording(recording: Recording) -> None:
@@ -390,19 +407,22 @@ def resumed(
         return None
     found = store.resume(name, __version__, disk)
     replay = found.replay
-    beginning = Beginning(found.journal.path.stem)
-    beginning.kept = tuple(replay.contents)
-    beginning.contents = (*beginning.kept, *told_behind(found, beginning.kept, replay.unanswered()))
-    beginning.opening = 0 if replay.header is None else replay.header.opening
-    beginning.prompts = replay.prompts
-    beginning.model, beginning.version = replay.model, replay.version
-    beginning.counted = replay.counted
-    beginning.notices = notices_of(found)
-    temp = project_temp(environ, cwd)
-    beginning.recording = Recording(beginning.session_id, temp, cwd, emit, disk)
-    beginning.recording.agent_turns = replay.agent_turns
-    beginning.recording.go_on(found)
-    return beginning
+    session_id, kept = found.journal.path.stem, tuple(replay.contents)
+    recording = Recording(session_id, project_temp(environ, cwd), cwd, emit, disk)
+    recording.go_on(found)
+    return Beginning(
+        session_id=session_id,
+        recording=recording,
+        contents=(*kept, *told_behind(found, kept, replay.unanswered())),
+        kept=kept,
+        opening=0 if replay.header is None else replay.header.opening,
+        prompts=replay.prompts,
+        resumed=True,
+        model=replay.model,
+        version=replay.version,
+        counted=replay.counted,
+        notices=notices_of(found),
+    )
 
 
 def told_behind(

@@ -3,20 +3,18 @@ conversations kept under names."""
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from alhena.agent.checkpointing import Checkpoints
 from alhena.agent.loop import join_answers, run_calls, run_prompt
-from alhena.agent.recording import Recording, notices_of, told_behind
+from alhena.agent.recording import notices_of, told_behind
 from alhena.agent.run import EventStream
-from alhena.agent.session import Session
-from alhena.chat.history import History
-from alhena.config.home import claimed_project_temp, project_temp
+from alhena.agent.saved_conversations import SavedConversations
+from alhena.agent.session import ProposedCalls, Session
 from alhena.errors import InputError
 from alhena.events import CheckpointEvent, Event
 from alhena.policy.engine import PolicyFilter
@@ -29,31 +27,18 @@ from alhena.session.records import (
     Contents,
     Happened,
     NoSessionError,
-    SessionError,
     Undone,
-    new_session_id,
     now,
 )
 from alhena.session.replay import Replay
 from alhena.session.store import Resumed, project_store
 from alhena.session.tags import (
-    EarlierPrompt,
-    NewHeader,
-    Tag,
-    Tags,
     earlier_prompts,
-    fork,
-    project_tags,
-    tag_name,
 )
 from alhena.tools.contract import ToolErrorType
 from alhena.values import Value
 from alhena.version import __version__
 from alhena.wire.content import MODEL, FunctionCall, Part, ToolCallRequestInfo, encode_value
-from alhena.wire.json_values import scrub
-
-if TYPE_CHECKING:
-    from alhena.chat.chat import Chat
 
 UNDONE = (
     "This call was undone: the user has put the files back to what they were before it. It has no "
@@ -136,15 +121,6 @@ class Restored(Value, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
 
 
-class Proposal(Value, frozen=True, kw_only=True):
-    """Calls that can be made again: those of the turn that ends the first `length` contents which
-    have no valid result. `known` are those that do."""
-
-    length: int
-    calls: tuple[FunctionCall, ...]
-    known: tuple[Answered, ...]
-
-
 async def restore_session(session: Session, name: str) -> Restored:
     """Goes back to the checkpoint `name`. Raises NoCheckpointError, CheckpointError, SessionError
     (ForeignError), JournalError."""
@@ -153,9 +129,9 @@ async def restore_session(session: Session, name: str) -> Restored:
     remembered = await checkpoints.remembered(found, checkpoint)
     kept, files = "", None
     if checkpoint.commit_hash:
-        with _stoppable(session) as stop:
+        with session.restore.allow_stop() as stop:
             kept, files = await checkpoints.restore(found, checkpoint, stop)
-    session.proposal = None
+    session.restore.propose(None)
     if remembered is not None:
         _go_back(session, found, remembered)
         await session.settle()
@@ -166,7 +142,7 @@ async def restore_session(session: Session, name: str) -> Restored:
         problem="" if checkpoint.commit_hash else "the checkpoint has no files",
         conversation=remembered is not None,
         forgotten=remembered is None,
-        proposed=_names(session.proposal),
+        proposed=_names(session.restore.calls),
         tool_call=plain_call(checkpoint),
     )
 
@@ -205,9 +181,9 @@ async def undo_turns(session: Session, names: Collection[str]) -> Restored | Non
 
 
 async def _undone(session: Session, turn: EditingTurn) -> Restored:
-    with _stoppable(session) as stop:
+    with session.restore.allow_stop() as stop:
         kept, files = await session.checkpoints().undo(turn, stop)
-    session.proposal = None
+    session.restore.propose(None)
     return Restored(name=turn.name, kept=kept, files=files, tool_call=plain_call(turn.first))
 
 
@@ -228,20 +204,10 @@ def _joined(first: Restored, later: Sequence[Restored]) -> Restored:
     return msgspec.structs.replace(first, files=files)
 
 
-@contextmanager
-def _stoppable(session: Session) -> Generator[threading.Event]:
-    """While files are put back, an interruption sets this."""
-    stop = session.going_back = threading.Event()
-    try:
-        yield stop
-    finally:
-        session.going_back = None
-
-
 async def propose(session: Session, prompt_id: str) -> None:
     """Makes the calls again that the session went back to, each of them if a person agrees, and
     lets the model continue with their results. Raises InputError when there are none."""
-    proposal, session.proposal = session.proposal, None
+    proposal = session.restore.take_calls()
     chat = session.chat
     prompt_id = f"{prompt_id}-again"  # no prompt's, for it is none on record
     session.limits.new_prompt()
@@ -260,7 +226,7 @@ async def propose(session: Session, prompt_id: str) -> None:
         )
         for call in proposal.calls
     ]
-    with session.bench.stricter(ASKED):
+    with session.bench.authority.stricter(ASKED):
         done = await run_calls(chat, session.scheduler(), requests, known)
     parts = (*known, *join_answers(done))
     if session.guard.is_over(done) or any(map(_is_denied, done)):
@@ -269,7 +235,7 @@ async def propose(session: Session, prompt_id: str) -> None:
     await run_prompt(chat, session.scheduler, session.guard, parts)
 
 
-def open_calls(remembered: Replay) -> Proposal:
+def open_calls(remembered: Replay) -> ProposedCalls:
     """Results of the calls that end a conversation, and the calls without one."""
     undone: list[FunctionCall] = []
     known: list[Answered] = []
@@ -285,10 +251,10 @@ def open_calls(remembered: Replay) -> Proposal:
         else:
             raws = tuple(map(msgspec.Raw, parts))
             known.append(Answered(at=now(), call_id=call.id or "", name=call.name, parts=raws))
-    return Proposal(length=len(contents), calls=tuple(undone), known=tuple(known))
+    return ProposedCalls(length=len(contents), calls=tuple(undone), known=tuple(known))
 
 
-def undone_record(name: str, calls: Proposal) -> Undone:
+def undone_record(name: str, calls: ProposedCalls) -> Undone:
     """The journal record of restoring a checkpoint."""
     return Undone(at=now(), checkpoint=name, calls=tuple(call.id or "" for call in calls.calls))
 
@@ -302,14 +268,14 @@ def _go_back(session: Session, name: str, remembered: Replay) -> None:
     if chat.history.contents[: len(contents)] == contents:
         chat.history.rollback(len(contents))
     else:
-        chat.history = History(contents)
+        chat.replace_history(contents)
         if remembered.model:
             chat.continue_from(remembered.model, remembered.version)
     ends = remembered.unanswered(UNDONE)
     if ends is not None:
         chat.history.add_user(ends.parts)
         if calls.calls:
-            session.proposal = calls
+            session.restore.propose(calls)
 
 
 def _is_denied(call: CompletedToolCall) -> bool:
@@ -317,7 +283,7 @@ def _is_denied(call: CompletedToolCall) -> bool:
     return call.response.error_type is ToolErrorType.POLICY_VIOLATION
 
 
-def _names(proposal: Proposal | None) -> tuple[str, ...]:
+def _names(proposal: ProposedCalls | None) -> tuple[str, ...]:
     return () if proposal is None else tuple(call.name for call in proposal.calls)
 
 
@@ -325,93 +291,6 @@ def plain_call(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """The call of a checkpoint as JSON values."""
     call = checkpoint.tool_call
     return None if call is None else {"name": call.name, "args": call.args}
-
-
-class SavedConversations:
-    """Those of the project at `cwd`, and the session's own, to be saved."""
-
-    def __init__(
-        self, cwd: Path, environ: Mapping[str, str], chat: "Chat", recording: Recording | None
-    ) -> None:
-        self._cwd = cwd
-        self._environ = environ
-        self._chat = chat
-        self._recording = recording
-
-    def all(self) -> tuple[Tag, ...]:
-        """Those of the project, the oldest first. Raises SessionError, ConfigError."""
-        return self._tags().all()
-
-    async def save(self, name: str, *, replace: bool = False) -> Tag:
-        """Keeps the conversation as it is now; what follows does not change what is kept. Raises
-        TakenTagError where there is one of that name and it is not to be replaced; SessionError
-        where nothing is recorded, or calls of the model have yet to be answered; JournalError."""
-        name = tag_name(name)
-        last = self._chat.history.contents[-1:]
-        if any(part.function_call for each in last for part in each.content.parts):
-            raise SessionError(
-                "the model's calls are not answered yet.", remedy="Save it when they are."
-            )
-        journal = await self.record()
-        if journal is None:
-            raise SessionError("nothing was said yet.", remedy="Save it after the first answer.")
-        tags = project_tags(claimed_project_temp(self._environ, self._cwd))
-        return await asyncio.to_thread(tags.save, name, journal, replace=replace)
-
-    async def record(self) -> Path | None:
-        """The record of the session, which has everything that happened; None before anything was
-        said. Raises SessionError where none is kept, JournalError."""
-        recording = self._recording
-        if recording is None:
-            raise SessionError(
-                "this session is not recorded.", remedy="Begin one with AgentOptions(record=True)."
-            )
-        await recording.settle()
-        if recording.unrecorded:
-            raise SessionError(f"this session is not recorded: {recording.unrecorded}.")
-        return recording.path if recording.at_work else None
-
-    @property
-    def recorded(self) -> bool:
-        """True when there is a record of the session that one can come back to."""
-        return self._recording is not None and self._recording.at_work
-
-    async def prompts(self) -> tuple[EarlierPrompt, ...]:
-        """The session's prompts, oldest first. Raises SessionError, JournalError."""
-        journal = await self.record()
-        return () if journal is None else await asyncio.to_thread(earlier_prompts, journal)
-
-    async def fork(self, prompts: Sequence[EarlierPrompt], at: int) -> str:
-        """Makes a new session that has this one's conversation before `prompts[at]`; its id, as
-        that of `begin`. Raises SessionError, JournalError."""
-        journal = await self.record()
-        if journal is None:
-            raise SessionError("nothing was said yet.")
-        session_id = new_session_id()
-        project = scrub(str(self._cwd))
-        new = NewHeader(session_id, project, __version__, journal.stem, at)
-        await asyncio.to_thread(fork, journal, prompts[at].lines, new)
-        return session_id
-
-    async def begin(self, name: str) -> str:
-        """Makes a new session that begins with what was kept; its id, for `Agent.clear` or as
-        `Agent`. Raises NoTagError, SessionError."""
-        session_id = new_session_id()
-        project = scrub(str(self._cwd))
-        begin = self._tags().begin
-        await asyncio.to_thread(begin, tag_name(name), session_id, project, __version__)
-        return session_id
-
-    def abandon(self, session_id: str) -> None:
-        """Removes what `begin` made, of a session that did not come about. Raises SessionError."""
-        self._tags().abandon(session_id)
-
-    def delete(self, name: str) -> None:
-        """Removes what is kept under a name; sessions stay. Raises NoTagError, SessionError."""
-        self._tags().delete(tag_name(name))
-
-    def _tags(self) -> Tags:
-        return project_tags(project_temp(self._environ, self._cwd))
 
 
 def restore_project(cwd: Path, environ: Mapping[str, str], name: str) -> Restored:

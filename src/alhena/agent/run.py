@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Self
 
 from alhena.errors import InterruptedRunError
@@ -87,18 +87,23 @@ async def wait_until_done(task: asyncio.Future[Any]) -> None:
         raise cancelled
 
 
-Starting = Awaitable[tuple["asyncio.Task[None]", AsyncIterator[Event]]]
-Start = Callable[["EventStream"], Starting]
-"""Starts what drives a run; gives its task and its events."""
+Work = Callable[..., Coroutine[Any, Any, None]]
+"""The work of a run, called with the session and the channel that its events go out over."""
+
+Start = Callable[
+    ["EventStream", Work], Awaitable[tuple["asyncio.Task[None]", AsyncIterator[Event]]]
+]
+"""Starts the work of a run; gives its task and its events."""
 
 
 class EventStream(AsyncIterator[Event]):
-    """Starts when the first event is asked for. When the run fails, the error is raised behind the
-    last event. `aclose` ends the run and waits for its end; giving up the iteration ends it too,
-    and whoever uses the agent next waits."""
+    """Starts its `work` when the first event is asked for. When the run fails, the error is raised
+    behind the last event. `aclose` ends the run and waits for its end; giving up the iteration
+    ends it too, and whoever uses the agent next waits."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, work: Work) -> None:
         self._start = start
+        self._work = work
         self._driver: asyncio.Task[None] | None = None
         self._events: AsyncIterator[Event] | None = None
         self.over = False
@@ -110,7 +115,7 @@ class EventStream(AsyncIterator[Event]):
         if self.over:
             raise StopAsyncIteration
         if self._events is None:
-            self._driver, self._events = await self._start(self)
+            self._driver, self._events = await self._start(self, self._work)
         try:
             return await anext(self._events)
         except StopAsyncIteration:
@@ -142,10 +147,17 @@ class ToolRun(EventStream):
     """The events of one tool call. `completed` is what it came to, None before its end and when it
     was interrupted."""
 
-    def __init__(self, call_id: str, start: Callable[["ToolRun"], Starting]) -> None:
-        super().__init__(lambda _run: start(self))
+    def __init__(
+        self, call_id: str, done: "list[CompletedToolCall]", start: Start, work: Work
+    ) -> None:
+        super().__init__(start, work)
         self.call_id = call_id
-        self.completed: CompletedToolCall | None = None
+        self._done = done
+
+    @property
+    def completed(self) -> "CompletedToolCall | None":
+        """The call at its end."""
+        return self._done[0] if self._done else None
 
 
 async def wait_for_driver(driver: "asyncio.Task[None]") -> None:

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
@@ -11,7 +10,14 @@ import msgspec
 
 from alhena.agent.limits import REASONS, BusyError
 from alhena.agent.loop import run_prompt
-from alhena.agent.run import EventChannel, EventStream, ToolRun, cancel_driver, wait_until_done
+from alhena.agent.run import (
+    EventChannel,
+    EventStream,
+    ToolRun,
+    Work,
+    cancel_driver,
+    wait_until_done,
+)
 from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
 from alhena.agent.toolset.options import SessionOptions
@@ -22,7 +28,6 @@ from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     ApiRequestEvent,
     ApiResponseEvent,
-    CompressedEvent,
     ContentEvent,
     ErrorEvent,
     Event,
@@ -36,12 +41,12 @@ from alhena.events import (
 )
 from alhena.wire.content import USER, Content, Part, ToolCallRequestInfo
 from alhena.wire.json_values import scrub
-from alhena.wire.request import GenerateContentConfig
 
 if TYPE_CHECKING:
     from alhena.agent.final_answer import FinalAnswer
     from alhena.agent.limits.budget import Ledger, TimeWatch
     from alhena.agent.restoring import AgentCheckpoints
+    from alhena.scheduler.states import CompletedToolCall
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,19 +169,19 @@ async def _start(
                 model=session.model,
                 cwd=scrub(str(session.bench.workspace.cwd)),
                 tools=session.bench.registry.names,
-                notices=session.take_notices(),
+                notices=session.notices.take(),
             )
         )
-        proceeds, session.proceeds = session.proceeds and prompt is not None, False
+        proceeds = session.first_prompt.take_proceeds() and prompt is not None
         if prompt is not None and not proceeds:
             channel.emit(UserMessageEvent(prompt_id=prompt_id, text=prompt.text))
     return proceeds
 
 
 async def drive_call(
-    channel: EventChannel, request: ToolCallRequestInfo, run: ToolRun, session: Session
-) -> None:
-    """Runs one call made by a person and closes the event stream."""
+    session: Session, channel: EventChannel, request: ToolCallRequestInfo
+) -> "Sequence[CompletedToolCall]":
+    """Runs one call made by a person."""
     channel.emit(
         ToolCallRequestEvent(
             call_id=request.call_id,
@@ -187,45 +192,26 @@ async def drive_call(
     )
     try:
         await session.bench.sources.gather()
-        (run.completed,) = await session.scheduler().schedule(request)
+        return await session.scheduler().schedule(request)
     except asyncio.CancelledError:
         raise InterruptedRunError("the call was interrupted.") from None
     finally:
-        try:
-            await session.turn_over()
-        finally:
-            channel.close()
+        await session.turn_over()
 
 
-async def drive_start(channel: EventChannel, session: Session) -> None:
-    """Fires the SessionStart hooks and closes the event stream."""
+async def drive_start(session: Session, _channel: EventChannel) -> None:
+    """Fires the SessionStart hooks."""
     try:
         if session.prompt_hooks is not None:
             await session.prompt_hooks.start()
     except asyncio.CancelledError:
         raise InterruptedRunError("the SessionStart hooks were interrupted.") from None
-    finally:
-        channel.close()
-
-
-async def drive_compression(
-    take: Callable[[CompressedEvent], None], channel: EventChannel, session: Session
-) -> None:
-    """Compresses the conversation and closes the event stream."""
-    try:
-        take(await session.compress())
-    except asyncio.CancelledError:
-        raise InterruptedRunError("the compression was interrupted.") from None
-    finally:
-        channel.close()
 
 
 async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tuple[Part, ...]:
     """The parts of a new prompt, with what hooks add; changed memory goes before them."""
     _begin(session, prompt_id, prompt)
-    if session.before_first is not None:
-        await session.before_first()
-        session.before_first = None
+    await session.first_prompt.prepare()
     before = prompt.before
     changed = None if session.bench.memory is None else session.bench.memory.take_changes()
     if changed:
@@ -261,7 +247,7 @@ def _find_unanswered(
 
 def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) -> None:
     if prompt.final is not None:
-        prompt.final.by_tool = not session.chosen.speaks_gemini
+        prompt.final.ask_by_tool(always=not session.chosen.speaks_gemini)
     session.limits.new_prompt(turns)
     session.guard.new_prompt(prompt_id, prompt.final)
 
@@ -312,9 +298,6 @@ def require_text(prompt: object) -> None:
     if not isinstance(prompt, str) or not prompt.strip():
         raise InputError("the prompt is empty or no text.", remedy="Give a string.")
 
-
-Drive = Callable[[Session], Coroutine[Any, Any, None]]
-"""Does the work of a run; its events go out over the session's channel."""
 
 Listen = Callable[[Session], Callable[[Event], None]]
 """Takes the session of a run that starts; returns what takes its events."""
@@ -385,8 +368,10 @@ class SessionRunner:
         """Checkpoints of the session."""
         from alhena.agent.restoring import AgentCheckpoints
 
-        drive = partial(self._drive, None)
-        return AgentCheckpoints(self._opened, self._idle, EventStream(partial(self._start, drive)))
+        async def propose(session: Session, channel: EventChannel) -> None:
+            await drive_prompt(session, channel, self._next_prompt_id(session), None)
+
+        return AgentCheckpoints(self._opened, self._idle, EventStream(self._start, propose))
 
     def run(
         self,
@@ -410,8 +395,11 @@ class SessionRunner:
         given = Prompt(
             text=scrub(prompt), before=tuple(before), attached=tuple(attached), final=final
         )
-        drive = partial(self._drive, given, listen=listen)
-        return EventStream(partial(self._start, drive))
+
+        async def answer(session: Session, channel: EventChannel) -> None:
+            await drive_prompt(session, channel, self._next_prompt_id(session), given, listen)
+
+        return EventStream(self._start, answer)
 
     def call(self, name: str, args: Mapping[str, Any]) -> ToolRun:
         """Calls a tool as a person would have it: through the same policy, confirmation and hooks
@@ -427,10 +415,12 @@ class SessionRunner:
             is_client_initiated=True,
             prompt_id=self._opened().prompt_id(self._prompts),
         )
-        return ToolRun(
-            request.call_id,
-            lambda run: self._start(partial(drive_call, self._channel, request, run), run),
-        )
+        done: list[CompletedToolCall] = []
+
+        async def call(session: Session, channel: EventChannel) -> None:
+            done.extend(await drive_call(session, channel, request))
+
+        return ToolRun(request.call_id, done, self._start, call)
 
     async def ask(self, prompt: str) -> str:
         """Carries a prompt to its answer and returns the text of the last model turn."""
@@ -440,12 +430,10 @@ class SessionRunner:
                 answer = event.text
         return answer
 
-    def aside(
-        self, drive: "Callable[[EventChannel, Session], Coroutine[Any, Any, None]]"
-    ) -> EventStream:
+    def aside(self, work: Work) -> EventStream:
         """Does something beside prompts and calls, event by event. Raises BusyError while a run is
         at work, InterruptedRunError when it is interrupted."""
-        return EventStream(partial(self._start, partial(drive, self._channel)))
+        return EventStream(self._start, work)
 
     def interrupt(self) -> bool:
         """Ends the run in good order: tools are stopped, every call gets its response. Of a session
@@ -454,7 +442,7 @@ class SessionRunner:
         interrupt, or it was interrupted already."""
         control = None if self._session is None else self.toolset.server_control
         gave_up = control is not None and control.give_up()
-        stays = self._session is not None and self._session.stay()
+        stays = self._session is not None and self._session.restore.stop()
         return self._interrupted() or gave_up or stays
 
     def _interrupted(self) -> bool:
@@ -486,7 +474,7 @@ class SessionRunner:
         session = await self._idle()
         options = msgspec.structs.replace(
             self._read_options(),
-            approval_mode=session.bench.modes.mode,
+            approval_mode=session.bench.authority.modes.mode,
             history=(),
             resume=resume,
             session_id=None,
@@ -495,8 +483,7 @@ class SessionRunner:
         opened = open_session(options, channel, source="clear")
         self._channel, self._session = channel, opened
         self._prompts = opened.prompts
-        opened.told = session.told
-        opened.shown = len(opened.bench.warnings) if session.told else 0
+        opened.notices.continue_from(session.notices)
         self._closing = session
         closing = asyncio.ensure_future(session.aclose("clear"))
         try:
@@ -506,7 +493,7 @@ class SessionRunner:
         closing.result()
 
     async def _start(
-        self, drive: Drive, run: EventStream
+        self, run: EventStream, work: Work
     ) -> tuple["asyncio.Task[None]", AsyncIterator[Event]]:
         """Starts a run, when no other one is being read; one that was left is ended."""
         session = self._opened()
@@ -520,7 +507,7 @@ class SessionRunner:
             await cancel_driver(self._driver)
         self._reader = ref(run)
         self._channel.open()
-        self._driver = asyncio.ensure_future(drive(session))
+        self._driver = asyncio.ensure_future(work(session, self._channel))
         # A task that is cancelled before its first step runs nothing, not even its clean-up.
         self._driver.add_done_callback(self._driver_ended)
         return self._driver, self._channel.events()
@@ -530,13 +517,9 @@ class SessionRunner:
         if driver is self._driver:
             self._channel.close()
 
-    def _drive(
-        self, prompt: Prompt | None, session: Session, *, listen: Listen | None = None
-    ) -> Coroutine[Any, Any, None]:
-        """Runs the prompt; without one, the calls that the session went back to."""
+    def _next_prompt_id(self, session: Session) -> str:
         self._prompts += 1
-        prompt_id = session.prompt_id(self._prompts)
-        return drive_prompt(session, self._channel, prompt_id, prompt, listen)
+        return session.prompt_id(self._prompts)
 
     def _read_options(self) -> SessionOptions:
         given = self._options
@@ -551,39 +534,3 @@ class SessionRunner:
                 "this agent is not open.", remedy="Use it inside `async with Agent(...)`."
             )
         return self._session
-
-
-async def compress(
-    agent: SessionRunner, hear: Callable[[Event], object] | None = None
-) -> CompressedEvent:
-    """Replaces all but the end of the conversation by a summary, if that is shorter; returns the
-    event that describes the result. `hear` is given each event on the way. Raises BusyError while a
-    run is at work, InterruptedRunError when it is interrupted, JournalError."""
-    done: list[CompressedEvent] = []
-    async for event in agent.aside(partial(drive_compression, done.append)):
-        if hear is not None:
-            hear(event)
-    return done[0]
-
-
-class Upcoming(msgspec.Struct, frozen=True):
-    """The next request of a session: its declarations and instruction, and the conversation.
-    `measured`: as in `Chat`."""
-
-    config: GenerateContentConfig
-    contents: tuple[Content, ...]
-    measured: tuple[int, int] | None
-
-
-async def upcoming(agent: SessionRunner) -> Upcoming:
-    """The next request of a session, as far as it is known. Raises BusyError while a run is at
-    work."""
-    found: list[Upcoming] = []
-
-    async def look(_channel: EventChannel, session: Session) -> None:
-        chat = session.chat
-        found.append(Upcoming(chat.config, agent.history, chat.measured))
-
-    async for _ in agent.aside(look):
-        pass
-    return found[0]

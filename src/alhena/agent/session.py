@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -16,6 +16,7 @@ from alhena.chat.chat import Chat
 from alhena.events import Event, ToolCallResponseEvent, ToolCallUpdateEvent
 from alhena.models.providers.select import ChosenGenerator
 from alhena.system.processes import ProcessGroups
+from alhena.values import Value
 
 if TYPE_CHECKING:
     import threading
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from alhena.agent.chat import ConversationRoom
     from alhena.agent.checkpointing import Checkpoints
     from alhena.agent.limits.budget import Ledger
-    from alhena.agent.restoring import Proposal, SavedConversations
+    from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.toolset.prompt_hooks import PromptHooks
     from alhena.events import CompressedEvent
     from alhena.scheduler.scheduler import Scheduler
+    from alhena.session.records import Answered
     from alhena.telemetry.telemetry import Telemetry
+    from alhena.wire.content import FunctionCall
 
 
 class SessionProcesses:
@@ -63,11 +66,100 @@ KILL_S = 0.5
 """Seconds that telemetry gets on an immediate exit."""
 
 
+class ProposedCalls(Value, frozen=True, kw_only=True):
+    """Calls that can be made again: those of the turn that ends the first `length` contents which
+    have no valid result. `known` are those that do."""
+
+    length: int
+    calls: "tuple[FunctionCall, ...]"
+    known: "tuple[Answered, ...]"
+
+
+class PendingRestore:
+    """A restore in progress, and the calls that may be made again after it."""
+
+    def __init__(self) -> None:
+        self.calls: ProposedCalls | None = None
+        self._stop: threading.Event | None = None
+
+    def propose(self, calls: ProposedCalls | None) -> None:
+        """Sets the calls that may be made again; None for none."""
+        self.calls = calls
+
+    def take_calls(self) -> ProposedCalls | None:
+        """The calls that may be made again, once."""
+        calls, self.calls = self.calls, None
+        return calls
+
+    @contextmanager
+    def allow_stop(self) -> "Generator[threading.Event]":
+        """While files are put back, `stop` sets this event."""
+        import threading
+
+        stop = self._stop = threading.Event()
+        try:
+            yield stop
+        finally:
+            self._stop = None
+
+    def stop(self) -> bool:
+        """Leaves the files that are about to be put back; False when none are."""
+        stop = self._stop
+        if stop is None or stop.is_set():
+            return False
+        stop.set()
+        return True
+
+
+class FirstPrompt:
+    """The start of a session's first prompt: `work` to do before it; with `proceeds` it is in the
+    conversation already."""
+
+    def __init__(
+        self, *, proceeds: bool = False, work: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._proceeds = proceeds
+        self._work = work
+
+    def take_proceeds(self) -> bool:
+        """True, once, if the prompt is in the conversation already."""
+        proceeds, self._proceeds = self._proceeds, False
+        return proceeds
+
+    async def prepare(self) -> None:
+        """Does the work, once it has succeeded never again."""
+        if self._work is not None:
+            await self._work()
+            self._work = None
+
+
+class SessionNotices:
+    """Notices for people, each given once: the growing list `warnings`, and those about the
+    model."""
+
+    def __init__(self, warnings: list[str], about_model: tuple[str, ...]) -> None:
+        self._warnings = warnings
+        self._about_model = about_model
+        self._given = 0
+        self.begun = False
+
+    def take(self) -> tuple[str, ...]:
+        """Those that are new."""
+        fresh = tuple(self._warnings[self._given :])
+        notices = fresh if self.begun else (*fresh, *self._about_model)
+        self._given += len(fresh)
+        self.begun = True
+        return notices
+
+    def continue_from(self, earlier: "SessionNotices") -> None:
+        """Leaves out what the session before this one has said at its start."""
+        self.begun = earlier.begun
+        self._given = len(self._warnings) if self.begun else 0
+
+
 class Session(msgspec.Struct, kw_only=True):
-    """The objects of a session, closed with it. `before_first`: work to do before the first prompt.
-    `scheduler` is created with the first call. `checkpoints` opens the session's checkpoints;
-    `proposal`: calls that may be made again after a restore. `going_back` cancels a restore in
-    progress. `proceeds`: the next prompt is in the conversation already."""
+    """The objects of a session, closed with it. `scheduler` is created with the first call.
+    `checkpoints` opens the session's checkpoints."""
 
     chat: Chat
     room: "ConversationRoom"
@@ -80,21 +172,18 @@ class Session(msgspec.Struct, kw_only=True):
     session_id: str
     checkpoints: "Callable[[], Checkpoints]"
     conversations: "Callable[[], SavedConversations]"
+    switch_model: Callable[[str], None]
+    list_names: "Callable[[], Awaitable[tuple[str, ...]]]"
     turn_over: Callable[[], Awaitable[None]]
+    notices: SessionNotices
+    first_prompt: FirstPrompt
+    restore: PendingRestore
     ledger: "Ledger | None" = None
     prompt_hooks: "PromptHooks | None" = None
     telemetry: "tuple[Telemetry, ...]" = ()
     recording: Recording | None = None
     prompts: int = 0
     mark: str = ""
-    told: bool = False
-    shown: int = 0
-    proposal: "Proposal | None" = None
-    going_back: "threading.Event | None" = None
-    before_first: Callable[[], Awaitable[None]] | None = None
-    switch_model: Callable[[str], None] | None = None
-    list_names: "Callable[[], Awaitable[tuple[str, ...]]] | None" = None
-    proceeds: bool = False
 
     @property
     def model(self) -> str:
@@ -105,14 +194,6 @@ class Session(msgspec.Struct, kw_only=True):
         """The id of a prompt, or what comes after it. No other run of the session has it: each
         that continues one has a `mark` of its own, for a record may lack what had an id."""
         return f"{self.session_id}#{self.mark}{number}"
-
-    def take_notices(self) -> tuple[str, ...]:
-        """New notices for people; each is returned once."""
-        fresh = tuple(self.bench.warnings[self.shown :])
-        notices = fresh if self.told else (*fresh, *self.chosen.notices)
-        self.shown += len(fresh)
-        self.told = True
-        return notices
 
     async def aclose(self, reason: Literal["exit", "clear"] = "exit") -> None:
         """Fires the SessionEnd hooks, ends processes, closes connections and files."""
@@ -174,14 +255,6 @@ class Session(msgspec.Struct, kw_only=True):
         from alhena.agent.telemetry import flushed
 
         return await flushed(self.telemetry)
-
-    def stay(self) -> bool:
-        """Has files left as they are that are about to be put back; False when none are."""
-        stop = self.going_back
-        if stop is None or stop.is_set():
-            return False
-        stop.set()
-        return True
 
     def kill(self) -> None:
         """Kills every process without waiting, for an immediate exit."""

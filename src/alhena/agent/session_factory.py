@@ -14,14 +14,14 @@ from alhena.agent.limits import TurnLimits
 from alhena.agent.loop import open_guard, within_budget
 from alhena.agent.recording import Beginning, Place, begin
 from alhena.agent.run import EventChannel
-from alhena.agent.session import Session, SessionProcesses
-from alhena.agent.toolset.factory import (
-    open_session_hooks,
-    open_toolset,
-    require_mode,
-    session_policy,
-    session_sandbox,
+from alhena.agent.session import (
+    FirstPrompt,
+    PendingRestore,
+    Session,
+    SessionNotices,
+    SessionProcesses,
 )
+from alhena.agent.toolset.factory import open_toolset
 from alhena.agent.toolset.memory import open_memory
 from alhena.agent.toolset.model_access import (
     Consent,
@@ -30,12 +30,12 @@ from alhena.agent.toolset.model_access import (
     fallback_mode,
 )
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.toolset import SessionLinks, Toolset, at_once
+from alhena.agent.toolset.toolset import SessionLinks, Toolset
 from alhena.chat.chat import Chat, Outlets
 from alhena.chat.history import imported
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
-from alhena.errors import AlhenaError, ConfigError, InputError
+from alhena.errors import ConfigError, InputError
 from alhena.events import WarningEvent
 from alhena.models.providers.select import (
     RECORDINGS,
@@ -46,22 +46,23 @@ from alhena.models.providers.select import (
     require_tier,
 )
 from alhena.models.retry import retry_policy, within
-from alhena.system.processes import ProcessGroups
 from alhena.system.workspace import Workspace
-from alhena.tools.registry import ALIASES, BUILT_IN
 from alhena.values import Value
-from alhena.wire.content import ToolCallRequestInfo, for_another_model
+from alhena.wire.content import Content, ToolCallRequestInfo, for_another_model
+from alhena.wire.encode import EncodedContent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from alhena.agent.checkpointing import Checkpoints
-    from alhena.agent.restoring import SavedConversations
+    from alhena.agent.limits.budget import Ledger
+    from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.subagents import AgentDefinition
     from alhena.agent.subagents.remote_agents import RemoteAgents
     from alhena.agent.telemetry import Providers
+    from alhena.agent.toolset.memory import SessionMemory
     from alhena.agent.toolset.prompt_hooks import PromptHooks
-    from alhena.scheduler.confirmation import Approver
+    from alhena.scheduler.question import Approver
     from alhena.telemetry.options import TelemetryOptions
     from alhena.telemetry.telemetry import Telemetry
     from alhena.tools.builtin.ask_user import Ask
@@ -140,115 +141,232 @@ def open_session(
     return session
 
 
+class SessionAccess(Value, frozen=True, kw_only=True):
+    """The model of a session within its budget, and the people. `ask` takes none of the time of
+    runs; `served` is the list of the service; with `texts` events say what was sent and answered.
+    """
+
+    models: SessionModels
+    chosen: ChosenGenerator
+    served: SessionModelList
+    approver: "Approver | None"
+    ask: "Ask | None"
+    texts: bool
+    ledger: "Ledger | None"
+
+    def fallback(self, settings: Settings) -> SessionFallback:
+        """The choice of another model when one cannot answer."""
+        mode = fallback_mode(settings.model.fallback, self.models.requested)
+        models = self.models
+        return SessionFallback(
+            mode, Consent(self.ask), models.config, models.chosen, self.served.renewal
+        )
+
+
+def open_access(options: SessionOptions, channel: EventChannel, *, texts: bool) -> SessionAccess:
+    """Chooses the model. Raises ConfigError, CredentialsError."""
+    environ, settings = options.environ, options.settings
+    models = SessionModels(options.model, environ, settings)
+    approver, ask = _find_people(options, channel)
+    plain = session_generator(options, models.name, settings, channel)
+    chosen, ask, ledger = within_budget(options, settings, plain, ask, channel)
+    served = SessionModelList(chosen.generator, environ, channel.emit)
+    if chosen.speaks_gemini:
+        served.prepare(chosen.model)
+        channel.subscribe(served.feed)
+    return SessionAccess(
+        models=models,
+        chosen=chosen,
+        served=served,
+        approver=approver,
+        ask=ask,
+        texts=texts,
+        ledger=ledger,
+    )
+
+
+class Opening(Value, frozen=True):
+    """The `contents` that a conversation begins with, the number of those that no person or model
+    wrote (`length`), and the `memory` they are from."""
+
+    contents: "Sequence[Content | EncodedContent]"
+    length: int
+    memory: "SessionMemory"
+    for_subagents: tuple[Content, ...]
+
+
+def open_contents(
+    options: SessionOptions, begun: Beginning, model: str, channel: EventChannel
+) -> Opening:
+    """Finds the memory and the first contents, or takes those of an earlier run."""
+    place = (options.cwd, options.environ, options.settings)
+    workspace = Workspace(options.cwd, options.include_directories)
+    memory = open_memory(
+        workspace,
+        (options.environ, options.settings),
+        channel.emit,
+        skip=options.skip_trust,
+        extensions=options.extensions,
+    )
+    given = imported(options.history, model)
+    first = begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
+    memory.began_with([entry.content for entry in begun.contents] or first)
+    length = 0 if options.history else len(first)
+    return Opening(
+        begun.contents or first,
+        begun.opening if begun.contents else length,
+        memory,
+        tuple(for_another_model(each, sign_calls=False) for each in first[:2]),
+    )
+
+
+class _LateParts:
+    """The conversation and the toolset of a session, for what is made before them."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Chat, Toolset] | None = None
+
+    def join(self, chat: Chat, bench: Toolset) -> None:
+        """Sets them."""
+        self._parts = chat, bench
+
+    def get(self) -> tuple[Chat, Toolset]:
+        """Returns them. Raises RuntimeError before they are there."""
+        if self._parts is None:
+            raise RuntimeError("the session is not open yet")
+        return self._parts
+
+
 def _open(
     options: SessionOptions,
     channel: EventChannel,
     begun: Beginning,
     source: Literal["startup", "clear"],
 ) -> Session:
-    cwd, environ, settings = options.cwd, options.environ, options.settings
-    models = SessionModels(options.model, environ, settings)
-    chosen = session_generator(options, models.name, settings, channel)
-    place = (cwd, environ, settings)
-    watch = _watch(settings, environ, cwd)
+    settings = options.settings
+    watch = _watch(settings, options.environ, options.cwd)
     processes = SessionProcesses()
-    approver, ask = _find_people(options, channel)
-    workspace = Workspace(cwd, options.include_directories)
-    memory = open_memory(
-        workspace,
-        (environ, settings),
-        channel.emit,
-        skip=options.skip_trust,
-        extensions=options.extensions,
-    )
-    given = imported(options.history, chosen.model)
-    opening = (
-        begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
-    )
-    memory.began_with([entry.content for entry in begun.contents] or opening)
-    chosen, ask, ledger = within_budget(options, settings, chosen, ask, channel)
-    mode = fallback_mode(settings.model.fallback, models.requested)
-    served = SessionModelList(chosen.generator, environ, channel.emit)
-    if chosen.speaks_gemini:
-        served.prepare(chosen.model)
-        channel.subscribe(served.feed)
-    checkpoints = _Checkpoints(place, begun, channel, lambda: (chat, bench))
-    links = SessionLinks(
-        session_id=begun.session_id,
-        transcript=begun.transcript,
-        answering=lambda: (chosen.generator, chat.model.name),
-        delegate=_open_agents,
-        emit=channel.emit,
-        pace=channel.pace,
-        step=at_once if begun.recording is None else begun.recording.step,
-        approver=approver,
-        ask=ask,
-        turns=TurnLimits(options.max_turns, settings.model.max_session_turns, ask),
-        fallback=SessionFallback(mode, Consent(ask), models.config, models.chosen, served.renewal),
-        opening=tuple(for_another_model(each, sign_calls=False) for each in opening[:2]),
-        memory=memory,
-        durable=begun.durable,
-        keep=checkpoints.keep if settings.general.checkpointing.enabled else None,
-        resumed=begun.prompts > 0,
-        texts=watch is not None and watch.texts,
-    )
+    access = open_access(options, channel, texts=watch is not None and watch.texts)
+    opening = open_contents(options, begun, access.chosen.model, channel)
+    late = _LateParts()
+    checkpoints = _Checkpoints((options.cwd, options.environ, settings), begun, channel, late.get)
+    chosen, approver = access.chosen, access.approver
+    links = _open_links(options, channel, begun, access, opening, late)
+    if settings.general.checkpointing.enabled:
+        links = replace(links, keep=checkpoints.keep)
     bench = open_toolset(
-        replace(options, settings=settings, interactive=approver is not None),
-        links,
-        processes.groups,
+        replace(options, interactive=approver is not None), links, processes.groups
     )
     bench.hide_denied()
-    bench.when_closed.append(served.close)
-    bench.warnings += (
-        *begun.notices,
-        *models.warnings,
-        *_end_notices(chosen.model, environ),
-        *_temperature_problems(bench.agents, chosen.model),
-        *memory.memory.warnings,
-    )
+    bench.when_closed.append(access.served.close)
+    bench.warnings.extend(_find_notices(options, begun, access, bench))
     channel.subscribe(processes.feed)
     channel.subscribe(bench.spending.feed)
-    trust = memory.request.trust
-    prompt = open_prompt(bench, environ, trust, options.system_prompt, headless=approver is None)
-    if not begun.contents:
-        begun.opening = 0 if options.history else len(opening)
-    outlets = Outlets(links.emit, links.pace, texts=links.texts)
-    room = ConversationRoom(bench, chosen.generator, outlets, begun.opening)
-    chat = open_chat(bench, chosen, models, begun.contents or opening, prompt, room)
-    begun.attach(chat, channel)
-    _tell_checkers(bench, chat, begun.opening)
-    guard = open_guard(settings, chat, links)
+    room, chat = _open_conversation(options, access, opening, bench)
+    late.join(chat, bench)
+    at_once = bench.hooks is not None  # hooks may read the record
+    begun.attach(chat, channel, opening.length, at_once=at_once)
+    _tell_checkers(bench, chat, opening.length)
     again = bool(options.history or begun.contents)
-    hooks = _prompt_hooks(bench, chat, "resume" if again else source, begun)
+    hooks = _prompt_hooks(bench, chat, "resume" if again else source, opening.length)
     if hooks is not None and bench.hooks is not None:
         processes.when_killed(bench.hooks.kill)
-    if options.full_context and again:
-        bench.warnings.append("--all-files tells nothing here: the conversation has begun already.")
-    tells_files = options.full_context and not again
     return Session(
         chat=chat,
+        room=room,
         scheduler=cache(partial(bench.scheduler, channel.emit, approver)),
         limits=links.turns,
-        guard=guard,
-        ledger=ledger,
+        guard=open_guard(settings, chat, links),
+        ledger=access.ledger,
         processes=processes,
         bench=bench,
         chosen=chosen,
         session_id=links.session_id,
         checkpoints=checkpoints.open,
-        conversations=cache(partial(_conversations, place, chat, begun)),
+        conversations=cache(partial(_conversations, options, chat, begun)),
         turn_over=checkpoints.turn_over,
         prompt_hooks=hooks,
         telemetry=_session_telemetry(watch, channel, bench, chosen),
         recording=begun.recording,
-        room=room,
-        switch_model=partial(switch, chat, models, chosen),
-        list_names=served.names,
+        switch_model=partial(switch, chat, access.models, chosen),
+        list_names=access.served.names,
         prompts=begun.prompts,
         mark=f"{os.urandom(4).hex()}." if begun.resumed else "",
-        proceeds=options.proceeds and len(begun.contents) > begun.opening,
-        before_first=partial(tell_files, bench, chat, hooks, channel.emit) if tells_files else None,
+        notices=SessionNotices(bench.warnings, chosen.notices),
+        first_prompt=_open_first_prompt(options, begun, links, hooks, late),
+        restore=PendingRestore(),
     )
+
+
+def _open_links(
+    options: SessionOptions,
+    channel: EventChannel,
+    begun: Beginning,
+    access: SessionAccess,
+    opening: Opening,
+    late: _LateParts,
+) -> SessionLinks:
+    """The services of the session for its tools."""
+    settings = options.settings
+    return SessionLinks(
+        session_id=begun.session_id,
+        transcript=begun.transcript,
+        answering=lambda: (access.chosen.generator, late.get()[0].model.name),
+        delegate=_open_agents,
+        emit=channel.emit,
+        pace=channel.pace,
+        step=begun.step,
+        approver=access.approver,
+        ask=access.ask,
+        turns=TurnLimits(options.max_turns, settings.model.max_session_turns, access.ask),
+        fallback=access.fallback(settings),
+        opening=opening.for_subagents,
+        memory=opening.memory,
+        durable=begun.durable,
+        resumed=begun.prompts > 0,
+        texts=access.texts,
+    )
+
+
+def _find_notices(
+    options: SessionOptions, begun: Beginning, access: SessionAccess, bench: Toolset
+) -> "Iterable[str]":
+    """Notices at the start of a session."""
+    yield from begun.notices
+    yield from access.models.warnings
+    yield from _end_notices(access.chosen.model, options.environ)
+    yield from _temperature_problems(bench.agents.local, access.chosen.model)
+    yield from () if bench.memory is None else bench.memory.memory.warnings
+    if options.full_context and (options.history or begun.contents):
+        yield "--all-files tells nothing here: the conversation has begun already."
+
+
+def _open_conversation(
+    options: SessionOptions, access: SessionAccess, opening: Opening, bench: Toolset
+) -> tuple[ConversationRoom, Chat]:
+    """The conversation, and the room in the window of its model."""
+    links, chosen = bench.links, access.chosen
+    trust = opening.memory.request.trust
+    prompt = open_prompt(
+        bench, options.environ, trust, options.system_prompt, headless=links.approver is None
+    )
+    outlets = Outlets(links.emit, links.pace, texts=links.texts)
+    room = ConversationRoom(bench, chosen.generator, outlets, opening.length)
+    return room, open_chat(bench, chosen, access.models, opening.contents, prompt, room)
+
+
+def _open_first_prompt(
+    options: SessionOptions,
+    begun: Beginning,
+    links: SessionLinks,
+    hooks: "PromptHooks | None",
+    late: _LateParts,
+) -> FirstPrompt:
+    proceeds = options.proceeds and len(begun.contents) > begun.opening
+    if not options.full_context or options.history or begun.contents:
+        return FirstPrompt(proceeds=proceeds)
+    chat, bench = late.get()
+    return FirstPrompt(proceeds=proceeds, work=partial(tell_files, bench, chat, hooks, links.emit))
 
 
 def _open_agents(links: SessionLinks, bench: Toolset, remote: "RemoteAgents | None") -> "RunAgent":
@@ -332,11 +450,10 @@ class _Checkpoints:
             await self._opened.turn_over()
 
 
-def _conversations(place: Place, chat: Chat, begun: Beginning) -> "SavedConversations":
-    from alhena.agent.restoring import SavedConversations
+def _conversations(options: SessionOptions, chat: Chat, begun: Beginning) -> "SavedConversations":
+    from alhena.agent.saved_conversations import SavedConversations
 
-    cwd, environ, _ = place
-    return SavedConversations(cwd, environ, chat, begun.recording)
+    return SavedConversations(options.cwd, options.environ, chat, begun.recording)
 
 
 def _find_people(
@@ -372,7 +489,7 @@ def _prompt_hooks(
     bench: Toolset,
     chat: Chat,
     source: Literal["startup", "resume", "clear"],
-    begun: Beginning,
+    opening: int,
 ) -> "PromptHooks | None":
     """The hooks around the prompts of a session, if there are any. The opening contents are left
     when a hook clears the conversation."""
@@ -380,112 +497,14 @@ def _prompt_hooks(
         return None
     from alhena.agent.toolset.prompt_hooks import PromptHooks
 
-    if begun.recording is not None:
-        begun.recording.at_once = True  # hooks may read it
-    left = tuple(entry.content for entry in chat.history.contents[: begun.opening or None])
+    left = tuple(entry.content for entry in chat.history.contents[: opening or None])
     return PromptHooks(bench.hooks, source, left)
 
 
 def _tell_checkers(bench: Toolset, chat: Chat, opening: int) -> None:
     """Lets safety checkers know of the conversation behind its first `opening` contents."""
-    if bench.checks is None:
+    if bench.authority.checks is None:
         return
-    bench.checks.history = lambda: conversation(
-        entry.content for entry in chat.history.contents[opening:]
+    bench.authority.checks.hear(
+        lambda: conversation(entry.content for entry in chat.history.contents[opening:])
     )
-
-
-Step = Callable[[SessionOptions, ProcessGroups], "Iterable[str]"]
-"""Tries a part of the settings; gives what is to be said of it. Raises AlhenaError where a session
-would."""
-
-
-class Trial(Value, frozen=True):
-    """Errors that would end a session, and warnings at its start."""
-
-    errors: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-async def tried(options: SessionOptions) -> Trial:
-    """Tries to open a session with these options and collects its errors and warnings."""
-    errors: list[str] = []
-    warnings: list[str] = []
-    groups = ProcessGroups()
-    try:
-        for step in _STEPS:
-            try:
-                warnings += step(options, groups)
-            except AlhenaError as error:
-                errors.append(str(error))
-    finally:
-        await groups.close()
-    return Trial(tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(warnings)))
-
-
-def _mode(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    require_mode(options)
-    return ()
-
-
-def _policy(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    return [f"policy: {problem}" for problem in session_policy(options).problems]
-
-
-def _sandbox(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
-    _, told = session_sandbox(options, Workspace(options.cwd), groups)
-    return (f"sandbox: {told}",) if told else ()
-
-
-def _hooks(options: SessionOptions, groups: ProcessGroups) -> "Iterable[str]":
-    _, warnings, _ = open_session_hooks(
-        options,
-        ("", ""),
-        options.cwd,
-        groups,
-        lambda _event: None,
-        lambda name: name in BUILT_IN or name in ALIASES,
-    )
-    return warnings
-
-
-def _models(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    return SessionModels(None, options.environ, options.settings).warnings
-
-
-def _budget(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    from alhena.agent.limits.budget import Ledger
-    from alhena.models.prices import Prices
-
-    model = options.settings.model
-    ledger = Ledger(model.budget, Prices(model.prices))
-    ledger.require_price(SessionModels(None, options.environ, options.settings).name)
-    return ()
-
-
-def _retention(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    from alhena.session.store import retention
-
-    asked = options.settings.general.session_retention
-    if asked.enabled:
-        try:
-            retention(asked)
-        except AlhenaError as error:  # a session warns of it, and goes on
-            return (str(error),)
-    return ()
-
-
-def _telemetry(options: SessionOptions, _groups: ProcessGroups) -> "Iterable[str]":
-    from alhena.telemetry.options import is_installed, telemetry_options
-
-    found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)
-    if found is None or found.outfile is not None or is_installed():
-        return ()
-    from alhena.agent.telemetry import missing_packages
-
-    return (missing_packages(),)
-
-
-_STEPS: tuple[Step, ...] = (
-    *(_mode, _policy, _sandbox, _models, _budget, _hooks, _retention, _telemetry),
-)

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from alhena.agent.run import EventChannel, wait_until_done
-from alhena.agent.toolset.toolset import SessionMode, Toolset
+from alhena.agent.toolset.authority import SessionMode
+from alhena.agent.toolset.toolset import Toolset
 from alhena.config.home import installation_id_path
 from alhena.distribution import install_command
 from alhena.models.providers.select import ChosenGenerator
@@ -119,8 +120,8 @@ def _begun(
     telemetry = Telemetry(sink, translation, name=name, close_s=close_s)
     telemetry.record(config_record(told, texts=texts))
     channel.subscribe(telemetry.feed)
-    modes = _ModeRecords(telemetry, told.bench.modes)
-    told.bench.modes.subscribe(modes.changed)
+    modes = _ModeRecords(telemetry, told.bench.authority.modes)
+    told.bench.authority.modes.subscribe(modes.changed)
     told.bench.when_closed.append(modes.ended)
     return telemetry
 
@@ -156,7 +157,7 @@ def _origin(told: Told) -> Origin:
     return Origin(
         session_id=told.bench.links.session_id,
         installation_id=number,
-        interactive=told.bench.context.interactive,
+        interactive=told.bench.authority.context.interactive,
         auth_type=told.chosen.auth_type,
     )
 
@@ -169,7 +170,7 @@ def config_record(told: Told, *, texts: bool) -> Record:
         "embedding_model": "",
         "sandbox_enabled": bool(told.bench.sandbox),
         "core_tools_enabled": ",".join(settings.tools.core or ()),
-        "approval_mode": told.bench.modes.mode.value,
+        "approval_mode": told.bench.authority.modes.mode.value,
         "api_key_enabled": told.chosen.auth_type == "gemini-api-key",
         "vertex_ai_enabled": told.chosen.auth_type == "vertex-ai",
         "log_user_prompts_enabled": texts,

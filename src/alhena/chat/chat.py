@@ -4,7 +4,7 @@ events of each request."""
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -179,8 +179,7 @@ Adapt = Callable[[GenerateContentConfig], GenerateContentConfig]
 class Chat:
     """Sends one user content at a time. Not for use by two tasks at once.
 
-    `config` may be replaced between requests: the next one uses the new declarations and system
-    instruction; the encoded history stays. A RetryingGenerator's retries are done here, with
+    A RetryingGenerator's retries are done here, with
     events, and also cover broken or empty responses. `measured`: number of contents of the history
     that the service counted last, and their tokens. `signers`: all names of the model that made the
     signatures in the history; there are none of another one.
@@ -290,6 +289,19 @@ class Chat:
         """Appends tool results without asking the model: the run ends, but every call has its
         response (conformance F10)."""
         self.history.add_user(parts)
+
+    def configure(self, config: GenerateContentConfig) -> None:
+        """Uses other declarations and another instruction from the next request on; the encoded
+        history stays."""
+        self.config = config
+
+    def replace_history(self, contents: "Iterable[Content | EncodedContent]") -> None:
+        """Puts other contents in place of the history, whose watcher stays."""
+        self.history = History(contents)
+
+    def note_measured(self, measured: tuple[int, int] | None) -> None:
+        """Notes how many contents the service has counted, and as how many tokens."""
+        self.measured = measured
 
     def take_over(self, substitute: "Substitute") -> None:
         """Switches to another model with the same history, including pending calls. Removes

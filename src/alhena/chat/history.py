@@ -47,6 +47,10 @@ class History:
         ]
         self._entries = _sound(entries, self.checker)
 
+    def report_to(self, watch: Watch) -> None:
+        """Calls `watch` on every change from now on."""
+        self.watch = watch
+
     def __len__(self) -> int:
         return len(self._entries)
 

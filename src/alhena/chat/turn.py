@@ -296,6 +296,10 @@ class Turn:
             remedy="Ask for less at a time, or raise maxOutputTokens in modelConfigs.",
         )
 
+    def end_whole(self) -> None:
+        """Takes the answer as whole: a finish reason that is missing is no fault."""
+        self.finish_reason = self.finish_reason or FinishReason.STOP
+
     def check(self, *, answers_tools: bool, reason_needed: bool = True) -> None:
         """Raises InvalidResponseError or StreamCutError if the finished turn is unusable.
 

@@ -16,7 +16,7 @@ from alhena.agent.limits import BusyError, Usage
 from alhena.agent.runner import SessionRunner
 from alhena.agent.session import Session
 from alhena.agent.subagents.remote import RemoteAgent
-from alhena.agent.toolset.factory import own_tools
+from alhena.agent.toolset.authority import own_tools
 from alhena.agent.toolset.options import PolicySource, SessionOptions
 from alhena.errors import AlhenaError, ConfigError, ProgramError
 from alhena.events import Event
@@ -44,13 +44,8 @@ from alhena.library.result import Release, Result, ResultCollector, Run, warning
 from alhena.models.errors import CredentialsError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import (
-    Answer,
-    Approver,
-    ConfirmationRequest,
-    Verdict,
-    call_approver,
-)
+from alhena.scheduler.confirmation import call_approver
+from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
 from alhena.tools.contract import Tool, ToolConfirmationOutcome
 from alhena.tools.function import DepsT, Image
 from alhena.tools.value_types import schema_of, value_from_json
@@ -490,7 +485,7 @@ class AgentProgram:
 
     async def ask_model(self, prompt: str) -> str:
         """The text by which the agent's model answers `prompt`. Raises ModelError."""
-        ask = self._runner.toolset.ask_model
+        ask = self._runner.toolset.host.models.ask
         if ask is None:
             raise ProgramError("this agent has no model to ask.")
         return await ask(prompt)

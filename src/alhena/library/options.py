@@ -17,7 +17,8 @@ from alhena.errors import ConfigError
 from alhena.models.generator import ContentGenerator
 from alhena.policy.model import ApprovalMode, PolicyRule
 from alhena.scheduler.bus import MessageBus
-from alhena.scheduler.confirmation import Approver, Edit
+from alhena.scheduler.confirmation import Edit
+from alhena.scheduler.question import Approver
 from alhena.tools.builtin.ask_user import Ask
 from alhena.tools.contract import Tool
 from alhena.tools.function import as_tool
@@ -357,7 +358,7 @@ def approver_of(approve: object) -> Approver | None:
     if approve == "always":
         return lambda _request: True
     if approve == "never":
-        from alhena.scheduler.confirmation import Answer
+        from alhena.scheduler.question import Answer
 
         return lambda _request: Answer.no("This program never approves calls.")
     if approve is not None and not callable(approve):

@@ -266,9 +266,11 @@ class RetryingGenerator:
         """The same generator with another receiver of retry events."""
         return self._alike(self.inner, tell)
 
-    def over(self, inner: ContentGenerator) -> "RetryingGenerator":
-        """The same retry policy for another generator."""
-        return self._alike(inner, self._tell)
+    def over(self, inner: ContentGenerator, admits: "Admits | None" = None) -> "RetryingGenerator":
+        """The same retry policy for another generator; `admits` is asked before each wait."""
+        alike = self._alike(inner, self._tell)
+        alike.admits = admits or self.admits
+        return alike
 
     def _alike(self, inner: ContentGenerator, tell: Tell | None) -> "RetryingGenerator":
         alike = RetryingGenerator(

@@ -262,6 +262,11 @@ def _without_program(
     return CheckerRegistry(user_checkers_path(environ)).problems(checkers)
 
 
+IN_SESSION = "approved for this session"
+FOR_GOOD = "approved permanently"
+"""Sources of the rules that approvals add."""
+
+
 def is_saved_approval(rule: PolicyRule, saved: Path) -> bool:
     """True when a rule is an approval of the file `saved`."""
     return (

@@ -291,6 +291,10 @@ class SafetyChecks:
         self._runner = runner
         self.history = history
 
+    def hear(self, history: HistorySource) -> None:
+        """Tells the conversation to checkers from now on."""
+        self.history = history
+
     async def check(self, call: PolicyCall, decision: Decision, context: PolicyContext) -> Decision:
         """`decision`, or what the checkers for this call want instead. One that fails denies, and
         the first denial ends it; an allow changes nothing."""

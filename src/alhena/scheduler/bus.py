@@ -92,6 +92,7 @@ class _Open:
 
     def settle(self, response: Message) -> bool:
         """Takes the first answer; False if there already was one."""
+        self.answerer = asyncio.current_task()
         if self.answer.done():
             return False
         self.answer.set_result(response)
@@ -222,7 +223,6 @@ class MessageBus:
         opened = self._open.get(message.correlation_id)
         if opened is None or type(opened.request.refused("")) is not type(message):
             return False
-        opened.answerer = asyncio.current_task()
         return opened.settle(message)
 
     def _report_failure(self, kind: type[Message], task: asyncio.Task[Any]) -> None:

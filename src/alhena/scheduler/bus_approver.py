@@ -6,8 +6,6 @@ from alhena.events import Event, ToolCallResponseEvent, ToolCallsUpdateEvent
 from alhena.scheduler.bus import MessageBus
 from alhena.scheduler.confirmation import (
     PROCEEDING,
-    Answer,
-    ConfirmationRequest,
     Outcome,
     describe_update,
     make_answer,
@@ -20,6 +18,7 @@ from alhena.scheduler.messages import (
     ToolConfirmationResponse,
     ToolPolicyRejection,
 )
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import ConfirmationError, NoListenerError
 from alhena.tools.contract import Question, ToolErrorType
 from alhena.tools.registry import declared_name

@@ -11,9 +11,7 @@ import msgspec
 from alhena.events import ConfirmationRequestEvent, WarningEvent
 from alhena.policy.model import Decision, PolicyOutcome
 from alhena.scheduler.confirmation import (
-    Answer,
     Asked,
-    ConfirmationRequest,
     Confirmations,
     Outcome,
     build_event,
@@ -30,9 +28,10 @@ from alhena.scheduler.confirmation import (
     refuses_call,
 )
 from alhena.scheduler.executor import Executor, Leash, at_boundary
-from alhena.scheduler.gate import deny, describe_denial
 from alhena.scheduler.messages import UpdatePolicy
-from alhena.scheduler.states import ConfirmationError, NoListenerError, TrackedCall, WaitingToolCall
+from alhena.scheduler.question import Answer, ConfirmationRequest
+from alhena.scheduler.states import ConfirmationError, NoListenerError, WaitingToolCall
+from alhena.scheduler.tracked_call import TrackedCall, deny, describe_denial
 from alhena.tools.contract import (
     ApprovableInvocation,
     ConfirmationDetails,
@@ -114,9 +113,7 @@ class AnswerWait:
     ) -> Answer | ToolFailure | Decision | None:
         """Waits for an answer in the slot, one of the approver or a decision of the policy."""
         while True:
-            again = call.reconsider = asyncio.get_running_loop().create_future()
-            if call.stale:
-                again.set_result(None)
+            again = call.open_reconsideration()
             await asyncio.wait({slot, asking, again}, return_when=asyncio.FIRST_COMPLETED)
             if slot.done() or asking.done():
                 return _read_first(slot, asking)
@@ -291,8 +288,8 @@ class Asker:
         if decision.outcome is PolicyOutcome.DENY:
             deny(call, decision)
             return False
-        call.decision = decision
-        call.outcome = None
+        call.set_decision(decision)
+        call.set_outcome(None)
         return True
 
     async def _apply_answer(
@@ -301,8 +298,7 @@ class Asker:
         """Applies a final answer; False if the call has ended."""
         payload = answer.payload
         if refuses_call(answer):
-            call.outcome = Outcome.CANCEL
-            call.ends_turn = ends_turn(answer)
+            call.refuse(ends_turn=ends_turn(answer))
             call.end_cancelled(describe_refusal(answer))
             return False
         offer = request.find_offer(answer.outcome)
@@ -311,12 +307,13 @@ class Asker:
         invocation = call.invocation
         if isinstance(invocation, ApprovableInvocation):
             invocation.approve()
+        answered: ToolInvocation | None = None
         if payload.answers is not None and isinstance(invocation, QuestioningInvocation):
             given = {int(key): text for key, text in payload.answers.items()}
-            call.invocation = invocation.with_answers(given)
+            answered = invocation.with_answers(given)
         if payload.approval_mode is not None and isinstance(invocation, PlanningInvocation):
-            call.invocation = invocation.with_mode(payload.approval_mode)
-        call.outcome = answer.outcome
+            answered = invocation.with_mode(payload.approval_mode)
+        call.set_outcome(answer.outcome, answered)
         return True
 
     async def _save(self, call: TrackedCall, update: UpdatePolicy) -> bool:
@@ -393,7 +390,7 @@ class Asker:
     ) -> Asked | None:
         """Puts the changed call to the policy; returns the next question, None if it has ended."""
         call.change(made)
-        call.modified = True
+        call.mark_modified()
         decision = await self._decide(call)
         if decision is not None and decision.outcome is PolicyOutcome.DENY:
             deny(call, decision)
@@ -402,7 +399,7 @@ class Asker:
         shown = await self._find_details(call, entry, in_any_case=False)
         if call.ended:
             return None
-        call.decision = decision
+        call.set_decision(decision)
         by_policy = decision.outcome is PolicyOutcome.ASK_USER and not asked.by_hook
         why = decision if by_policy else asked.why
         return msgspec.structs.replace(asked, details=shown or asked.details, why=why)

@@ -13,14 +13,13 @@ import msgspec
 from alhena.errors import AlhenaError
 from alhena.events import OutputTruncatedEvent, ToolOutputEvent
 from alhena.scheduler.states import (
-    Clock,
     CompletedToolCall,
     ExecutingToolCall,
     ScheduledToolCall,
     Status,
-    TrackedCall,
     plain,
 )
+from alhena.scheduler.tracked_call import Clock, TrackedCall
 from alhena.tools.contract import (
     Discover,
     ExecutionContext,
@@ -136,16 +135,30 @@ class Execution(Value, frozen=True):
     tail: "TailCall | None" = None
 
 
+class CallServices(Value, frozen=True, kw_only=True):
+    """Services of the session for its calls. What `discover` finds for the locations of a
+    successful call is added as a part after its result. A call that may change something, or that
+    a person approved, starts only after `keep` has taken a snapshot and `durable` has returned, so
+    that everything before it is on disk. `program` serves the tools that it wrote; `traceparent`
+    gives the trace context of a call."""
+
+    discover: "Discover | None" = None
+    durable: Durable | None = None
+    keep: Keep | None = None
+    program: Program | None = None
+    traceparent: Callable[[str], str] = lambda _call_id: ""
+
+
+NO_SERVICES = CallServices()
+
+
 class Executor:
     """Runs a scheduled call to its end: success, error or cancelled (SCHED-07).
 
     A cancelled tool that does not end within `grace_s` seconds is abandoned; its call ends all the
     same. A result too long for the model is saved whole in `outputs`; without `outputs` nothing is
     truncated (TOOLS-22). AfterTool `hooks` run before the call ends; if they replace it, the new
-    call is `TrackedCall.current`. What `discover` finds for the locations of a successful call is
-    added as a part after its result. A call that may change something, or that a person approved,
-    starts only after `keep` has taken a snapshot and `durable` has returned, so that everything
-    before it is on disk.
+    call is `TrackedCall.current`.
     """
 
     def __init__(
@@ -156,16 +169,17 @@ class Executor:
         grace_s: float = CANCEL_GRACE_S,
         outputs: OutputStore | None = None,
         hooks: "ToolHooks | None" = None,
+        services: CallServices = NO_SERVICES,
     ) -> None:
         self.cwd = cwd
         self.hooks = hooks
         self.clock = clock
         self.outputs = outputs
-        self.discover: Discover | None = None
-        self.durable: Durable | None = None
-        self.keep: Keep | None = None
-        self.program: Program | None = None
-        self.traceparent: Callable[[str], str] = lambda _call_id: ""
+        self.discover = services.discover
+        self.durable = services.durable
+        self.keep = services.keep
+        self.program = services.program
+        self.traceparent = services.traceparent
         self.leash = Leash(grace_s)
 
     async def run(self, call: TrackedCall) -> None:
@@ -175,7 +189,7 @@ class Executor:
             return
         if not await self._kept(call, scheduled):
             return
-        call.start_time = self.clock()
+        call.start(self.clock())
         call.enter(
             ExecutingToolCall(
                 request=call.request,
@@ -207,7 +221,7 @@ class Executor:
         task = asyncio.ensure_future(self.keep(call.current, places))
         if await self.leash.hold(call, task):
             return False
-        call.request = msgspec.structs.replace(call.request, checkpoint=task.result())
+        call.set_checkpoint(task.result())
         return True
 
     async def _recorded(self, call: TrackedCall, scheduled: ScheduledToolCall) -> bool:
@@ -332,7 +346,7 @@ class Executor:
         _end(call, task, stopped=stopped)
 
     def _report(self, call: TrackedCall, truncation: Truncation) -> None:
-        call.output_file = truncation.output_file
+        call.set_output_file(truncation.output_file)
         call.emit(
             OutputTruncatedEvent(
                 call_id=call.current.call_id,
@@ -401,6 +415,6 @@ def _ended(call: TrackedCall, done: Execution, reason: str, *, stopped: bool) ->
     if result.error is None:
         return call.succeeded(done.parts, result.display, done.data)
     if result.error.type in (ToolErrorType.CANCELLED, ToolErrorType.CANCELLED_BY_USER):
-        call.ends_turn = result.error.type is ToolErrorType.CANCELLED_BY_USER
+        call.end_turn(ends=result.error.type is ToolErrorType.CANCELLED_BY_USER)
         return call.cancelled(result.error.message)
     return call.errored(result.error.message, result.error.type, result.display, done.data)

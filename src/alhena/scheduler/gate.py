@@ -14,53 +14,24 @@ import msgspec
 
 from alhena.policy.model import Decision, PolicyCall, PolicyOutcome
 from alhena.scheduler.executor import Executor, at_boundary
-from alhena.scheduler.states import (
-    ScheduledToolCall,
+from alhena.scheduler.states import ScheduledToolCall, ValidatingToolCall, WaitingToolCall
+from alhena.scheduler.tracked_call import (
     TrackedCall,
-    ValidatingToolCall,
-    WaitingToolCall,
+    deny,
+    deny_failed,
+    describe_denial,
+    describe_failure,
 )
 from alhena.tools.contract import ToolErrorType, ToolFailure
 from alhena.tools.registry import RegisteredTool, called_names
-from alhena.tools.threads import Boundary, one_line
+from alhena.tools.threads import Boundary
 
 if TYPE_CHECKING:
     from alhena.hooks.model import HookVerdict
-    from alhena.scheduler.confirmation import ConfirmationRequest, Confirmations
+    from alhena.scheduler.confirmation import Confirmations
     from alhena.scheduler.confirmation_flow import Asker
     from alhena.scheduler.hooks import ToolHooks
-
-
-def describe_denial(decision: Decision, display_name: str) -> str:
-    """The message to the model about a call that may not run."""
-    rule = decision.rule
-    if rule is not None and rule.decision is PolicyOutcome.DENY:
-        return " ".join(filter(None, ("Tool execution denied by policy.", rule.deny_message)))
-    # No rule denies the call: it needs confirmation, and there is no person to ask.
-    text = (
-        f'Tool execution for "{display_name}" requires user confirmation, which is not supported '
-        "in non-interactive mode."
-    )
-    return f"{text} Reason: {decision.reason.rstrip('.')}." if decision.reason else text
-
-
-def deny(call: TrackedCall, decision: Decision) -> None:
-    """Ends a call that the policy denies."""
-    call.decision = decision
-    shown = call.request.name if call.entry is None else call.entry.tool.display_name
-    call.fail(describe_denial(decision, shown), ToolErrorType.POLICY_VIOLATION)
-
-
-def deny_failed(call: TrackedCall, who: str, boundary: Boundary | None) -> None:
-    """Ends a call because the policy or a checker failed."""
-    call.fail(describe_failure(who, boundary), ToolErrorType.POLICY_VIOLATION)
-
-
-def describe_failure(who: str, boundary: Boundary | None) -> str:
-    """The message that the policy or a checker failed."""
-    failure = None if boundary is None else boundary.failure
-    reason = "no answer" if failure is None else one_line(failure)
-    return f"Tool execution denied: {who} could not be asked ({reason})."
+    from alhena.scheduler.question import ConfirmationRequest
 
 
 BLOCKED = "Tool execution blocked"
@@ -74,7 +45,7 @@ Watch = Callable[[Callable[[], None]], Callable[[], None]]
 """Calls a listener after each change of the policy; returns the function that unsubscribes it."""
 
 
-class Authority(msgspec.Struct, frozen=True):
+class CallPolicy(msgspec.Struct, frozen=True):
     """Sources of decisions: `decide` by rules, `check` by safety checkers, if any. `watch` notifies
     of changes of the rules and of the approval mode."""
 
@@ -91,12 +62,12 @@ class Gate:
 
     def __init__(
         self,
-        authority: Authority,
+        policy: CallPolicy,
         executor: Executor,
         asking: "Confirmations | None",
         hooks: "ToolHooks | None",
     ) -> None:
-        self._authority = authority
+        self._policy = policy
         self._executor = executor
         self._asking = asking
         self._hooks = hooks
@@ -108,8 +79,8 @@ class Gate:
         """Takes a validating call to scheduled, or ends it."""
         if not isinstance(call.state, ValidatingToolCall) or call.entry is None:
             return
-        if not self._at_work and self._authority.watch is not None:
-            self._unwatch = self._authority.watch(self._policy_changed)
+        if not self._at_work and self._policy.watch is not None:
+            self._unwatch = self._policy.watch(self._policy_changed)
         self._at_work[call] = None
         try:
             if await self._passes(call, call.entry) and not call.ended:
@@ -126,7 +97,7 @@ class Gate:
         asked = PolicyCall(names=names, args=args, server_name=hidden.server)
         boundary = Boundary()
         with boundary:
-            call.decision = self._authority.decide(asked)
+            call.set_decision(self._policy.decide(asked))
         if call.decision is None or boundary.failure is not None:
             return describe_failure("the policy", boundary)
         return describe_denial(call.decision, hidden.tool.display_name)
@@ -163,7 +134,7 @@ class Gate:
 
     async def _permits(self, call: TrackedCall, decision: Decision) -> bool:
         """True if the call may run, after confirmation if required; otherwise it has ended."""
-        call.decision = decision
+        call.set_decision(decision)
         match decision.outcome:
             case PolicyOutcome.DENY:
                 deny(call, decision)
@@ -220,7 +191,7 @@ class Gate:
                 return False
             if built is not None:
                 decision = await self._find_decision(call)
-                call.outcome = None
+                call.set_outcome(None)
                 if decision is None or not await self._permits(call, decision):
                     return False
                 approved = call.outcome is not None
@@ -239,12 +210,12 @@ class Gate:
         if entry is None:
             return None
         asked = call.asked(entry)
-        call.stale = False
+        call.consider()
         boundary = Boundary()
         decision: Decision | None = None
         with boundary:
-            decision = self._authority.decide(asked)
-        check = self._authority.check
+            decision = self._policy.decide(asked)
+        check = self._policy.check
         if decision is None or boundary.failure is not None:
             deny_failed(call, "the policy", boundary)
             return None

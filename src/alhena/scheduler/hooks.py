@@ -10,8 +10,9 @@ from alhena.hooks import inputs
 from alhena.hooks.inputs import McpContext
 from alhena.hooks.model import HookEvent, HookVerdict, InputForms, TailCall
 from alhena.hooks.planning import Hooks
-from alhena.scheduler.confirmation import ConfirmationRequest
-from alhena.scheduler.states import TrackedCall, plain
+from alhena.scheduler.question import ConfirmationRequest
+from alhena.scheduler.states import plain
+from alhena.scheduler.tracked_call import TrackedCall
 from alhena.tools.contract import (
     ConfirmationDetails,
     EditConfirmation,
@@ -172,7 +173,7 @@ def rebuilt(
     keys = ", ".join(key for key in changed if _differs(before, built.params, key))
     if not keys:
         return None
-    call.input_notice = f"[System] Tool input parameters ({keys}) were modified by hook"
+    call.set_input_notice(f"[System] Tool input parameters ({keys}) were modified by hook")
     return built
 
 

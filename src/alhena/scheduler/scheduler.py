@@ -16,25 +16,24 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from alhena.scheduler.executor import INTERRUPTED, Executor
-from alhena.scheduler.gate import Authority, Gate
+from alhena.scheduler.gate import CallPolicy, Gate
 from alhena.scheduler.states import (
-    BatchView,
     CompletedToolCall,
     ConfirmationError,
-    Emit,
     SchedulerError,
     Status,
     ToolCall,
-    TrackedCall,
     ValidatingToolCall,
 )
+from alhena.scheduler.tracked_call import BatchView, Emit, TrackedCall
 from alhena.tools.contract import MUTATOR_KINDS, ToolErrorType, ToolFailure, ToolInvocation
 from alhena.tools.registry import ToolRegistry
 from alhena.tools.threads import Boundary, one_line
 from alhena.wire.content import ToolCallRequestInfo
 
 if TYPE_CHECKING:
-    from alhena.scheduler.confirmation import Confirmations, Payload
+    from alhena.scheduler.confirmation import Confirmations
+    from alhena.scheduler.question import Payload
     from alhena.tools.contract import ToolConfirmationOutcome
 
 CANCELLED_BY_USER = "Operation cancelled by user"
@@ -61,7 +60,7 @@ class Caller(msgspec.Struct, frozen=True):
 class Scheduler:
     """Runs one batch at a time; further batches wait in a queue (SCHED-02).
 
-    `authority` gives policy decisions. `asking` asks a person; without it, calls that need
+    `policy` gives policy decisions. `asking` asks a person; without it, calls that need
     confirmation are denied. Hooks are those of the `executor`. `caller`: the subagent whose calls
     these are. A tool must not schedule on the scheduler that runs it.
     """
@@ -69,7 +68,7 @@ class Scheduler:
     def __init__(
         self,
         registry: ToolRegistry,
-        authority: Authority,
+        policy: CallPolicy,
         emit: Emit,
         executor: Executor,
         *,
@@ -79,7 +78,7 @@ class Scheduler:
         self._registry = registry
         self._emit = emit
         self._executor = executor
-        self._gate = Gate(authority, executor, asking, executor.hooks)
+        self._gate = Gate(policy, executor, asking, executor.hooks)
         self._view = BatchView(emit)
         self._caller = caller
         self._turn = asyncio.Lock()
@@ -166,9 +165,8 @@ class Scheduler:
         for wave in _waves(batch):
             await self._run_wave(wave)
             # Calls that hooks put in the place of these run in further waves.
-            while replaced := [call for call in wave if call.replaced]:
+            while replaced := [call for call in wave if call.take_replaced()]:
                 for call in replaced:
-                    call.replaced = False
                     self._build(call)
                 for again in _waves(replaced):
                     await self._run_wave(again)
@@ -236,7 +234,7 @@ class Scheduler:
         elif isinstance(built, ToolFailure):
             call.fail(built.message, built.type)
         else:
-            call.entry = entry
+            call.set_entry(entry)
             call.enter(
                 ValidatingToolCall(
                     request=call.request,

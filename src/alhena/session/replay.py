@@ -1,6 +1,6 @@
 """From the events of a session to its records, and from its records to the conversation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, assert_never, cast
@@ -110,6 +110,13 @@ class Replay:
         self._unsure: list[str] = []
         self._answers: dict[str, tuple[bytes, ...]] = {}
         self._started: set[str] = set()
+
+    @classmethod
+    def of_contents(cls, contents: Iterable[EncodedContent]) -> "Replay":
+        """The state that has led to these contents."""
+        replay = cls()
+        replay.contents.extend(contents)
+        return replay
 
     def feed(self, line: bytes) -> None:
         """Takes a line. Of events only those are read that say how much was counted."""

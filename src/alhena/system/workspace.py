@@ -85,6 +85,10 @@ class Workspace:
         self.roots: tuple[Path, ...] = tuple(roots)
         self.readable: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable)
 
+    def add_root(self, root: Path) -> None:
+        """Adds a root, a real path."""
+        self.roots = (*self.roots, root)
+
     def resolve(self, path: str) -> Path:
         """The absolute, normalised form of a path from a model; relative ones start at `cwd`.
 

@@ -1,6 +1,6 @@
 """The names of tools, their registry and their declarations for the model (TOOLS-06)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -331,3 +331,59 @@ def _means(pattern: str, entry: RegisteredTool) -> bool:
     if not pattern.startswith(prefixes):
         return pattern == "mcp_*"
     return pattern in entry.names or pattern in {f"{prefix}*" for prefix in prefixes}
+
+
+ToolSource = Callable[[], Awaitable[None]]
+"""Registers its tools; reports failures instead of raising them."""
+
+
+class ToolSources:
+    """Sources are asked once, all at the same time, before the first prompt; one that was cancelled
+    is asked again. Watchers are called when tools were added or removed."""
+
+    def __init__(self) -> None:
+        self._waiting: list[ToolSource] = []
+        self.watchers: list[Callable[[], None]] = []
+        self._closing: list[ToolSource] = []
+
+    def add(self, source: ToolSource) -> None:
+        """A source that is to be asked."""
+        self._waiting.append(source)
+
+    @property
+    def waiting(self) -> bool:
+        """True when one has still to be asked."""
+        return bool(self._waiting)
+
+    async def gather(self) -> None:
+        """Asks all that have not answered yet."""
+        if not self._waiting:
+            return
+        import asyncio  # not at the top: listing the tools needs no event loop
+
+        async with asyncio.TaskGroup() as tasks:
+            for source in self._waiting:
+                tasks.create_task(self._ask(source))
+        self.changed()
+
+    def watch(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` whenever tools have come or gone."""
+        self.watchers.append(listener)
+
+    def when_closed(self, close: ToolSource) -> None:
+        """Has `close` called when the session ends."""
+        self._closing.append(close)
+
+    async def close(self) -> None:
+        """Ends what sources have left running. Can be called again."""
+        while self._closing:
+            await self._closing.pop()()
+
+    def changed(self) -> None:
+        """Tells those who watch."""
+        for listener in tuple(self.watchers):
+            listener()
+
+    async def _ask(self, source: ToolSource) -> None:
+        await source()
+        self._waiting.remove(source)

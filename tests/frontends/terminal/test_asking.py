@@ -25,7 +25,7 @@ from alhena.frontends.terminal.line_screen import picked_by
 from alhena.policy.engine import by_rule
 from alhena.policy.model import Decision, PolicyOutcome, PolicyRule
 from alhena.scheduler.bus import LastingRule
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.suspicious_text import suspicious
 from alhena.tools.contract import (
     AskUserConfirmation,

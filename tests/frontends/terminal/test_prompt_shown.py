@@ -76,7 +76,7 @@ async def test_what_is_sent_after_leaving_is_dropped():
 async def test_rules_for_runs_without_a_person_are_not_listed():
     screen = ListScreen()
     async with sitting(ScriptedGenerator(), screen) as conversation:
-        rules = conversation.toolset.engine.rules
+        rules = conversation.toolset.authority.engine.rules
         assert any(rule.interactive is False for rule in rules)
         shown = await finished(conversation, screen, "/policies")
         held = [

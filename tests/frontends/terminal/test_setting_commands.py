@@ -164,7 +164,7 @@ async def test_plan_tasks_about_and_documentation():
         conversation.submit("go")
         await screen.until(lambda: "2 turns" in screen.text)
         shown = await finished(conversation, screen, "/todos", "/about", "/bug", "/docs", "/plan")
-        assert conversation.toolset.modes.mode == "plan"
+        assert conversation.toolset.authority.modes.mode == "plan"
     assert "There is no list of tasks." in shown
     assert shown.count("[»] first") == 2
     assert shown.count("version    alhena") == 2

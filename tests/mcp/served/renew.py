@@ -4,9 +4,9 @@ import asyncio
 import os
 import sys
 
-from alhena.agent.toolset.mcp import token_file
 from alhena.config.mcp_servers import McpServer
 from alhena.mcp.oauth.renewal import Renewal
+from alhena.mcp.oauth.tokens import token_file
 
 
 def _tell(text: str) -> None:

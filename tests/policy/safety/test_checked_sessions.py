@@ -10,7 +10,7 @@ from alhena.agent.runner import SessionRunner
 from alhena.errors import ConfigError
 from alhena.frontends.cli.main import run
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from tests.agent.kit import answers
 from tests.policy.safety.kit import directory, external, program, table
 from tests.support.agents import scripted_agent

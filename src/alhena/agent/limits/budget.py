@@ -417,7 +417,5 @@ def budgeted(generator: ContentGenerator, ledger: Ledger) -> ContentGenerator:
     """The generator within the ledger's limits; each attempt of one that asks again is a
     request."""
     if isinstance(generator, RetryingGenerator):
-        again = generator.over(BudgetedGenerator(generator.inner, ledger))
-        again.admits = ledger.admit_wait
-        return again
+        return generator.over(BudgetedGenerator(generator.inner, ledger), ledger.admit_wait)
     return BudgetedGenerator(generator, ledger)

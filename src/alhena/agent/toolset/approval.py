@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from msgspec.structs import replace
 
+from alhena.agent.toolset.authority import Authority
 from alhena.errors import ConfigError
 from alhena.events import Event, WarningEvent
 from alhena.policy.engine import PolicyEngine, always_rule, tighten
+from alhena.policy.gather import FOR_GOOD, IN_SESSION
 from alhena.policy.model import (
     ApprovalMode,
     PolicyCall,
@@ -19,35 +21,28 @@ from alhena.policy.model import (
     Tier,
 )
 from alhena.policy.parse import RulePlace, parse_rule, rule_fields
-from alhena.scheduler.confirmation import (
-    Answer,
-    Approver,
-    ConfirmationRequest,
-    Confirmations,
-    Verdict,
-    call_approver,
-    ends_turn,
-    to_answer,
-)
+from alhena.scheduler.confirmation import Confirmations, Edit, call_approver, ends_turn, to_answer
 from alhena.scheduler.messages import LastingRule, UpdatePolicy
+from alhena.scheduler.question import Answer, Approver, ConfirmationRequest, Verdict
 from alhena.tools.contract import AskUserConfirmation, ToolConfirmationOutcome
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome
 from alhena.tools.threads import in_daemon_thread
 
-if TYPE_CHECKING:
-    from alhena.agent.toolset.toolset import Toolset
-
 
 def confirm_with(
-    approver: Approver, bench: "Toolset", emit: Callable[[Event], None]
+    approver: Approver,
+    authority: Authority,
+    emit: Callable[[Event], None],
+    *,
+    edit: Edit | None,
+    lasting: bool,
 ) -> Confirmations:
-    """Confirmation of a toolset's calls by `approver`. Saved approvals become part of the toolset's
-    policy."""
-    edit = bench.options.edit
-    if bench.settings.security.disable_always_allow:
+    """Confirmation of calls by `approver`. With `lasting`, saved approvals are offered, which
+    become part of the policy."""
+    if not lasting:
         return Confirmations(approve=approver, edit=edit)
-    lasting = LastingApprovals(bench, emit)
-    return Confirmations(approve=approver, offers=lasting.offers, save=lasting.save, edit=edit)
+    approvals = LastingApprovals(authority, emit)
+    return Confirmations(approve=approver, offers=approvals.offers, save=approvals.save, edit=edit)
 
 
 def serialize_approver(approver: Approver) -> Approver:
@@ -80,23 +75,20 @@ EDITS = frozenset({"write_file", "replace", "smart_edit"})
 """Tools that auto-edit mode lets run, except files that decide what runs later. A rule for one of
 them would let it change those, too."""
 
-IN_SESSION = "approved for this session"
-FOR_GOOD = "approved permanently"
-
 
 class LastingApprovals:
     """The rules that approvals add to the policy of a toolset. Permanent ones are
     saved, too; when that fails, `emit` gets a warning."""
 
-    def __init__(self, bench: "Toolset", emit: Callable[[Event], None]) -> None:
-        self._bench = bench
+    def __init__(self, authority: Authority, emit: Callable[[Event], None]) -> None:
+        self._authority = authority
         self._emit = emit
 
     def offers(self, call: PolicyCall) -> tuple[LastingRule, ...]:
         """Approvals beyond this call that can be offered. Omits any that would not allow the same
         call, because a rule of higher priority or a safety checker would still ask."""
-        bench = self._bench
-        if bench.decide(call).outcome is PolicyOutcome.ALLOW:
+        authority = self._authority
+        if authority.decide(call).outcome is PolicyOutcome.ALLOW:
             return ()
         if call.server_name is None and call.names[0] in EDITS:
             return self._offer_auto_edit(call)
@@ -120,7 +112,7 @@ class LastingApprovals:
     async def save(self, message: UpdatePolicy) -> None:
         """Applies an offer: to the session at once, permanently if chosen."""
         if message.mode is not None:
-            self._bench.modes.switch(ApprovalMode(message.mode))
+            self._authority.modes.switch(ApprovalMode(message.mode))
         if message.rule is None:
             return
         source = FOR_GOOD if message.persist else IN_SESSION
@@ -128,20 +120,20 @@ class LastingApprovals:
         rule = replace(written, source=source, file=None)
         if not self._pin_tools(message, rule):
             return
-        if rule not in self._bench.engine.rules:
-            self._bench.engine.add_rule(rule)
-        self._bench.policy_changed()
+        if rule not in self._authority.engine.rules:
+            self._authority.engine.add_rule(rule)
+        self._authority.policy_changed()
         if not message.persist:
             return
         from alhena.policy.saved import save_rule
 
         try:
-            await in_daemon_thread(partial(save_rule, rule, self._bench.saved))
+            await in_daemon_thread(partial(save_rule, rule, self._authority.saved))
         except ConfigError as error:
             self._emit(WarningEvent(message=str(error)))
 
     def _find_fingerprint(self, call: PolicyCall, rule: PolicyRule) -> str:
-        servers = self._bench.servers_of(call.server_name)
+        servers = self._authority.servers_of(call.server_name)
         if servers is None or call.server_name is None:
             return ""
         return servers.shown(call.names[0], every=not rule.tool_names)
@@ -149,20 +141,20 @@ class LastingApprovals:
     def _pin_tools(self, message: UpdatePolicy, rule: PolicyRule) -> bool:
         """Holds on to what the question showed of a server's tools; whether that could be done,
         where there is a need to."""
-        servers = self._bench.servers_of(message.mcp_name)
+        servers = self._authority.servers_of(message.mcp_name)
         if message.mcp_name is None or servers is None:
             return True
         return servers.approved(message.mcp_name, message.shown, every=not rule.tool_names)
 
     def _offer_auto_edit(self, call: PolicyCall) -> tuple[LastingRule, ...]:
         """Auto-edit mode, from default mode, where it lets this call run."""
-        bench = self._bench
-        if bench.modes.mode is not ApprovalMode.DEFAULT:
+        authority = self._authority
+        if authority.modes.mode is not ApprovalMode.DEFAULT:
             return ()
-        if not bench.modes.allows(ApprovalMode.AUTO_EDIT):
+        if not authority.modes.allows(ApprovalMode.AUTO_EDIT):
             return ()
-        context = replace(bench.context, mode=ApprovalMode.AUTO_EDIT)
-        if not self._allows(bench.engine, call, context):
+        context = replace(authority.context, mode=ApprovalMode.AUTO_EDIT)
+        if not self._allows(authority.engine, call, context):
             return ()
         words = "edits of workspace files, except files that decide what runs later (auto-edit)"
         return (
@@ -170,14 +162,14 @@ class LastingApprovals:
         )
 
     def _would_allow(self, call: PolicyCall, rule: PolicyRule) -> bool:
-        trial = PolicyEngine((*self._bench.engine.rules, rule))
-        return self._allows(trial, call, self._bench.context)
+        trial = PolicyEngine((*self._authority.engine.rules, rule))
+        return self._allows(trial, call, self._authority.context)
 
     def _allows(self, engine: PolicyEngine, call: PolicyCall, context: PolicyContext) -> bool:
         if call.server_name is None:
-            return self._bench.decide_by(engine, call, context).outcome is PolicyOutcome.ALLOW
+            return self._authority.decide_by(engine, call, context).outcome is PolicyOutcome.ALLOW
         # What is new of a server's tool is approved along with it.
-        decision = tighten(engine.decide(call, context), call, self._bench.filters, context)
+        decision = tighten(engine.decide(call, context), call, self._authority.filters, context)
         return decision.outcome is PolicyOutcome.ALLOW
 
 

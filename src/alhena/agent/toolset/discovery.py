@@ -11,26 +11,17 @@ from alhena.tools.registry import Origin
 from alhena.tools.threads import in_daemon_thread
 
 if TYPE_CHECKING:
-    from alhena.agent.toolset.options import SessionOptions
     from alhena.agent.toolset.toolset import Toolset
-    from alhena.system.processes import ProcessGroups
-    from alhena.system.sandbox.sandbox import Sandbox
 
 LISTING = "tools.discoveryCommand"
 CALLING = "tools.callCommand"
 
 
-def add_discovery(
-    bench: "Toolset",
-    options: "SessionOptions",
-    surroundings: "tuple[ProcessGroups | None, Sandbox | None]",
-    *,
-    trusted: bool,
-) -> None:
+def add_discovery(bench: "Toolset") -> None:
     """Has the commands of the settings bring their tools before the first prompt. What keeps them
     from it is a warning of the toolset. In a folder that is not trusted they are not run: they
     work in it, and may name a program of it."""
-    groups, sandbox = surroundings
+    options, groups, sandbox = bench.options, bench.host.groups, bench.host.sandbox
     settings = options.settings
     listing_command = settings.tools.discovery_command or ""
     call_command = settings.tools.call_command or ""
@@ -42,7 +33,7 @@ def add_discovery(
 
     acceptance = options.acceptance
     held = None if acceptance is None else acceptance.command
-    if not trusted:
+    if not bench.authority.surroundings.trusted:
         bench.warnings.append(f"tools.discoveryCommand is not run: {cwd} is not trusted.")
         return
     if acceptance is not None and any(each.key == CALLING for each in acceptance.pending):
@@ -65,7 +56,7 @@ def add_discovery(
             redaction=redaction,
             sandbox=sandbox,
             groups=groups,
-            outputs=bench.outputs,
+            outputs=bench.host.outputs,
             inactivity=settings.tools.shell.inactivity_timeout,
             why_held=None if held is None else partial(held, CALLING),
         )

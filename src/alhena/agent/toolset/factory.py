@@ -1,18 +1,25 @@
 """Puts a toolset together: policies, tools, hooks, a sandbox."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from alhena.agent.limits import Spending
 from alhena.agent.subagents import AgentDefinition, builtin_agents
+from alhena.agent.toolset.authority import (
+    open_authority,
+    open_engine,
+    require_mode,
+    require_own_name,
+    session_policy,
+)
 from alhena.agent.toolset.model_access import PLAIN, SessionModel
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.toolset import SessionLinks, SessionMode, Toolset, ToolSources
+from alhena.agent.toolset.toolset import SessionAgents, SessionLinks, Toolset
 from alhena.config.environment import own_environment
 from alhena.config.home import (
     IMAGE_FOLDER,
@@ -25,13 +32,10 @@ from alhena.config.home import (
     system_settings_path,
     workspace_settings_path,
 )
-from alhena.errors import ConfigError, InputError
+from alhena.errors import InputError
 from alhena.events import Event
-from alhena.policy.engine import PolicyEngine
-from alhena.policy.gather import GatheredPolicy, PolicyRequest, gather_policy, told_together
-from alhena.policy.model import ApprovalMode, PolicyOutcome, PolicyRule, Tier
-from alhena.policy.settings_rules import ToolNames, unknown_tools
-from alhena.policy.surroundings import Surroundings
+from alhena.policy.model import PolicyOutcome, PolicyRule
+from alhena.policy.settings_rules import unknown_tools
 from alhena.system.workspace import Workspace
 from alhena.tools.base import LazyTool
 from alhena.tools.builtin.subagents import DelegateToAgent
@@ -42,20 +46,21 @@ from alhena.tools.registry import (
     BUILT_IN,
     DELEGATE,
     ToolRegistry,
-    declared_name,
+    ToolSources,
     resolve_name,
 )
+from alhena.values import Value
 
 if TYPE_CHECKING:
     from alhena.agent.subagents.remote import RemoteAgent
     from alhena.agent.subagents.remote_agents import RemoteAgents
-    from alhena.agent.toolset.mcp import AgentServers
     from alhena.hooks.planning import Hooks
-    from alhena.policy.safety_checks import SafetyChecks
     from alhena.skills.files import Skills
     from alhena.system.processes import ProcessGroups
     from alhena.system.sandbox.sandbox import Sandbox
     from alhena.system.web.fetch import GuardedFetcher
+    from alhena.tools.builtin.ask_user import Ask
+    from alhena.tools.output_store import OutputStore
 
 
 _ANSWERED = PolicyRule(
@@ -69,21 +74,19 @@ _ANSWERED = PolicyRule(
 a person is there, only not for approvals."""
 
 
-def register_session_tools(
-    bench: Toolset, plans: Path, wanted: Collection[str], remote: "tuple[RemoteAgent, ...]"
-) -> None:
-    """Adds those that are `wanted` to the toolset's registry, and the one that runs its agents
-    and the `remote` ones. `plans` is where approved plans are kept."""
+def register_session_tools(bench: Toolset, plans: Path, wanted: Collection[str]) -> None:
+    """Adds those that are `wanted` to the toolset's registry, and the one that runs its agents.
+    `plans` is where approved plans are kept."""
 
     def enter_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import EnterPlanMode
 
-        return EnterPlanMode(bench.modes)
+        return EnterPlanMode(bench.authority.modes)
 
     def exit_plan_mode() -> Tool:
         from alhena.tools.builtin.plan_mode import ExitPlanMode
 
-        return ExitPlanMode(bench.modes, plans)
+        return ExitPlanMode(bench.authority.modes, plans)
 
     def register(tool: Tool) -> None:
         if tool.name in wanted:
@@ -99,9 +102,10 @@ def register_session_tools(
         from alhena.tools.builtin.ask_user import AskUser
 
         register(AskUser(bench.links.ask))
-        if not bench.context.interactive:
-            bench.engine.add_rule(_ANSWERED)
-    summaries = tuple(agent.summary for agent in (*bench.agents, *remote))
+        if not bench.authority.context.interactive:
+            bench.authority.engine.add_rule(_ANSWERED)
+    remote = bench.agents.remote
+    summaries = tuple(agent.summary for agent in (*bench.agents.local, *remote))
     if summaries:
         opened = _open_remote(bench, remote) if remote else None
         running = cache(lambda: bench.links.delegate(bench.links, bench, opened))
@@ -131,7 +135,7 @@ def _open_remote(bench: Toolset, agents: "tuple[RemoteAgent, ...]") -> "RemoteAg
 
     remote = RemoteAgents(agents, bench.options.environ, bench.options.cwd)
     for rule in remote.rules:
-        bench.engine.add_rule(rule)
+        bench.authority.engine.add_rule(rule)
     return remote
 
 
@@ -167,85 +171,6 @@ def session_sandbox(
     sandbox = open_sandbox(wish, Surroundings(roots, options.environ))
     groups.when_ended(sandbox.close)
     return sandbox, sandbox.note
-
-
-OWN_TOOL_PRIORITY = 60
-"""In the default tier, above what its policies say of built-in tools: a name is no permission."""
-
-
-def session_policy(options: SessionOptions) -> GatheredPolicy:
-    """The policy of all sources.
-
-    A file that was named must be usable. Of the others, a rule that could only have permitted
-    something may be dropped with a warning; what may have restricted something may not.
-    """
-    gathered = gather_policy(
-        PolicyRequest(
-            cwd=options.cwd,
-            environ=options.environ,
-            settings=options.settings,
-            tool_names=ToolNames(BUILT_IN, (*ALIASES, *(tool.name for tool in options.tools))),
-            paths=tuple(item for item in options.policy if not isinstance(item, PolicyRule)),
-            rules=tuple(item for item in options.policy if isinstance(item, PolicyRule)),
-            allowed_tools=options.allowed_tools,
-            skip_trust=options.skip_trust,
-            extensions=tuple((each.name, each.folder / "policies") for each in options.extensions),
-        )
-    )
-    if gathered.fatal:
-        raise ConfigError(
-            f"the policy cannot be used: {told_together(gathered.fatal)}.",
-            remedy="Until then nothing runs." if gathered.fatal[0].remedy else "Correct it.",
-        )
-    return gathered
-
-
-def require_own_name(name: str) -> None:
-    """Refuses the other names of a built-in tool: rules for one would be rules for both."""
-    declared = declared_name(name)
-    if declared != name:
-        raise ConfigError(
-            f"a tool of the program is called {name!r}, which is another name of {declared}.",
-            remedy="Give it a name of its own: @tool(name=...).",
-        )
-
-
-def own_tools(tools: tuple[Tool, ...], agents: "tuple[AgentDefinition, ...]") -> tuple[Tool, ...]:
-    """The tools that the program wrote, for the session and for its subagents."""
-    return (*tools, *(tool for agent in agents for tool in agent.own_tools))
-
-
-def own_tool_rules(tool: Tool) -> tuple[PolicyRule, ...]:
-    """The default rules for a tool of the program, whatever its name: not part of plan mode, and
-    asked about only where `confirm` is set, or where it is no `@tool` function."""
-    confirm = getattr(tool, "confirm", True)
-    asked = confirm is not False
-    rule = PolicyRule(
-        decision=PolicyOutcome.ASK_USER if asked else PolicyOutcome.ALLOW,
-        priority=OWN_TOOL_PRIORITY,
-        tier=Tier.DEFAULT,
-        tool_names=(tool.name,),
-        modes=(ApprovalMode.DEFAULT, ApprovalMode.AUTO_EDIT),
-        source="the program's own tool" + (" (confirm)" if asked else ""),
-    )
-    unasked: tuple[PolicyRule, ...] = ()
-    if callable(confirm):
-
-        def refrains(args: dict[str, Any]) -> bool:
-            return confirm(args) is False
-
-        allow = PolicyOutcome.ALLOW
-        unasked = (msgspec.structs.replace(rule, decision=allow, when=refrains),)
-    return (
-        *unasked,
-        rule,
-        msgspec.structs.replace(
-            rule,
-            decision=PolicyOutcome.DENY,
-            modes=(ApprovalMode.PLAN,),
-            deny_message="Plan mode does not run this program's own tools.",
-        ),
-    )
 
 
 def open_session_hooks(
@@ -298,26 +223,24 @@ def open_session_hooks(
     return hooks if hooks.groups else None, gathered.warnings, gathered.notes
 
 
-def open_toolset(
-    options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
-) -> Toolset:
-    """Reads the policies and makes the tools. What commands leave running goes to `groups`; without
-    it the tools can be listed, not run.
+class Folders(Value, frozen=True):
+    """The workspace of a session, and where it keeps outputs of tools and approved plans."""
 
-    Raises ConfigError when policies cannot be used, InputError when a directory that was named is
-    none, SandboxError when a sandbox was asked for and cannot be had. Rules that only permitted
-    something and had to be dropped are warnings.
-    """
+    workspace: Workspace
+    outputs: "OutputStore"
+    plans: Path
+
+
+def open_folders(options: SessionOptions, session_id: str) -> Folders:
+    """Opens the workspace. Raises InputError when a directory that was named is none."""
     from alhena.tools.output_store import OutputStore
 
-    require_mode(options)
-    settings = options.settings
     temp = project_temp(options.environ, options.cwd)
-    plans = temp / links.session_id / "plans"
+    plans = temp / session_id / "plans"
     outputs = OutputStore(
         temp / "tool-outputs",
-        links.session_id,
-        threshold=settings.tools.truncate_tool_output_threshold,
+        session_id,
+        threshold=options.settings.tools.truncate_tool_output_threshold,
         prepare=lambda: claim_project_temp(temp, options.cwd),
     )
     workspace = Workspace(
@@ -328,47 +251,58 @@ def open_toolset(
         editor=options.editor,
         terminal=options.terminal,
     )
-    policy = session_policy(options)
-    trusted = policy.trusted
+    return Folders(workspace, outputs, plans)
+
+
+def open_host(
+    options: SessionOptions,
+    links: SessionLinks,
+    folders: Folders,
+    groups: "ProcessGroups | None",
+) -> tuple[ToolHost, tuple[str, ...]]:
+    """The services that tools work with, a sandbox among them, and notices about it."""
+    workspace = folders.workspace
     sandbox, told = (None, "") if groups is None else session_sandbox(options, workspace, groups)
-    own = own_tools(options.tools, options.agents)
-    engine = PolicyEngine([*policy.rules, *(rule for tool in own for rule in own_tool_rules(tool))])
-    plain = PLAIN.with_tier(settings.model.service_tier)
+    plain = PLAIN.with_tier(options.settings.model.service_tier)
     model = SessionModel(links.answering, links.emit, texts=links.texts, config=plain)
     host = ToolHost(
         workspace=workspace,
         environ=options.environ,
-        settings=settings,
-        outputs=outputs,
+        settings=options.settings,
+        outputs=folders.outputs,
         groups=groups,
         sandbox=sandbox,
         models=ModelTools(
             access=model, ask=model.ask, open_fetcher=partial(open_fetcher, options.environ)
         ),
     )
+    return host, (told,) if told else ()
+
+
+def open_toolset(
+    options: SessionOptions, links: SessionLinks, groups: "ProcessGroups | None" = None
+) -> Toolset:
+    """Reads the policies and makes the tools. What commands leave running goes to `groups`; without
+    it the tools can be listed, not run.
+
+    Raises ConfigError when policies cannot be used, InputError when a directory that was named is
+    none, SandboxError when a sandbox was asked for and cannot be had. Rules that only permitted
+    something and had to be dropped are warnings.
+    """
+    require_mode(options)
+    folders = open_folders(options, links.session_id)
+    policy = session_policy(options)
+    trusted = policy.trusted
+    host, about_sandbox = open_host(options, links, folders, groups)
+    engine = open_engine(options, policy)
     wanted = BUILT_IN if options.builtin_tools is None else frozenset(options.builtin_tools)
     registry = ToolRegistry(tool for tool in builtin_tools(host) if tool.name in wanted)
-    hooks, warned, noted = None, (), ()
-    if groups is not None:
-        hooks, warned, noted = open_session_hooks(
-            options,
-            (links.session_id, links.transcript),
-            plans,
-            groups,
-            links.emit,
-            lambda name: name in BUILT_IN or name in ALIASES or registry.get(name) is not None,
-        )
-    warnings = list(warned)
-    agent_problems: tuple[str, ...] = ()
-    agent_servers: AgentServers | None = None
-    if DELEGATE in wanted:
-        options, agent_problems, agent_servers = _agent_files(options, groups, trusted=trusted)
-        warnings += agent_problems
+    hooks, warned, noted = _open_hooks(options, links, folders.plans, groups, registry)
+    agents = _open_agents(options, wanted, groups, links.ask, trusted=trusted)
     skills = _skills(options, trusted=trusted)
-    warnings += () if skills is None else skills.problems
+    warnings = [*warned, *agents.problems, *(() if skills is None else skills.problems)]
     sources = ToolSources()
-    saved = saved_policies_path(options.environ)
-    servers, control = None, None
+    control = None
     if options.servers and _names_servers(options):
         from alhena.agent.toolset.mcp import ServerPlace, open_servers
 
@@ -376,64 +310,76 @@ def open_toolset(
         place = ServerPlace(
             options=options,
             groups=groups,
-            roots=workspace.roots,
+            roots=folders.workspace.roots,
             registry=registry,
             sources=sources,
             rules=lambda: (*engine.rules, *filtering),
-            saved=saved,
+            saved=saved_policies_path(options.environ),
             warnings=warnings,
             trusted=trusted,
             ask=links.ask,
         )
-        servers, control = open_servers(place)
+        control = open_servers(place)
     bench = Toolset(
         options=options,
-        settings=settings,
         links=links,
-        memory=links.memory,
-        groups=groups,
-        workspace=workspace,
+        host=host,
         registry=registry,
-        engine=engine,
-        modes=SessionMode(
-            options.approval_mode,
-            allows_yolo=not settings.security.disable_yolo_mode,
-            may_act=options.may_act,
-        ),
-        surroundings=Surroundings(workspace.cwd, workspace.roots, trusted=trusted),
-        outputs=outputs,
-        spending=Spending(settings.model.prices),
-        saved=saved,
-        sandbox="" if sandbox is None else sandbox.name,
-        ask_model=model.ask,
-        filters=policy.filters,
-        checks=_checks(policy, options, groups),
+        authority=open_authority(options, policy, engine, host, control and control.servers),
         hooks=hooks,
-        agents=(*(_builtin_agents(options) if DELEGATE in wanted else ()), *options.agents),
-        agent_problems=agent_problems,
-        agent_servers=agent_servers,
-        servers=servers,
+        agents=agents,
         server_control=control,
         skills=skills,
         sources=sources,
+        spending=Spending(options.settings.model.prices),
         warnings=warnings,
         notes=(*policy.notes, *noted, *(links.memory.memory.notes if links.memory else ())),
     )
-    bench.modes.subscribe(bench.policy_changed)
-    register_session_tools(bench, plans, wanted, options.remote_agents)
-    if settings.tools.discovery_command:
+    _register_tools(bench, folders.plans, wanted)
+    warnings += (f"policy: {problem}" for problem in policy.problems)
+    warnings += (f"sandbox: {each}" for each in about_sandbox)
+    _register_own(bench, policy.rules)
+    return bench
+
+
+def _open_hooks(
+    options: SessionOptions,
+    links: SessionLinks,
+    plans: Path,
+    groups: "ProcessGroups | None",
+    registry: ToolRegistry,
+) -> "tuple[Hooks | None, tuple[str, ...], tuple[str, ...]]":
+    """As `open_session_hooks`; none where nothing runs."""
+    if groups is None:
+        return None, (), ()
+    return open_session_hooks(
+        options,
+        (links.session_id, links.transcript),
+        plans,
+        groups,
+        links.emit,
+        lambda name: name in BUILT_IN or name in ALIASES or registry.get(name) is not None,
+    )
+
+
+def _register_tools(bench: Toolset, plans: Path, wanted: Collection[str]) -> None:
+    """Registers the tools that need a session, and discovers those of the settings' command."""
+    register_session_tools(bench, plans, wanted)
+    if bench.settings.tools.discovery_command:
         from alhena.agent.toolset.discovery import add_discovery
 
-        add_discovery(bench, options, (groups, sandbox), trusted=trusted)
-    warnings += (f"policy: {problem}" for problem in policy.problems)
-    if told:
-        warnings.append(f"sandbox: {told}")
+        add_discovery(bench)
+
+
+def _register_own(bench: Toolset, rules: Sequence[PolicyRule]) -> None:
+    """Registers the program's own tools; warns of rules for tools that are not there."""
+    options = bench.options
     for tool in options.tools:
         require_own_name(tool.name)
-        warnings += filter(None, (registry.register(tool),))
-    if not (_names_servers(options) or settings.tools.discovery_command or options.extensions):
-        warnings += unknown_tools(policy.rules, partial(_is_tool, bench), _NAMES)
-    return bench
+        bench.warnings.extend(filter(None, (bench.registry.register(tool),)))
+    discovers = options.settings.tools.discovery_command or options.extensions
+    if not (_names_servers(options) or discovers):
+        bench.warnings.extend(unknown_tools(rules, partial(_is_tool, bench), _NAMES))
 
 
 _NAMES = BUILT_IN | ALIASES.keys()
@@ -441,11 +387,10 @@ _NAMES = BUILT_IN | ALIASES.keys()
 
 def _is_tool(bench: Toolset, name: str) -> bool:
     """True for the name of a tool or an agent, wherever it is used."""
-    agents = (*bench.agents, *bench.options.agents, *bench.options.remote_agents)
     return (
         resolve_name(name) in _NAMES
         or bench.registry.find(name, excluded=True) is not None
-        or any(name == agent.name for agent in agents)
+        or name in bench.agents.names
     )
 
 
@@ -455,27 +400,16 @@ def open_elsewhere(bench: Toolset, cwd: Path) -> Toolset:
     there = msgspec.structs.replace(
         bench.options, cwd=cwd, servers=False, include_directories=(), editor=None, terminal=None
     )
+    own = open_toolset(there, bench.links, bench.host.groups)
     return msgspec.structs.replace(
-        open_toolset(there, bench.links, bench.groups),
-        engine=bench.engine,
-        filters=bench.filters,
-        checks=bench.checks,
-        modes=bench.modes,
+        own,
+        authority=msgspec.structs.replace(
+            bench.authority, surroundings=own.authority.surroundings, servers=None
+        ),
         hooks=bench.hooks,
         tracers=bench.tracers,
         agents=bench.agents,
     )
-
-
-def _checks(
-    policy: GatheredPolicy, options: SessionOptions, groups: "ProcessGroups | None"
-) -> "SafetyChecks | None":
-    if not policy.checkers:
-        return None
-    from alhena.policy.safety_checks import open_checks
-
-    redaction = options.settings.security.environment_variable_redaction
-    return open_checks(policy.checkers, options.environ, redaction, groups)
 
 
 def _skills(options: SessionOptions, *, trusted: bool) -> "Skills | None":
@@ -492,16 +426,25 @@ def _skills(options: SessionOptions, *, trusted: bool) -> "Skills | None":
     return Skills(folders, options.settings.skills.disabled)
 
 
-def _agent_files(
-    options: SessionOptions, groups: "ProcessGroups | None", *, trusted: bool
-) -> "tuple[SessionOptions, tuple[str, ...], AgentServers | None]":
-    """The options with the agents of definition files, what is wrong with others, and what opens
-    the MCP servers of those that have some. Nothing is imported where there are none."""
+def _open_agents(
+    options: SessionOptions,
+    wanted: Collection[str],
+    groups: "ProcessGroups | None",
+    ask: "Ask | None",
+    *,
+    trusted: bool,
+) -> SessionAgents:
+    """The agents of the program, built-in ones and those of definition files, for which nothing is
+    imported where there are none."""
+    if DELEGATE not in wanted:
+        return SessionAgents(local=options.agents, remote=options.remote_agents)
+    builtin = _builtin_agents(options)
+    given = SessionAgents(local=(*builtin, *options.agents), remote=options.remote_agents)
     folders = agent_folders(
         options.environ, options.cwd, trusted=trusted, extensions=options.extensions
     )
     if not folders:
-        return options, (), None
+        return given
     from alhena.agent.subagents.files import AgentFiles, sources_of, with_resolved_servers
 
     taken = [agent.name for agent in (*builtin_agents(), *options.agents, *options.remote_agents)]
@@ -517,27 +460,18 @@ def _agent_files(
     if groups is not None and options.servers and any(each.mcp_servers for each in local):
         from alhena.agent.toolset.mcp import AgentServers
 
-        servers = AgentServers(options, groups, trusted=trusted)
-    options = msgspec.structs.replace(
-        options,
-        agents=(*options.agents, *local),
-        remote_agents=(*options.remote_agents, *remote),
+        servers = AgentServers(options, groups, ask, trusted=trusted)
+    return SessionAgents(
+        local=(*given.local, *local),
+        remote=(*given.remote, *remote),
+        problems=tuple(files.problems),
+        servers=servers,
     )
-    return options, tuple(files.problems), servers
 
 
 def _names_servers(options: SessionOptions) -> bool:
     settings = options.settings
     return bool(settings.mcp_servers or settings.mcp.server_command or options.held_servers)
-
-
-def require_mode(options: SessionOptions) -> None:
-    """Raises ConfigError for yolo mode where settings forbid it."""
-    if options.approval_mode is ApprovalMode.YOLO and options.settings.security.disable_yolo_mode:
-        raise ConfigError(
-            "yolo mode is turned off by the setting security.disableYoloMode.",
-            remedy="Choose another approval mode.",
-        )
 
 
 def _directory(cwd: Path, name: str) -> Path:

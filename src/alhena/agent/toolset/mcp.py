@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from alhena.agent.subagents import AgentDefinition
+from alhena.agent.toolset.mcp_review import is_answer
 from alhena.agent.toolset.options import SessionOptions
-from alhena.agent.toolset.toolset import Toolset, ToolSources
 from alhena.config.environment import own_environment
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
@@ -25,36 +25,25 @@ from alhena.config.mcp_servers import (
     configured_servers,
     enablement,
     enablement_path,
-    harmless_url,
-    harmless_words,
     server_key,
     with_server,
 )
 from alhena.config.settings import Settings
 from alhena.errors import InputError, InterruptedRunError
-from alhena.hooks.inputs import McpContext
 from alhena.mcp.listing import claimed_names
-from alhena.mcp.oauth.tokens import TokenFile
+from alhena.mcp.oauth.tokens import token_file
 from alhena.mcp.opening import Auth, Surroundings, opener
 from alhena.mcp.pins import Pins
-from alhena.mcp.resources import find
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import Outlets, ServerReport, Servers
 from alhena.mcp.tool import McpTool, framed_instructions
-from alhena.policy.conditions import names_tool
-from alhena.policy.engine import strictness
 from alhena.policy.model import (
-    ApprovalMode,
-    Decision,
-    PolicyCall,
-    PolicyContext,
-    PolicyOutcome,
     PolicyRule,
 )
 from alhena.policy.settings_rules import unknown_server_tools
 from alhena.system.private_files import PrivateFiles, change_file
 from alhena.system.processes import ProcessGroups
-from alhena.tools.registry import READ_RESOURCE, RegisteredTool, ToolRegistry, isolated
+from alhena.tools.registry import READ_RESOURCE, RegisteredTool, ToolRegistry, ToolSources, isolated
 
 if TYPE_CHECKING:
     import httpx2
@@ -84,11 +73,6 @@ def stored_access(environ: Mapping[str, str], warn: Callable[[str], None]) -> Au
         return StoredAccess(Renewal(name, server, tokens, warn), address)
 
     return access
-
-
-def token_file(environ: Mapping[str, str]) -> TokenFile:
-    """The tokens of MCP servers, among the user's files."""
-    return TokenFile(PrivateFiles(config_home(environ)))
 
 
 def surroundings(
@@ -131,7 +115,7 @@ Configured = Callable[[Enablement], ConfiguredServers]
 
 
 class ServerControl:
-    """Turns servers on and off, reconnects to them, and signs the person in. `held`
+    """The servers of a session: turns them on and off, reconnects, signs the person in. `held`
     are those that are held back, each with why."""
 
     def __init__(
@@ -147,6 +131,11 @@ class ServerControl:
         self._environ = environ
         self._turned: dict[str, bool] = {}
         self._doing: set[asyncio.Task[None]] = set()
+
+    @property
+    def servers(self) -> Servers:
+        """The servers."""
+        return self._servers
 
     @property
     def reports(self) -> tuple[ServerReport, ...]:
@@ -244,7 +233,7 @@ class ServerPlace(msgspec.Struct, frozen=True, kw_only=True):
     ask: "Ask | None"
 
 
-def open_servers(place: ServerPlace) -> tuple[Servers, "ServerControl"]:
+def open_servers(place: ServerPlace) -> "ServerControl":
     """The servers of a session. Whoever opens it starts them; at the latest the first prompt does,
     which waits for them if it is to."""
     options, warn = place.options, place.warnings.append
@@ -252,7 +241,7 @@ def open_servers(place: ServerPlace) -> tuple[Servers, "ServerControl"]:
     kept = place.groups or ProcessGroups()
 
     def changed() -> None:
-        written = (rule for rule in place.rules() if not _is_answer(rule, place.saved))
+        written = (rule for rule in place.rules() if not is_answer(rule, place.saved))
         for text in unknown_server_tools(written, _tool_names(servers)):
             if text not in place.warnings:
                 warn(text)
@@ -284,7 +273,7 @@ def open_servers(place: ServerPlace) -> tuple[Servers, "ServerControl"]:
 
     place.sources.add(source)
     place.sources.when_closed(close)
-    return servers, ServerControl(servers, configured, environ, options.held_servers)
+    return ServerControl(servers, configured, environ, options.held_servers)
 
 
 def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
@@ -307,137 +296,41 @@ def instructions(servers: Servers) -> str:
     )
 
 
-def surely_named(decision: Decision, call: PolicyCall, servers: Servers) -> PolicyCall | None:
-    """A call that may run, as it has to be decided on again: without the names that could be said
-    of another tool, too. None where there are no such names."""
-    names = servers.sure_names(call.names)
-    if decision.outcome is not PolicyOutcome.ALLOW or names == call.names:
-        return None
-    return replace(call, names=names)
-
-
-def reviewed(
-    decision: Decision,
-    call: PolicyCall,
-    servers: Servers,
-    context: PolicyContext,
-    saved: Path,
-) -> Decision:
-    """The decision on a call of a server's tool. One that is not what was approved once is asked
-    about again, unless everything is to run; so is one that a rule of the file `saved` allows, and
-    whose state at that time is unknown."""
-    if decision.outcome is not PolicyOutcome.ALLOW or context.mode is ApprovalMode.YOLO:
-        return decision
-    approved = decision.rule is not None and _is_answer(decision.rule, saved)
-    objection = servers.objection(call.names[0], approved=approved)
-    if not objection:
-        return decision
-    return Decision(
-        outcome=PolicyOutcome.ASK_USER if context.interactive else PolicyOutcome.DENY,
-        reason=f"the tool {call.names[0]} {objection}",
-        rule=decision.rule,
-    )
-
-
-def _is_answer(rule: PolicyRule, saved: Path) -> bool:
-    """True when a rule is what a person answered to a question, in this session or an earlier
-    one."""
-    from alhena.agent.toolset.approval import FOR_GOOD, IN_SESSION
-    from alhena.policy.gather import is_saved_approval
-
-    if rule.file is None:
-        return rule.source in {IN_SESSION, FOR_GOOD}
-    return is_saved_approval(rule, saved)
-
-
-def server_context(entry: RegisteredTool) -> McpContext | None:
-    """Description of a tool's server for hooks, without secrets (MCP-08)."""
-    if not isinstance(entry.tool, McpTool):
-        return None
-    server = entry.tool.server
-    config, harmless = server.config, server.harmless
-    over_stdio = config.address is None
-    return McpContext(
-        server_name=server.name,
-        tool_name=entry.tool.listed.name,
-        command=harmless(config.command) if over_stdio and config.command else None,
-        args=tuple(map(harmless, harmless_words(config.args))) if over_stdio else None,
-        cwd=harmless(config.cwd) if over_stdio and config.cwd else None,
-        url=None if config.address is None else harmless(harmless_url(config.address)),
-    )
-
-
-_PROMPT = "prompts/get"
-
-
-def reviewed_reading(
-    decision: Decision, call: PolicyCall, servers: Servers, decide: Callable[[PolicyCall], Decision]
-) -> Decision:
-    """The decision on a call that reads a resource, made stricter by what `decide` says of its
-    server. The URI of one that the server does not list is sent to it as the model wrote it, so
-    that only an approval that holds for the server lets it pass."""
-    uri = call.args.get("uri")
-    found = find(servers.servers, uri) if isinstance(uri, str) else None
-    if found is None or decision.outcome is PolicyOutcome.DENY:
-        return decision
-    server = found.server
-    of_server = decide(_of(server.name, call))
-    if strictness(of_server) <= strictness(decision):
-        return decision
-    if any(each.uri == found.uri for each in server.offer.resources):
-        return of_server if _speaks_of_server(of_server, call.names) else decision
-    why = f"the server {server.name} does not list this resource, and would be sent what it says"
-    return replace(of_server, reason=f"{why}; {of_server.reason}")
-
-
-def refuses_server(bench: Toolset, name: str) -> bool:
-    """True when the policy denies all that a server has, so that nothing is to be asked of it."""
-    decision = bench.decide(PolicyCall(names=(_PROMPT,), args={}, server_name=name))
-    rule = decision.rule
-    denies = rule is not None and rule.decision is PolicyOutcome.DENY
-    return denies and _speaks_of_server(decision, (_PROMPT,))
-
-
-def _speaks_of_server(decision: Decision, names: tuple[str, ...]) -> bool:
-    """True when it is a rule of the user or the administrator for servers that decided."""
-    rule = decision.rule
-    if rule is None or rule.author == "default":
-        return False
-    return not names_tool(rule, PolicyCall(names=names, args={}))
-
-
-def _of(server: str, call: PolicyCall) -> PolicyCall:
-    return PolicyCall(names=(READ_RESOURCE,), args=call.args, server_name=server)
-
-
 _LIST_RESOURCES = "list_mcp_resources"
 
 
 class AgentServers:
-    """Opens the servers of agents in a session."""
+    """Opens the servers of agents in a session. `ask` puts their questions to a person."""
 
-    def __init__(self, options: SessionOptions, groups: ProcessGroups, *, trusted: bool) -> None:
+    def __init__(
+        self, options: SessionOptions, groups: ProcessGroups, ask: "Ask | None", *, trusted: bool
+    ) -> None:
         self._options = options
         self._groups = groups
+        self._ask = ask
         self._trusted = trusted
 
     @asynccontextmanager
     async def open(
-        self, bench: Toolset, agent: AgentDefinition, warn: Callable[[str], None]
-    ) -> AsyncGenerator[tuple[Toolset, AgentDefinition]]:
-        """Starts the servers of an agent; gives the toolset with their tools, which take the
-        names of others, and the agent with the right to them."""
+        self,
+        agent: AgentDefinition,
+        tools: ToolRegistry,
+        roots: Sequence[Path],
+        warn: Callable[[str], None],
+    ) -> AsyncGenerator[tuple[ToolRegistry, Servers, AgentDefinition]]:
+        """Starts the servers of an agent; gives a registry with their tools, which take the
+        names of others among `tools`, the servers, and the agent with the right to them."""
         options = self._options
         environ = options.environ
         around = surroundings(
             environ,
             options.settings,
-            bench.workspace.roots,
+            roots,
             self._groups,
             warn,
             trusted=self._trusted,
         )
-        around = replace(around, why_held=agent.why_held, ask=bench.links.ask)
+        around = replace(around, why_held=agent.why_held, ask=self._ask)
         entries = dict(agent.mcp_servers)
         of_agent = replace(
             options.settings,
@@ -445,7 +338,7 @@ class AgentServers:
             mcp=replace(options.settings.mcp, server_command=None),
         )
         registry = ToolRegistry()
-        session = isolated(bench.registry, agent.tools)
+        session = isolated(tools, agent.tools)
         others = [found for name in session.names if (found := session.find(name)) is not None]
         for each in others:
             if each.server is None and each.tool.name not in (READ_RESOURCE, _LIST_RESOURCES):
@@ -465,9 +358,8 @@ class AgentServers:
             for each in others:
                 if each.server not in servers.servers and registry.find(each.wire_name) is None:
                     _add(registry, each)
-            derived = replace(bench, registry=registry, own_servers=servers, around_calls=None)
             rights = (*agent.tools, *own, *(f"{name}__*" for name in servers.servers))
-            yield derived, replace(agent, tools=rights)
+            yield registry, servers, replace(agent, tools=rights)
         finally:
             await servers.close()
 

@@ -8,12 +8,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 
-from alhena.agent.toolset.mcp import token_file
 from alhena.config.mcp_servers import GOOGLE, IMPERSONATION, McpServer
 from alhena.errors import AlhenaError, ConfigError
 from alhena.mcp.connection import McpConnectError
 from alhena.mcp.oauth.sign_in import Answered, sign_in
-from alhena.mcp.oauth.tokens import StoredToken
+from alhena.mcp.oauth.tokens import StoredToken, token_file
 from alhena.models.auth.adc import default_credentials
 from alhena.models.auth.authorization import (
     Attempt,
@@ -167,11 +166,16 @@ class _Browser:
         browser = cls(person, can_open=ways.browser)
         given = None if server.oauth is None else server.oauth.redirect_uri
         path, port = _landing(given, ways.port)
-        browser.callback = await stack.enter_async_context(
+        callback = await stack.enter_async_context(
             listening(ways.host, port, named="localhost", path=path, read=browser.read)
         )
-        browser._uri = given or browser.callback.attempt.redirect_uri
+        browser.come_back_to(callback, given)
         return browser
+
+    def come_back_to(self, callback: Callback, uri: str | None) -> None:
+        """Sets the port, and the redirect URI that the settings name, if any."""
+        self.callback = callback
+        self._uri = uri or callback.attempt.redirect_uri
 
     @property
     def redirect_uri(self) -> str:

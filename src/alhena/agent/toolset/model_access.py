@@ -165,7 +165,7 @@ def _problem(response: GenerateContentResponse) -> "InvalidResponseError | None"
 
     turn = Turn("", CallIds(""), lambda _event: None)
     turn.feed(response)
-    turn.finish_reason = turn.finish_reason or FinishReason.STOP
+    turn.end_whole()
     try:
         turn.check(answers_tools=False)
     except InvalidResponseError as error:

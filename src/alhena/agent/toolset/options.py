@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from alhena.config.extensions import Extension
     from alhena.config.pinned_entries import Acceptance
     from alhena.scheduler.bus import MessageBus
-    from alhena.scheduler.confirmation import Approver, Edit
+    from alhena.scheduler.confirmation import Edit
+    from alhena.scheduler.question import Approver
     from alhena.session.journal import Disk
     from alhena.system.workspace import Console, EditorFiles, Terminal
     from alhena.tools.builtin.ask_user import Ask

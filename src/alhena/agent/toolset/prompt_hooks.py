@@ -6,7 +6,6 @@ from typing import Literal
 
 from alhena.agent.limits import TurnLimitError
 from alhena.chat.chat import Admission, Chat
-from alhena.chat.history import History
 from alhena.chat.turn import Turn
 from alhena.events import Event, WarningEvent
 from alhena.hooks import inputs
@@ -118,7 +117,7 @@ class PromptHooks:
             inputs.after_agent(self._prompt, turn.text, stop_hook_active=active),
         )
         if said.clear_context:
-            chat.history = History(self._opening)
+            chat.replace_history(self._opening)
         if said.stop is not None:
             raise stopped(said.stop)
         if said.block is not None:

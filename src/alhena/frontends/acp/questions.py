@@ -7,7 +7,7 @@ from typing import Any, Protocol, assert_never, cast
 from alhena.display_text import one_line
 from alhena.frontends.acp.connection import Connection, RpcError
 from alhena.frontends.acp.updates import CallUpdates, options
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.tools.builtin.ask_user import Answers, UnaskedError
 from alhena.tools.contract import Question
 from alhena.tools.contract import ToolConfirmationOutcome as Outcome

@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from alhena.agent.chat import drive_switch
-from alhena.agent.runner import SessionRunner, compress
+from alhena.agent.between_prompts import compress, switch_model
+from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.turn import InvalidResponseError
@@ -113,7 +113,7 @@ class EditorSession:
         self.session_id: str = self.runner.session_id
         self.calls = CallUpdates(bench.registry, str(bench.workspace.cwd))
         self._opening = () if self.resumed else self.runner.history
-        bench.modes.subscribe(self._mode_changed)
+        bench.authority.modes.subscribe(self._mode_changed)
         self.prompts.load(sources_of(self.folder.place))
 
     async def close(self) -> None:
@@ -131,7 +131,7 @@ class EditorSession:
     @property
     def state(self) -> dict[str, Any]:
         """The modes and options of the session, as a client reads them."""
-        modes = self.toolset.modes
+        modes = self.toolset.authority.modes
         models = dict.fromkeys((self.runner.model, *(each.name for each in served_models(today()))))
         known = [
             {"id": mode, "name": name, "description": what}
@@ -203,7 +203,7 @@ class EditorSession:
 
     def switch_mode(self, mode_id: str) -> None:
         """Changes the approval mode. Raises RpcError."""
-        modes = self.toolset.modes
+        modes = self.toolset.authority.modes
         known = [each["id"] for each in self.state["modes"]["availableModes"]]
         if mode_id not in known:
             raise RpcError(INVALID_PARAMS, f"Invalid or unavailable mode: {mode_id}")
@@ -219,14 +219,13 @@ class EditorSession:
             raise RpcError(INVALID_PARAMS, "Invalid params: the model has no name")
         async with self._lock:
             try:
-                async for _ in self.runner.aside(drive_switch(name)):
-                    pass
+                await switch_model(self.runner, name)
             except AlhenaError as error:
                 raise RpcError(INVALID_PARAMS, str(error)) from error
 
     def _mode_changed(self) -> None:
         if not self._switching:
-            mode = self.toolset.modes.mode
+            mode = self.toolset.authority.modes.mode
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
 
     async def _carry(self, text: str, attached: tuple[Part, ...], linked: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ from alhena.events import (
     ToolOutputEvent,
     WarningEvent,
 )
-from alhena.scheduler.confirmation import ConfirmationRequest
+from alhena.scheduler.question import ConfirmationRequest
 from alhena.tools.contract import (
     AskUserConfirmation,
     EditConfirmation,

@@ -26,7 +26,7 @@ from alhena.system.workspace import current_directory
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from alhena.agent.session_factory import Trial
+    from alhena.agent.trial import Trial
 
 USAGE = """\
 usage: alhena settings show [KEY] [--origin] [--all] [--json] [--skip-trust]
@@ -238,8 +238,8 @@ def _tried(place: Place, *, skip_trust: bool) -> "Trial":
     """Loads everything a run here would load, to collect its warnings and errors."""
     import asyncio
 
-    from alhena.agent.session_factory import Trial, tried
     from alhena.agent.toolset.options import SessionOptions
+    from alhena.agent.trial import Trial, tried
     from alhena.policy.model import ApprovalMode
 
     roots, missing = included(place, ())

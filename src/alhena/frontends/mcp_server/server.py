@@ -31,7 +31,7 @@ from mcp_types import (
 from alhena.agent.toolset.toolset import Toolset
 from alhena.display_text import escaped, exact, one_line
 from alhena.events import Event, ToolOutputEvent
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest
+from alhena.scheduler.question import Answer, ConfirmationRequest
 from alhena.scheduler.states import CompletedToolCall, SuccessfulToolCall
 from alhena.tools.contract import (
     MUTATOR_KINDS,
@@ -303,7 +303,7 @@ class ToolServer:
             running.questions.put_nowait(question)
             return await question.answer
 
-        scheduler = bench.scheduler(emit, ask if bench.context.interactive else None)
+        scheduler = bench.scheduler(emit, ask if bench.authority.context.interactive else None)
         request = ToolCallRequestInfo(
             call_id=call_id,
             name=params.name,

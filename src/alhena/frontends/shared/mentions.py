@@ -210,11 +210,13 @@ def server_prompts(bench: "Toolset", own: Container[str] = ()) -> "dict[str, Pro
     that the policy denies there are none. `own` are names of other commands."""
     if bench.servers is None:
         return {}
-    from alhena.agent.toolset.mcp import refuses_server
+    from alhena.agent.toolset.mcp_review import refuses_server
     from alhena.mcp.resources import prompt_commands
 
     servers = [
-        each for each in bench.servers.servers.values() if not refuses_server(bench, each.name)
+        each
+        for each in bench.servers.servers.values()
+        if not refuses_server(bench.authority.decide, each.name)
     ]
     return prompt_commands(servers, own.__contains__)
 

@@ -78,12 +78,12 @@ def list_tools(session: OpenSession, rest: str) -> Listing:
 def list_rules(session: OpenSession, _rest: str) -> Listing:
     """/policies."""
     bench = session.toolset
-    mode = bench.context.mode
+    mode = bench.authority.context.mode
     rules = [
         rule
-        for rule in bench.engine.rules
+        for rule in bench.authority.engine.rules
         if (not rule.modes or mode in rule.modes)
-        and rule.interactive in (None, bench.context.interactive)
+        and rule.interactive in (None, bench.authority.context.interactive)
     ]
     title = f"{len(rules)} rules hold in mode {mode}, the strongest first"
     return Listing(noun="rule", title=title, rows=rule_rows(rules))
@@ -124,10 +124,10 @@ def list_agents(session: OpenSession, _rest: str) -> Listing:
     bench = session.toolset
     found = agent_files(session.folder.place).found
     used = {each.name: each for each in found if not each.unused}
-    agents = (*bench.agents, *bench.options.remote_agents)
+    agents = (*bench.agents.local, *bench.options.remote_agents)
     rows = [agent_row(agent, used.get(agent.name)) for agent in agents]
     rows += (agent_row(each.definition, each) for each in found if each.unused)
-    return Listing(noun="agent", rows=tuple(rows), notes=_warnings(bench.agent_problems))
+    return Listing(noun="agent", rows=tuple(rows), notes=_warnings(bench.agents.problems))
 
 
 def list_commands(session: OpenSession, rest: str) -> Listing:

@@ -72,7 +72,7 @@ async def _help(context: "Conversation", _rest: str) -> list[Line]:
     tools = context.toolset
     names = {
         "Skills": () if tools.skills is None else tuple(tools.skills.active),
-        "Agents": tuple(f"@{each.name}" for each in tools.agents),
+        "Agents": tuple(f"@{each.name}" for each in tools.agents.local),
         "Extensions": tuple(each.name for each in tools.options.extensions if not each.why),
     }
     own += ((), *(row(kind, ", ".join(found)) for kind, found in names.items() if found))

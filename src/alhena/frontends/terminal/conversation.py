@@ -9,8 +9,9 @@ from typing import Self
 
 import msgspec
 
+from alhena.agent.between_prompts import compress
 from alhena.agent.run import EventStream
-from alhena.agent.runner import SessionRunner, compress, drive_start
+from alhena.agent.runner import SessionRunner, drive_start
 from alhena.agent.toolset.toolset import Toolset, window_of
 from alhena.display_text import one_line
 from alhena.errors import AlhenaError
@@ -46,7 +47,7 @@ from alhena.frontends.terminal.ide import EditorLink
 from alhena.frontends.terminal.looks.footer import FooterFacts, FooterRequest, shown_items
 from alhena.frontends.terminal.prompt_queue import PromptQueue
 from alhena.policy.model import ApprovalMode
-from alhena.scheduler.confirmation import ConfirmationRequest, Verdict
+from alhena.scheduler.question import ConfirmationRequest, Verdict
 from alhena.scheduler.states import CompletedToolCall
 from alhena.session.store import project_store
 from alhena.tools.builtin.ask_user import Answers
@@ -124,7 +125,7 @@ class ShownSession:
     def next_mode(self) -> None:
         """To the next approval mode; from yolo to the first."""
         if self._agent is not None:
-            modes = self.toolset.modes
+            modes = self.toolset.authority.modes
             cycle = [mode for mode in CYCLE if modes.allows(mode)]
             at = cycle.index(modes.mode) if modes.mode in cycle else -1
             modes.switch(cycle[(at + 1) % len(cycle)])
@@ -135,7 +136,7 @@ class ShownSession:
     def toggle_yolo(self) -> None:
         """Everything runs without asking, or as by default again."""
         if self._agent is not None:
-            modes = self.toolset.modes
+            modes = self.toolset.authority.modes
             on = modes.mode is ApprovalMode.YOLO
             modes.switch(ApprovalMode.DEFAULT if on else ApprovalMode.YOLO)
             if not modes.may_act:
@@ -155,7 +156,7 @@ class ShownSession:
         self.screen.show_status(
             Status(
                 cwd="" if hidden or ui.footer.hide_cwd else cwd,
-                mode=bench.modes.mode,
+                mode=bench.authority.modes.mode,
                 model="" if hidden or ui.footer.hide_model_info else self.agent.model,
                 more=more,
                 queued=self.queue.texts,
@@ -378,7 +379,7 @@ class Conversation(ShownSession):
         await self._announced.setdefault(request.correlation_id, asyncio.Event()).wait()
         shown = self.view.shown | {request.call_id}
         self.view = msgspec.structs.replace(self.view, shown=shown, group="calls")
-        mode = self.toolset.modes.mode
+        mode = self.toolset.authority.modes.mode
         return await self.ide.answer(
             request, lambda: self._consent.answer(request, self._show, mode)
         )
@@ -399,7 +400,7 @@ class Conversation(ShownSession):
     def _begin(self) -> None:
         self.view = View(titles=ToolTitles(self.toolset.registry), group=self.view.group)
         self._started = self._clock()
-        self.toolset.modes.subscribe(self.show_status)
+        self.toolset.authority.modes.subscribe(self.show_status)
         self._refresh_footer()
 
     async def _carry(self, text: str) -> None:

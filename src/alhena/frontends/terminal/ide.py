@@ -10,7 +10,7 @@ import msgspec
 
 from alhena.display_text import one_line
 from alhena.frontends.terminal.drawing.lines import Line, line
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload, Verdict
+from alhena.scheduler.question import Answer, ConfirmationRequest, Payload, Verdict
 from alhena.system.ignore import IgnoreRules
 from alhena.system.workspace import Workspace
 from alhena.tools.contract import EditConfirmation, ToolConfirmationOutcome

@@ -14,7 +14,7 @@ from alhena.frontends.terminal.session_commands import go_on
 from alhena.session.tags import EarlierPrompt
 
 if TYPE_CHECKING:
-    from alhena.agent.restoring import SavedConversations
+    from alhena.agent.saved_conversations import SavedConversations
     from alhena.frontends.terminal.conversation import Conversation
 
 LABEL, TITLE, NAMED_FILES = 200, 60, 5

@@ -19,8 +19,8 @@ from alhena.frontends.terminal.drawing.lines import Line, line, list_lines
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 
 if TYPE_CHECKING:
-    from alhena.agent.chat import Choices
-    from alhena.agent.restoring import Restored, SavedConversations
+    from alhena.agent.restoring import Restored
+    from alhena.agent.saved_conversations import SavedConversations
     from alhena.agent.toolset.mcp import ServerControl
     from alhena.frontends.terminal.conversation import Conversation
     from alhena.session.store import SessionSummary
@@ -238,7 +238,7 @@ PERSIST = "--persist"
 
 async def model(context: "Conversation", rest: str) -> list[Line]:
     """Carries out `/model REST`. Raises AlhenaError."""
-    from alhena.agent.chat import drive_switch
+    from alhena.agent.between_prompts import switch_model
     from alhena.models.status import near_model
 
     words = rest.split()
@@ -260,8 +260,7 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
         file = user_settings_path(environ)
         write_setting(file, ("model", "name"), name)
         lines.append(line(f"Saved as model.name in {one_line(str(file))}.", "dim"))
-    async for _ in context.agent.aside(drive_switch(name)):
-        pass
+    await switch_model(context.agent, name)
     context.folder.model = name
     context.show_status()
     near = near_model(name) if words else None
@@ -272,14 +271,12 @@ async def model(context: "Conversation", rest: str) -> list[Line]:
 
 async def _picked(context: "Conversation") -> tuple[str, bool] | None:
     """The model that was picked, and whether it is saved."""
-    from alhena.agent.chat import drive_listing
+    from alhena.agent.between_prompts import list_models
     from alhena.models.catalogue import served_models, today
 
     limits = {each.name: f"{each.input_limit:,} tokens" for each in served_models(today())}
-    found: list[Choices] = []
-    async for _ in context.agent.aside(drive_listing(found.append)):
-        pass
-    names = found[0].names
+    found = await list_models(context.agent)
+    names = found.names
     now = context.identity[1]
     options = tuple(
         Option(
@@ -290,7 +287,7 @@ async def _picked(context: "Conversation") -> tuple[str, bool] | None:
         )
         for name in names
     )
-    title = "Model" if found[0].complete else "Model (known by name; the service listed none)"
+    title = "Model" if found.complete else "Model (known by name; the service listed none)"
     selected = names.index(now) if now in names else 0
     menu = Menu(title=title, options=options, selected=selected, search="")
     picked = await context.screen.choose(menu)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import msgspec
 
 import alhena
-from alhena.agent.runner import SessionRunner, Upcoming, upcoming
+from alhena.agent.between_prompts import Upcoming, find_upcoming
+from alhena.agent.runner import SessionRunner
 from alhena.agent.toolset.toolset import add_root, window_of
 from alhena.chat.estimates import content_tokens, part_tokens, text_tokens, value_tokens
 from alhena.config.documents import value_at
@@ -108,7 +109,7 @@ async def docs(_context: "Conversation", _rest: str) -> list[Line]:
 
 async def plan(context: "Conversation", rest: str) -> list[Line]:
     """/plan: plan mode, with the rest of the line as a prompt."""
-    context.toolset.modes.switch(ApprovalMode.PLAN)
+    context.toolset.authority.modes.switch(ApprovalMode.PLAN)
     if rest.strip():
         context.submit(rest)
     return [line("Plan mode: nothing is changed until you approve a plan. Shift-Tab leaves it.")]
@@ -327,7 +328,7 @@ class Item(msgspec.Struct, frozen=True):
 async def context(context: "Conversation", _rest: str) -> list[Line]:
     """/context: the parts of the context window, by their sizes."""
     bench, model = context.toolset, context.identity[1]
-    request = await upcoming(context.agent)
+    request = await find_upcoming(context.agent)
     files = () if bench.memory is None else bench.memory.memory.files
     items = [each for each in window_items(request, files) if each.tokens]
     estimated = sum(each.tokens for each in items)

@@ -9,13 +9,14 @@ Unknown entries, and keys of other programs, are preserved.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from alhena.config.home import config_home
 from alhena.mcp.connection import McpConnectError, McpError
 from alhena.system.errors import FileError
 from alhena.system.private_files import PrivateFiles
@@ -271,3 +272,8 @@ def _seconds(milliseconds: object) -> float | None:
     if not isinstance(milliseconds, (int, float)) or isinstance(milliseconds, bool):
         return None
     return milliseconds / 1000 if 0 < milliseconds < _MAX_MS else None
+
+
+def token_file(environ: Mapping[str, str]) -> TokenFile:
+    """The tokens of MCP servers, among the user's files."""
+    return TokenFile(PrivateFiles(config_home(environ)))

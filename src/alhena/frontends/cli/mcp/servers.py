@@ -5,7 +5,7 @@ import os
 import time
 from datetime import UTC, datetime
 
-from alhena.agent.toolset.mcp import surroundings, token_file
+from alhena.agent.toolset.mcp import surroundings
 from alhena.config.effective_settings import Place
 from alhena.config.home import config_home
 from alhena.config.mcp_servers import (
@@ -20,7 +20,7 @@ from alhena.frontends.shared.arguments import parsed
 from alhena.frontends.shared.current_settings import place_here, tell
 from alhena.frontends.shared.listings import Listing, print_listing, server_rows
 from alhena.frontends.shared.streams import write_stdout
-from alhena.mcp.oauth.tokens import TokenFile, same_place
+from alhena.mcp.oauth.tokens import TokenFile, same_place, token_file
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.servers import Outlets, ServerReport, Servers

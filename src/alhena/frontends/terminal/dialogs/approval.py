@@ -23,7 +23,7 @@ from alhena.frontends.terminal.drawing.lines import (
 from alhena.frontends.terminal.drawing.menu import Menu, Option
 from alhena.frontends.terminal.drawing.screen import Screen
 from alhena.policy.engine import by_rule
-from alhena.scheduler.confirmation import Answer, ConfirmationRequest, Payload
+from alhena.scheduler.question import Answer, ConfirmationRequest, Payload
 from alhena.tools.builtin.ask_user import Answers
 from alhena.tools.contract import (
     AskUserConfirmation,

@@ -1,0 +1,108 @@
+"""Tries to open a session, part by part, for `alhena settings check`."""
+
+from collections.abc import Callable, Iterable
+
+from alhena.agent.chat import SessionModels
+from alhena.agent.toolset.authority import require_mode, session_policy
+from alhena.agent.toolset.factory import open_session_hooks, session_sandbox
+from alhena.agent.toolset.options import SessionOptions
+from alhena.errors import AlhenaError
+from alhena.system.processes import ProcessGroups
+from alhena.system.workspace import Workspace
+from alhena.tools.registry import ALIASES, BUILT_IN
+from alhena.values import Value
+
+Step = Callable[[SessionOptions, ProcessGroups], Iterable[str]]
+"""Tries a part of the settings; gives what is to be said of it. Raises AlhenaError where a session
+would."""
+
+
+class Trial(Value, frozen=True):
+    """Errors that would end a session, and warnings at its start."""
+
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+async def tried(options: SessionOptions) -> Trial:
+    """Tries to open a session with these options and collects its errors and warnings."""
+    errors: list[str] = []
+    warnings: list[str] = []
+    groups = ProcessGroups()
+    try:
+        for step in _STEPS:
+            try:
+                warnings += step(options, groups)
+            except AlhenaError as error:
+                errors.append(str(error))
+    finally:
+        await groups.close()
+    return Trial(tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(warnings)))
+
+
+def _mode(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
+    require_mode(options)
+    return ()
+
+
+def _policy(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
+    return [f"policy: {problem}" for problem in session_policy(options).problems]
+
+
+def _sandbox(options: SessionOptions, groups: ProcessGroups) -> Iterable[str]:
+    _, told = session_sandbox(options, Workspace(options.cwd), groups)
+    return (f"sandbox: {told}",) if told else ()
+
+
+def _hooks(options: SessionOptions, groups: ProcessGroups) -> Iterable[str]:
+    _, warnings, _ = open_session_hooks(
+        options,
+        ("", ""),
+        options.cwd,
+        groups,
+        lambda _event: None,
+        lambda name: name in BUILT_IN or name in ALIASES,
+    )
+    return warnings
+
+
+def _models(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
+    return SessionModels(None, options.environ, options.settings).warnings
+
+
+def _budget(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
+    from alhena.agent.limits.budget import Ledger
+    from alhena.models.prices import Prices
+
+    model = options.settings.model
+    ledger = Ledger(model.budget, Prices(model.prices))
+    ledger.require_price(SessionModels(None, options.environ, options.settings).name)
+    return ()
+
+
+def _retention(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
+    from alhena.session.store import retention
+
+    asked = options.settings.general.session_retention
+    if asked.enabled:
+        try:
+            retention(asked)
+        except AlhenaError as error:  # a session warns of it, and goes on
+            return (str(error),)
+    return ()
+
+
+def _telemetry(options: SessionOptions, _groups: ProcessGroups) -> Iterable[str]:
+    from alhena.telemetry.options import is_installed, telemetry_options
+
+    found = telemetry_options(options.settings.telemetry, options.environ, options.cwd)
+    if found is None or found.outfile is not None or is_installed():
+        return ()
+    from alhena.agent.telemetry import missing_packages
+
+    return (missing_packages(),)
+
+
+_STEPS: tuple[Step, ...] = (
+    *(_mode, _policy, _sandbox, _models, _budget, _hooks, _retention, _telemetry),
+)
