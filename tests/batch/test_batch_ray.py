@@ -19,7 +19,7 @@ from alhena.batch.limits import Limiter
 from alhena.batch.overview import counts, retry_failed
 from alhena.batch.queue import Claim
 from alhena.batch.ray_engine import Desk
-from alhena.batch.ray_nodes import Call
+from alhena.batch.ray_nodes import RemoteCall
 from alhena.batch.results import TaskResult
 from alhena.batch.run import config_of
 from alhena.batch.store import open_store
@@ -85,7 +85,7 @@ class Head:
         return claims[task]
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        call = Call(1, method, msgspec.Raw(msgspec.json.encode(arguments)))
+        call = RemoteCall(1, method, msgspec.Raw(msgspec.json.encode(arguments)))
         (answer,) = self.desk.answer([call])
         return msgspec.json.decode(answer.value)
 

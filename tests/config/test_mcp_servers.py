@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alhena.config.effective_settings import open_place
-from alhena.config.mcp_servers import McpServer, Transport, configured_servers
+from alhena.config.mcp_servers import McpServer, McpTransport, configured_servers
 from alhena.config.settings import settings_of
 from alhena.mcp.listing import hashed_name, names_to_refuse, valid_name
 
@@ -21,16 +21,16 @@ def configured(entries: dict[str, Any], environ: dict[str, str] | None = None, *
 @pytest.mark.parametrize(
     ("entry", "transport"),
     [
-        ({"command": "x"}, Transport.STDIO),
-        ({"command": "x", "type": "stdio"}, Transport.STDIO),
-        ({"httpUrl": "http://a/", "url": "http://b/"}, Transport.HTTP),
-        ({"url": "http://a/", "command": "x"}, Transport.HTTP_OR_SSE),
-        ({"url": "http://a/", "type": "http"}, Transport.HTTP),
-        ({"url": "http://a/", "type": "streamable-http"}, Transport.HTTP),
-        ({"url": "http://a/", "type": "sse"}, Transport.SSE),
+        ({"command": "x"}, McpTransport.STDIO),
+        ({"command": "x", "type": "stdio"}, McpTransport.STDIO),
+        ({"httpUrl": "http://a/", "url": "http://b/"}, McpTransport.HTTP),
+        ({"url": "http://a/", "command": "x"}, McpTransport.HTTP_OR_SSE),
+        ({"url": "http://a/", "type": "http"}, McpTransport.HTTP),
+        ({"url": "http://a/", "type": "streamable-http"}, McpTransport.HTTP),
+        ({"url": "http://a/", "type": "sse"}, McpTransport.SSE),
     ],
 )
-def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: Transport) -> None:
+def test_the_keys_choose_the_transport(entry: dict[str, Any], transport: McpTransport) -> None:
     assert configured({"s": entry}).servers["s"].transport is transport
 
 

@@ -109,9 +109,9 @@ def _of_skills(bench: Toolset) -> str:
     """The list of skills; "" where none can be activated."""
     if bench.skills is None or "activate_skill" not in bench.registry.names:
         return ""
-    from alhena.skills.files import listed
+    from alhena.skills.files import describe_skills
 
-    return listed(bench.skills)
+    return describe_skills(bench.skills)
 
 
 def _of_servers(bench: Toolset) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from alhena.chat.chat import Chat
     from alhena.session.journal import Disk, Journal
     from alhena.session.records import KnownRecord
-    from alhena.session.replay import Recorder
+    from alhena.session.replay import JournalRecorder
 
 Place = tuple[Path, Mapping[str, str], Settings]
 """A session's directory, environment and effective settings."""
@@ -69,7 +69,7 @@ class Recording:
         self._emit = emit
         self._disk = disk
         self._journal: Journal | None = None
-        self._recorder: Recorder | None = None
+        self._recorder: JournalRecorder | None = None
         self._waiting: list[Change] | None = []
         self._prompted = False
         self._asked = False
@@ -261,10 +261,10 @@ class Recording:
         return str(error).rstrip(".")
 
     def _start(self, journal: "Journal") -> None:
-        from alhena.session.replay import Recorder
+        from alhena.session.replay import JournalRecorder
 
         self._journal = journal
-        self._recorder = Recorder(journal.add)
+        self._recorder = JournalRecorder(journal.add)
         waiting, self._waiting = self._waiting or (), None
         for change in waiting:
             self._take(change)
@@ -392,7 +392,10 @@ def resumed(
     replay = found.replay
     beginning = Beginning(found.journal.path.stem)
     beginning.kept = tuple(replay.contents)
-    beginning.contents = (*beginning.kept, *told_behind(found, beginning.kept, replay.unanswered()))
+    beginning.contents = (
+        *beginning.kept,
+        *told_behind(found, beginning.kept, replay.pending_responses()),
+    )
     beginning.opening = 0 if replay.header is None else replay.header.opening
     beginning.prompts = replay.prompts
     beginning.model, beginning.version = replay.model, replay.version

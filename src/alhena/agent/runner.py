@@ -17,7 +17,7 @@ from alhena.agent.session_factory import open_session
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import Toolset
 from alhena.chat.prompt import changed_memory
-from alhena.chat.turn import Turn
+from alhena.chat.turn import AnswerCollector
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
     ApiRequestEvent,
@@ -267,7 +267,7 @@ def _begin(session: Session, prompt_id: str, prompt: Prompt, *, turns: int = 0) 
 
 
 async def _ask_hooks(
-    session: Session, channel: EventChannel, prompt_id: str, turn: Turn
+    session: Session, channel: EventChannel, prompt_id: str, turn: AnswerCollector
 ) -> tuple[Part, ...]:
     """The parts to send after an answer that a hook blocked; none after any other."""
     hooks = session.prompt_hooks
@@ -368,7 +368,7 @@ class SessionRunner:
     @property
     def history(self) -> tuple[Content, ...]:
         """The conversation so far."""
-        return self._opened().chat.exported()
+        return self._opened().chat.export_contents()
 
     @property
     def model(self) -> str:

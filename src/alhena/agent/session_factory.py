@@ -32,7 +32,7 @@ from alhena.agent.toolset.model_access import (
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import SessionLinks, Toolset, at_once
 from alhena.chat.chat import Chat, Outlets
-from alhena.chat.history import imported
+from alhena.chat.history import import_contents
 from alhena.config.home import installation_id_path
 from alhena.config.settings import Settings
 from alhena.errors import AlhenaError, ConfigError, InputError
@@ -161,7 +161,7 @@ def _open(
         skip=options.skip_trust,
         extensions=options.extensions,
     )
-    given = imported(options.history, chosen.model)
+    given = import_contents(options.history, chosen.model)
     opening = (
         begun.opening_contents or given or first_contents(workspace, place, memory.project_text)
     )

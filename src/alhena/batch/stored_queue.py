@@ -58,7 +58,7 @@ class Stored(msgspec.Struct, frozen=True):
     result: msgspec.Raw
 
 
-class Spending(msgspec.Struct, kw_only=True):
+class RunSpending(msgspec.Struct, kw_only=True):
     """Money and seconds of the run; requests under way or of the last minute as (number, tokens,
     cost, under way); seconds until models may be asked again; and by key what tasks without a
     result have taken."""
@@ -198,7 +198,7 @@ class StoredQueue(Queue):
         )
         found = self.rows(query, now)
         delays = self.rows("SELECT model, until FROM delays")
-        state = Spending(
+        state = RunSpending(
             spent=self.fact("spent"),
             elapsed=self.fact("elapsed") or 0.0,
             requests=self.rows("SELECT n, tokens, cost, open FROM requests"),
@@ -304,7 +304,7 @@ def _load(queue: Queue, store: Store) -> None:
         msgspec.json.decode(store.read(f"results/{key}") or b"", type=Stored) for key in ended
     ]
     holders = {key: store.read(f"claims/{at_work[key]}") for key in at_work.keys() - ended}
-    spending = msgspec.json.decode(newest(store, "limits") or b"{}", type=Spending)
+    spending = msgspec.json.decode(newest(store, "limits") or b"{}", type=RunSpending)
     with queue.transaction() as db:
         db.executemany(
             "UPDATE tasks SET attempts = ?, crashes = ?, holder = ? WHERE id = ?",

@@ -201,7 +201,7 @@ class Worker:
         except (asyncio.CancelledError, LostLeaseError):
             pass
         else:
-            result = await self._patched(lease, result)
+            result = await self._add_patch(lease, result)
             taken = self._usage(token)
             attempts = taken.get("attempts", 0) - lease.claim.lost
             whole = with_usage(result, {**taken, "attempts": attempts}, calls)
@@ -273,7 +273,7 @@ class Worker:
         resumes = _copy_journal(folder, task.key, lease.claim.attempt)
         while True:
             lease.agent = agent = self._make(task, cwd)
-            adapted = partial(self._adapted, lease, folder, session_id, resumes)
+            adapted = partial(self._attempt_options, lease, folder, session_id, resumes)
             agent.session.adaptations.append(adapted)
             try:
                 async with agent:
@@ -285,7 +285,7 @@ class Worker:
                 _set_aside(folder)
                 resumes = False
 
-    def _adapted(
+    def _attempt_options(
         self,
         lease: Lease,
         folder: Path,
@@ -322,7 +322,7 @@ class Worker:
         """The calls that write a journal."""
         return Disk(write=lease.write)
 
-    async def _patched(self, lease: Lease, result: TaskResult) -> TaskResult:
+    async def _add_patch(self, lease: Lease, result: TaskResult) -> TaskResult:
         """The result with the changes in the worktree, if there is one."""
         if lease.tree is None:
             return result
@@ -340,7 +340,7 @@ class Worker:
 
 def agent_of(config: RunConfig, task: Task, cwd: Path) -> Agent:
     """The agent of a task by the flags of a run. Raises ConfigError, InputError, TypeError."""
-    limits = merged(config.limits, task.limits)
+    limits = merge_limits(config.limits, task.limits)
     return Agent(
         task.model or config.model,
         approval_mode=task.approval_mode or config.approval_mode,
@@ -381,7 +381,7 @@ def _spent(taken: Mapping[str, Any]) -> Spent:
     )
 
 
-def merged(given: TaskLimits, own: TaskLimits | None) -> TaskLimits:
+def merge_limits(given: TaskLimits, own: TaskLimits | None) -> TaskLimits:
     """The limits of a task: its own, and where it has none the given ones."""
     stated: Mapping[str, Any] = {} if own is None else msgspec.structs.asdict(own)
     return msgspec.structs.replace(

@@ -63,7 +63,7 @@ def composed_prompt(declarations: Sequence[FunctionDeclaration], facts: PromptFa
     names = frozenset(item.name for item in declarations)
     values = {"tools": _listing(declarations), "sandbox": facts.sandbox or facts.contained}
     texts = (
-        _filled(_text(part), names, values)
+        _fill_template(_text(part), names, values)
         for section, part in _parts(facts, names)
         if part and section not in facts.without
     )
@@ -181,7 +181,7 @@ def _parts(facts: PromptFacts, names: frozenset[str]) -> tuple[tuple[str, str], 
     )
 
 
-def _filled(text: str, names: frozenset[str], values: Mapping[str, str]) -> str:
+def _fill_template(text: str, names: frozenset[str], values: Mapping[str, str]) -> str:
     """A text with its values and names of tools, without the lines that speak of tools that are not
     there, and without headings that nothing is left of."""
     kept: list[str] = []

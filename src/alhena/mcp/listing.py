@@ -81,7 +81,7 @@ def _tool(name: str, fields: dict[str, Any], *, skip_untyped: bool) -> ListedToo
 def taken_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
     """The prompts of a list, without those that lack a name."""
 
-    def made(fields: dict[str, Any]) -> ListedPrompt | None:
+    def parse_prompt(fields: dict[str, Any]) -> ListedPrompt | None:
         name = _text(fields.get("name"))
         if not name.strip() or len(name) > MAX_NAME:
             return None
@@ -103,13 +103,13 @@ def taken_prompts(entries: Iterable[object]) -> tuple[ListedPrompt, ...]:
             ),
         )
 
-    return _unique(entries, made, lambda prompt: prompt.name)
+    return _unique(entries, parse_prompt, lambda prompt: prompt.name)
 
 
 def taken_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
     """The resources of a list, without those that lack a URI."""
 
-    def made(fields: dict[str, Any]) -> ListedResource | None:
+    def parse_resource(fields: dict[str, Any]) -> ListedResource | None:
         uri = _text(fields.get("uri"))
         if not uri:
             return None
@@ -121,7 +121,7 @@ def taken_resources(entries: Iterable[object]) -> tuple[ListedResource, ...]:
             mime_type=_text(fields.get("mimeType")),
         )
 
-    return _unique(entries, made, lambda resource: resource.uri)
+    return _unique(entries, parse_resource, lambda resource: resource.uri)
 
 
 def shown_to_models(tool: ListedTool) -> str:
@@ -132,10 +132,10 @@ def shown_to_models(tool: ListedTool) -> str:
 
 def _unique(
     entries: Iterable[object],
-    made: Callable[[dict[str, Any]], T | None],
+    parse: Callable[[dict[str, Any]], T | None],
     name: Callable[[T], str],
 ) -> tuple[T, ...]:
-    items = [item for entry in entries if (item := made(_object(entry))) is not None]
+    items = [item for entry in entries if (item := parse(_object(entry))) is not None]
     return tuple({name(item): item for item in reversed(items)}.values())[::-1]
 
 

@@ -164,7 +164,7 @@ class Server:
         return await self._with(lambda each: each.read_resource(uri))
 
     async def _with(self, use: "Callable[[SdkConnection], Awaitable[T]]") -> T:
-        connection = await self._connected()
+        connection = await self._require_connection()
         try:
             return await use(connection)
         except McpLostError as error:
@@ -178,7 +178,7 @@ class Server:
             remedy = scope_remedy(self.name, self.config)
             raise McpScopeError(error.message, scopes=error.scopes, remedy=remedy) from error
 
-    async def _connected(self) -> "SdkConnection":
+    async def _require_connection(self) -> "SdkConnection":
         """Returns the connection, a new one if needed. Raises McpLostError."""
         connecting = self.state is ServerState.CONNECTING
         before = self._attempts - connecting  # an attempt under way is good enough
@@ -229,7 +229,7 @@ class Server:
             async with asyncio.timeout(None) as deadline:
                 events = self._events(deadline)
                 async with self._open(self.name, self.config, events) as connection:
-                    offer = await self._listed(connection, frozenset(Subject))
+                    offer = await self._reload_lists(connection, frozenset(Subject))
                     deadline.reschedule(None)
                     reached = True
                     self._connection = connection
@@ -269,14 +269,16 @@ class Server:
             subjects, last = frozenset(self._dirty), loop.time()
             self._dirty.clear()
             try:
-                self.offer = await self._listed(connection, subjects)
+                self.offer = await self._reload_lists(connection, subjects)
             except McpLostError:
                 return
             except McpError as error:
                 self.note(f"its changed lists could not be read: {error}")
             self._changed(self)
 
-    async def _listed(self, connection: "SdkConnection", subjects: frozenset[Subject]) -> Offer:
+    async def _reload_lists(
+        self, connection: "SdkConnection", subjects: frozenset[Subject]
+    ) -> Offer:
         """The offer with these lists reloaded."""
         offer = msgspec.structs.replace(
             self.offer, problems=(), instructions=connection.instructions
@@ -293,12 +295,12 @@ class Server:
         return offer
 
     def _events(self, deadline: asyncio.Timeout) -> ServerEvents:
-        def loaded() -> None:
+        def mark_loaded() -> None:
             deadline.reschedule(asyncio.get_running_loop().time() + self.pace.connect)
             self.loaded.set()
 
         return ServerEvents(
-            loaded=loaded,
+            loaded=mark_loaded,
             changed=self._list_changed,
             note=self.note,
             lost=self._was_lost,

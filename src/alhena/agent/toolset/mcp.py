@@ -35,11 +35,11 @@ from alhena.errors import InputError, InterruptedRunError
 from alhena.hooks.inputs import McpContext
 from alhena.mcp.listing import claimed_names
 from alhena.mcp.oauth.tokens import TokenFile
-from alhena.mcp.opening import Auth, Surroundings, opener
+from alhena.mcp.opening import Auth, ServerEnvironment, opener
 from alhena.mcp.pins import Pins
 from alhena.mcp.resources import find
 from alhena.mcp.server import ServerState
-from alhena.mcp.servers import Outlets, ServerReport, Servers
+from alhena.mcp.servers import ServerOutlets, ServerReport, Servers
 from alhena.mcp.tool import McpTool, framed_instructions
 from alhena.policy.conditions import names_tool
 from alhena.policy.engine import strictness
@@ -99,14 +99,14 @@ def surroundings(
     warn: Callable[[str], None],
     *,
     trusted: bool,
-) -> Surroundings:
+) -> ServerEnvironment:
     """The surroundings of servers in a workspace, whose first root is its directory. In one that is
     not trusted none is started that the workspace could have put there: their directory is the
     user's own. Servers are shown who asks by what a sign-in has left; `warn` hears of that.
     They inherit nothing of a project's .env file."""
     cwd = str(roots[0]) if trusted else os.path.dirname(config_home(environ))
     own = own_environment(environ)
-    return Surroundings(
+    return ServerEnvironment(
         environ=own,
         redaction=settings.security.environment_variable_redaction,
         cwd=cwd,
@@ -163,7 +163,7 @@ class ServerControl:
 
     async def settled(self) -> None:
         """Waits for connections under way, as long as the first prompt does."""
-        await self._patiently(self._servers.settled())
+        await self._patiently(self._servers.wait_until_settled())
 
     def give_up(self) -> bool:
         """Stops what is waited for here; whether there was anything."""
@@ -268,13 +268,13 @@ def open_servers(place: ServerPlace) -> tuple[Servers, "ServerControl"]:
         opener(around),
         place.registry,
         Pins(PrivateFiles(config_home(environ)), warn),
-        Outlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
+        ServerOutlets(warn=warn, changed=changed, directory=around.cwd, named=options.named),
     )
 
     async def source() -> None:
         servers.start()
         if options.wait_for_servers:
-            await servers.settled()
+            await servers.wait_until_settled()
         servers.begin()
 
     async def close() -> None:
@@ -455,11 +455,11 @@ class AgentServers:
             opener(around),
             registry,
             Pins(PrivateFiles(config_home(environ)), warn),
-            Outlets(warn=warn, changed=lambda: None, directory=around.cwd),
+            ServerOutlets(warn=warn, changed=lambda: None, directory=around.cwd),
         )
         try:
             servers.start()
-            await servers.settled()
+            await servers.wait_until_settled()
             servers.begin()
             own = tuple(registry.names)
             for each in others:

@@ -16,7 +16,7 @@ from alhena.memory.files import (
     MemoryKind,
     MemoryRequest,
     TouchedMemory,
-    discovered,
+    frame_discovered,
     load_memory,
     without_tags,
 )
@@ -179,7 +179,7 @@ class _ConversationMemory:
             self._session.emit(WarningEvent(message=problem))
         # No await from here to the end of the call: what counts as told is told.
         text = place.take(found)
-        return text and discovered(text)
+        return text and frame_discovered(text)
 
     def _current(self) -> "TouchedMemory":
         memory = self._session.memory

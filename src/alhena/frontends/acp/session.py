@@ -13,7 +13,7 @@ from alhena.agent.chat import drive_switch
 from alhena.agent.runner import SessionRunner, compress
 from alhena.agent.toolset.options import SessionOptions
 from alhena.chat.turn import InvalidResponseError
-from alhena.commands import Source
+from alhena.commands import CommandFolder
 from alhena.config.effective_settings import open_place
 from alhena.errors import AlhenaError, InputError, ModelError
 from alhena.events import Event, RunFinishedEvent, ToolOutputEvent
@@ -80,7 +80,7 @@ class EditorSession:
     def __init__(
         self,
         given: SessionOptions,
-        sources: tuple[Source, ...],
+        sources: tuple[CommandFolder, ...],
         connection: Connection,
         client: Mapping[str, Any],
     ) -> None:

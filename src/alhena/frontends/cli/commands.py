@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int:
             [
                 {
                     "name": name,
-                    "description": commands.described(file),
+                    "description": commands.describe_command(file),
                     "source": file.source.name,
                     "path": str(file.path),
                 }
@@ -37,7 +37,9 @@ def run(argv: list[str]) -> int:
         )
         return 0
     for name, file in commands.files.items():
-        write_stdout(f"/{name}  {commands.described(file)}\n    {one_line(str(file.path))}\n")
+        write_stdout(
+            f"/{name}  {commands.describe_command(file)}\n    {one_line(str(file.path))}\n"
+        )
     if not commands.files:
         write_stdout("There are no custom commands.\n")
     return 0

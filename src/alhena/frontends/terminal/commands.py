@@ -91,7 +91,7 @@ async def _commands(context: "Conversation", rest: str) -> list[Line]:
     custom = context.prompts.custom
     lines = [line(counted(len(custom.files), "custom command"), "bold")]
     for name, file in custom.files.items():
-        lines.append(row(f"/{name}", custom.described(file)))
+        lines.append(row(f"/{name}", custom.describe_command(file)))
         lines.append(line(f"      {one_line(str(file.path))}", "dim"))
     return lines + [line(f"! {each}", "warning") for each in custom.problems]
 
@@ -149,7 +149,7 @@ async def _hooks(context: "Conversation", _rest: str) -> list[Line]:
 
 
 async def _memory(context: "Conversation", rest: str) -> list[Line]:
-    from alhena.memory.files import printed
+    from alhena.memory.files import format_trees
 
     session, what = context.toolset.memory, rest.strip() or "show"
     if session is None:
@@ -169,7 +169,7 @@ async def _memory(context: "Conversation", rest: str) -> list[Line]:
         )
     if not memory.files:
         return [line("No memory files found."), *unread]
-    tree = printed(((item.kind, item.tree) for item in memory.files), top)
+    tree = format_trees(((item.kind, item.tree) for item in memory.files), top)
     lines += [line(escaped(each)) for each in tree.split("\n")]
     return [*lines, *(line(one_line(each), "warning") for each in memory.warnings), *unread]
 

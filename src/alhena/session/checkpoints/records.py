@@ -41,7 +41,7 @@ class GitFailedError(CheckpointError):
     kind = "git"
 
 
-class TooMuchError(CheckpointError):
+class SnapshotLimitError(CheckpointError):
     """The files exceed the limits of a snapshot, or git takes too long."""
 
     kind = "too_much"
@@ -69,7 +69,7 @@ _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)_(\d{3})Z", re.ASCII)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class CheckpointedCall(msgspec.Struct, frozen=True):
     """The call that a checkpoint precedes."""
 
     name: str
@@ -85,7 +85,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     that is complete."""
 
     commit_hash: str = ""
-    tool_call: ToolCall | None = None
+    tool_call: CheckpointedCall | None = None
     history: tuple[msgspec.Raw, ...] = ()
     client_history: tuple[msgspec.Raw, ...] | None = None
     message_id: str = ""
@@ -262,7 +262,7 @@ def objects_of(checkpoints: Iterable[tuple[str, Checkpoint]]) -> frozenset[str]:
     )
 
 
-def shown(path: str) -> str:
+def path_text(path: str) -> str:
     """A path as text: bytes that are not UTF-8 as escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 

@@ -27,7 +27,7 @@ from alhena.frontends.streams import write_json, write_stdout
 from alhena.mcp.oauth.tokens import TokenFile, same_place
 from alhena.mcp.opening import opener
 from alhena.mcp.pins import Pins
-from alhena.mcp.servers import Outlets, ServerReport, Servers
+from alhena.mcp.servers import ServerOutlets, ServerReport, Servers
 from alhena.system.private_files import PrivateFiles
 from alhena.system.processes import ProcessGroups
 from alhena.tools.registry import ToolRegistry
@@ -45,10 +45,10 @@ def list_all(argv: list[str]) -> int:
     configured = _placed(configured, place)
     warnings: list[str] = []
     variables = place.secret_variables()
-    reports = asyncio.run(_looked_at(place, configured, warnings, variables.named))
+    reports = asyncio.run(_looked_at(place, configured, warnings, variables.name_secrets))
     tell(dict.fromkeys(warnings))
     shown_as = {
-        name: shown_server(name, server, variables.named)
+        name: shown_server(name, server, variables.name_secrets)
         for name, server in configured.servers.items()
     }
     if options.json:
@@ -99,11 +99,11 @@ async def _looked_at(
         ToolRegistry(),
         Pins(PrivateFiles(config_home(place.environ)), warnings.append),
         # The reports say it all.
-        Outlets(warn=lambda _text: None, changed=lambda: None, named=named),
+        ServerOutlets(warn=lambda _text: None, changed=lambda: None, named=named),
     )
     try:
         servers.start()
-        await servers.settled()
+        await servers.wait_until_settled()
         return servers.reports()
     finally:
         await servers.close()
@@ -182,7 +182,7 @@ def _status(place: Place, tokens: TokenFile) -> int:
 
 
 def _signed(name: str, server: McpServer, tokens: TokenFile) -> str:
-    token = tokens.named(name)
+    token = tokens.find_by_name(name)
     if token is None:
         return "not signed in"
     if not same_place(token.server_url, server.address or ""):
