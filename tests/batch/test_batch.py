@@ -360,7 +360,7 @@ def test_progress_has_rate_money_time_left_and_the_slowest_task(tmp_path: Path, 
     (first, _second) = queue.claim("me", 2, 8, 60)
     queue.finish(first.token, "failed", "api_error", b'{"id":"t0","status":"failed"}')
     now += 30
-    progress.feed(counts(queue), tuple(queue.ended_after(0)))
+    progress.feed(counts(queue), tuple(queue.results_after(0)))
     queue.close()
     text = "".join(told)
     assert "t0 failed: api_error" in text

@@ -167,7 +167,7 @@ async def test_a_sign_in_takes_note_of_where_the_server_was_reached(
     guarded: OAuthServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached: list[str] = []
-    monkeypatch.setattr(OAuthHttp, "reached", lambda _http, address: reached.append(address))
+    monkeypatch.setattr(OAuthHttp, "record_address", lambda _http, address: reached.append(address))
     await sign(guarded)
     assert reached == ["127.0.0.1"]
 

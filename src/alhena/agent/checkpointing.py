@@ -47,7 +47,7 @@ from alhena.session.checkpoints.restore import (
     Goal,
     Restoration,
     last_turn,
-    named_later,
+    later_trees,
     restore,
 )
 from alhena.session.replay import Replay, conversation_at
@@ -218,7 +218,7 @@ class Checkpoints:
         found = self.all()
         names = [each for each, _ in found]
         after = found[names.index(name) + 1 :] if name in names else ()
-        return self._back(Goal(checkpoint, named_later(after, checkpoint)), before, stop)
+        return self._back(Goal(checkpoint, later_trees(after, checkpoint)), before, stop)
 
     def conversation(self, name: str, checkpoint: Checkpoint) -> Replay | None:
         """Like `remembered`, in this thread."""
@@ -263,7 +263,7 @@ class Checkpoints:
         done = restore(self._repository(stop), goal, keep)
         # Where that cannot be noted it is said again to no effect, as if it had been broken off.
         with suppress(CheckpointError, NoCheckpointError):
-            self.files.note_done(names[0])
+            self.files.mark_complete(names[0])
         return names[0], done
 
     async def _carried(

@@ -19,7 +19,7 @@ from alhena.chat.prompt import (
     SECTIONS,
     EnvironmentFacts,
     PromptFacts,
-    composed_prompt,
+    compose_prompt,
     environment_context,
     system_instruction,
     with_full_context,
@@ -92,7 +92,7 @@ class SessionPrompt:
             plan=bench.modes.planning,
             unasked=bench.modes.mode is ApprovalMode.YOLO,
         )
-        return composed_prompt(bench.registry.function_declarations(), facts)
+        return compose_prompt(bench.registry.function_declarations(), facts)
 
     def instruction(self, bench: Toolset) -> Content:
         """The system instruction of now, with what the user wants every session to know."""

@@ -15,7 +15,7 @@ from alhena.config.settings import Settings
 from alhena.errors import AlhenaError
 from alhena.events import ApiRequestEvent, Event, RunFinishedEvent, UserMessageEvent, WarningEvent
 from alhena.session.records import VERSION, Header, JournalError, new_session_id, now
-from alhena.session.store import LATEST, Resumed, project_store, pruned_beside
+from alhena.session.store import LATEST, Resumed, project_store, prune_in_background
 from alhena.system.errors import printable
 from alhena.version import __version__
 from alhena.wire.content import MODEL, USER, Content, EncodedContent, text_content
@@ -354,7 +354,7 @@ def begin(
         beginning.recording = Recording(beginning.session_id, temp, cwd, emit, disk)
 
         def prune() -> "Thread | None":
-            return pruned_beside(temp, settings, beginning.session_id, emit)
+            return prune_in_background(temp, settings, beginning.session_id, emit)
 
         beginning.recording.when_begun = prune
     return beginning

@@ -16,7 +16,7 @@ from alhena.agent.session import Session
 from alhena.agent.session_factory import open_session
 from alhena.agent.toolset.options import SessionOptions
 from alhena.agent.toolset.toolset import Toolset
-from alhena.chat.prompt import changed_memory
+from alhena.chat.prompt import memory_change_part
 from alhena.chat.turn import AnswerCollector
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
 from alhena.events import (
@@ -229,7 +229,7 @@ async def _build_parts(session: Session, prompt_id: str, prompt: Prompt) -> tupl
     before = prompt.before
     changed = None if session.bench.memory is None else session.bench.memory.take_changes()
     if changed:
-        before = (changed_memory(changed), *before)
+        before = (memory_change_part(changed), *before)
     parts: tuple[Part, ...] = (Part(text=prompt.text),)
     if session.prompt_hooks is not None:
         parts = await session.prompt_hooks.begin(prompt.text, session.chat)

@@ -84,7 +84,7 @@ class LocalEngine:
         try:
             while True:
                 over = self._is_over()
-                found = tuple(self._queue.ended_after(after))
+                found = tuple(self._queue.results_after(after))
                 after = found[-1].place if found else after
                 yield found
                 if over and not found:

@@ -74,11 +74,11 @@ async def _run_in_directory(
     """The outcomes of a run with a directory."""
     from alhena.batch.engine import RunConfig, Shared
     from alhena.batch.local import LocalEngine
-    from alhena.batch.tasks import given_tasks
+    from alhena.batch.tasks import check_given_tasks
 
     cwd = current_directory()
     listed = list(tasks)
-    given = given_tasks(map(_fields, listed), cwd)
+    given = check_given_tasks(map(_fields, listed), cwd)
     named = {each.id: task for each, task in zip(given, listed, strict=True)}
     config = RunConfig(
         out=str(directory / "results.jsonl"),
@@ -164,13 +164,13 @@ async def _plain(
 
 def _number_tasks(tasks: Iterable[GivenTask]) -> Iterator[tuple[str, Any, Any, Any]]:
     """The tasks as they are asked for: id, task, prompt, output."""
-    from alhena.batch.tasks import made_id
+    from alhena.batch.tasks import content_id
 
     known: dict[str, str] = {}
     for task in tasks:
         given = _fields(task)
         prompt, schema = given.get("prompt"), given.get("output_schema")
-        name = given.get("id") or made_id({"prompt": str(prompt)}, known)
+        name = given.get("id") or content_id({"prompt": str(prompt)}, known)
         known[name] = ""
         yield name, task, prompt, str if schema is None else schema
 

@@ -235,7 +235,7 @@ class Queue:
                 (time.monotonic(), token),
             )
 
-    def ended_after(self, place: int, most: int = 1000) -> list[Ended]:
+    def results_after(self, place: int, most: int = 1000) -> list[Ended]:
         """Results in order of completion, behind the one of this number."""
         found = self.rows(
             "SELECT id, place, status, kind, result FROM tasks WHERE place > ?"

@@ -139,7 +139,7 @@ class RayEngine:
                 over = self._queue.is_over() or (self._stopping and not self._running)
                 # A look counts all tasks; attempts wait for their answers meanwhile.
                 if over or time.monotonic() - looked > TICK_S:
-                    found = tuple(self._queue.ended_after(after))
+                    found = tuple(self._queue.results_after(after))
                     after = found[-1].place if found else after
                     yield found
                     if over and not found:

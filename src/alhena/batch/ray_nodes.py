@@ -29,7 +29,7 @@ from alhena.batch.queue import Claim
 from alhena.batch.store import Place, Store, open_store, usable
 from alhena.batch.stored_queue import RUN, make_node_folder
 from alhena.batch.worker import Lease, Worker, task_folder
-from alhena.batch.worktree import noted_tree, remove_tree
+from alhena.batch.worktree import find_earlier_tree, remove_tree
 from alhena.errors import AlhenaError, ConfigError
 from alhena.session.journal import Disk
 from alhena.version import __version__
@@ -265,7 +265,7 @@ class OneTask:
             folder.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError, msgspec.DecodeError):
                 first, latest = msgspec.json.decode(note.read_bytes(), type=tuple[int, int])
-            if last > latest or noted_tree(folder) is None:
+            if last > latest or find_earlier_tree(folder) is None:
                 remove_tree(folder, os.environ)
                 first = self._attempt
             note.write_bytes(msgspec.json.encode((first, self._attempt)))

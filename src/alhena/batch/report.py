@@ -44,7 +44,7 @@ def report_of(queue: Queue) -> Report:
     found = counts(queue)
     results: list[TaskResult] = []
     place = 0
-    while ended := queue.ended_after(place):
+    while ended := queue.results_after(place):
         results += (result_of(each.result) for each in ended)
         place = ended[-1].place
     spans = sorted(each.duration_s for each in results if each.status != "cancelled")

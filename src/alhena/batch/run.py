@@ -78,10 +78,10 @@ def new_run(directory: Place, tasks: Iterable[Task], config: RunConfig) -> Gener
                 remedy=f"alhena batch resume {directory}, or name another by --run-dir.",
             )
         if config.engine == "ray" or isinstance(directory, str):
-            from alhena.batch.stored_queue import create_files, open_stored
+            from alhena.batch.stored_queue import create_files, open_stored_queue
 
             create_files(directory, tasks, msgspec.json.encode(config))
-            queue = open_stored(directory)
+            queue = open_stored_queue(directory)
         else:
             queue = Queue.create(directory, tasks, msgspec.json.encode(config))
         try:
@@ -139,9 +139,9 @@ def open_queue(directory: Place) -> Queue:
         raise RunDirectoryError(
             f"there is no run in {directory}.", remedy="Name the directory of --run-dir."
         )
-    from alhena.batch.stored_queue import open_stored
+    from alhena.batch.stored_queue import open_stored_queue
 
-    return open_stored(directory)
+    return open_stored_queue(directory)
 
 
 def config_of(queue: Queue) -> RunConfig:

@@ -269,7 +269,7 @@ def make_node_folder(store: Store) -> Path:
     return folder
 
 
-def open_stored(place: Place) -> StoredQueue:
+def open_stored_queue(place: Place) -> StoredQueue:
     """The queue of a run, as its files are now. Raises RunDirectoryError, QueueError."""
     store = open_store(place)
     with usable(place):
@@ -314,7 +314,7 @@ def _load(queue: Queue, store: Store) -> None:
             ],
         )
         for key, taken in spending.tasks.items():
-            _set_taken(db, ids[key], taken)
+            _set_usage(db, ids[key], taken)
         for place, each in enumerate(sorted(stored, key=lambda each: each.place), 1):
             _set_result(db, each.result, place)
         facts = {"spent": spending.spent, "elapsed": spending.elapsed}
@@ -337,10 +337,10 @@ def _set_result(db: Connection, data: msgspec.Raw, place: int) -> None:
         (result.status, result.kind, bytes(data), place, result.id),
     )
     used = {name: result.usage.get(name, 0) for name in _USED}
-    _set_taken(db, result.id, {**used, "cost": result.cost_usd, "elapsed": result.duration_s})
+    _set_usage(db, result.id, {**used, "cost": result.cost_usd, "elapsed": result.duration_s})
 
 
-def _set_taken(db: Connection, task_id: str, taken: Mapping[str, Any]) -> None:
+def _set_usage(db: Connection, task_id: str, taken: Mapping[str, Any]) -> None:
     """Notes what a task has taken."""
     names = ", ".join(f"{name} = ?" for name in _TAKEN)
     values = (*(taken[name] for name in _TAKEN), task_id)

@@ -101,7 +101,7 @@ def each_file(pattern: str, template: str, cwd: Path) -> list[Task]:
     return check_tasks(((name, fields) for name, fields in zip(names, prompts, strict=True)), cwd)
 
 
-def given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[Task]:
+def check_given_tasks(tasks: Iterable[str | Mapping[str, Any]], cwd: Path) -> list[Task]:
     """The tasks of a program: prompts, or mappings of fields. Raises TaskFileError."""
     given = (
         (f"tasks[{index}]", {"prompt": task} if isinstance(task, str) else task)
@@ -154,7 +154,7 @@ def _task(fields: object, cwd: Path, places: Mapping[str, str]) -> tuple[str | N
         if name not in Task.__struct_fields__:
             return f"{name}: unknown field", None
     if "id" not in given:
-        given["id"] = made_id(given, places)
+        given["id"] = content_id(given, places)
     for name in ("cwd", "repo"):
         if isinstance(given.get(name), str):
             given[name] = os.path.normpath(cwd / os.path.expanduser(given[name]))
@@ -179,7 +179,7 @@ def _unusable(task: Task) -> str | None:
     return None
 
 
-def made_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
+def content_id(given: Mapping[str, Any], places: Mapping[str, str]) -> str:
     """An id made of the content; equal tasks are numbered."""
     data = msgspec.json.encode(given, order="sorted")
     made = base = hashlib.sha256(data).hexdigest()[:12]

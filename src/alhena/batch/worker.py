@@ -28,7 +28,7 @@ from alhena.batch.overview import usage_of_task
 from alhena.batch.queue import Claim, Queue
 from alhena.batch.results import TaskResult, lost_task, with_usage
 from alhena.batch.tasks import Task, TaskLimits
-from alhena.batch.worktree import Tree, noted_tree, open_tree, remove_tree
+from alhena.batch.worktree import Tree, find_earlier_tree, open_tree, remove_tree
 from alhena.config.effective_settings import open_place
 from alhena.config.home import BATCH_TASK, PROJECT_TEMP
 from alhena.errors import AlhenaError, InputError, InterruptedRunError
@@ -222,7 +222,7 @@ class Worker:
         one."""
         task = lease.claim.task
         if lease.claim.lost:
-            lease.tree = noted_tree(task_folder(self._queue.directory, task))
+            lease.tree = find_earlier_tree(task_folder(self._queue.directory, task))
             return lost_task(task), 0
         try:
             cwd = Path(task.cwd or self._config.cwd)

@@ -56,7 +56,7 @@ def open_tree(folder: Path, task: Task, cwd: Path, environ: Mapping[str, str]) -
     """The files of a task whose folder in the run directory this is; True if they were made now.
     Raises InputError."""
     with alone(folder / _LOCK) as held:  # an earlier attempt, or its git, may still be at it
-        found = noted_tree(folder)
+        found = find_earlier_tree(folder)
         if found is not None:
             return found, False
         _remove(folder, environ)
@@ -76,7 +76,7 @@ def remove_tree(folder: Path, environ: Mapping[str, str]) -> None:
         _remove(folder, environ)
 
 
-def noted_tree(folder: Path) -> Tree | None:
+def find_earlier_tree(folder: Path) -> Tree | None:
     """The files that an earlier attempt at a task left, if any."""
     found = _read_note(folder)
     return found if found is not None and os.path.isdir(found.top) else None

@@ -19,9 +19,9 @@ from alhena.chat.summary import (
     Ask,
     Cut,
     assemble_conversation,
+    count_changed_parts,
     find_cut,
     media_in_words,
-    parts_changed,
     shorten_results,
     summary_content,
     whole_cut,
@@ -305,7 +305,7 @@ class ContextRoom:
             return
         history, gauge = self._chat.history, self._gauge
         before = gauge.overhead + gauge.sums[-1]
-        count = parts_changed(changed, history.contents)
+        count = count_changed_parts(changed, history.contents)
         history.amend(changed)
         gauge.follow()
         after = gauge.overhead + gauge.sums[-1]

@@ -364,7 +364,7 @@ def media_in_words(entries: Sequence[EncodedContent], start: int) -> dict[int, C
     return found
 
 
-def parts_changed(changed: Mapping[int, Content], entries: Sequence[EncodedContent]) -> int:
+def count_changed_parts(changed: Mapping[int, Content], entries: Sequence[EncodedContent]) -> int:
     """The number of parts of some contents that differ from those at their places."""
     return sum(
         now is not was

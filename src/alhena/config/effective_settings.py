@@ -200,9 +200,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """The blocked MCP servers, each with the reason."""
         if not self.pending:
             return {}
-        from alhena.config.pinned_entries import held_words
+        from alhena.config.pinned_entries import blocked_entry_reason
 
-        return {each.server: held_words(each) for each in self.pending if each.server}
+        return {each.server: blocked_entry_reason(each) for each in self.pending if each.server}
 
     def name_secrets(self, path: tuple[str, ...], value: Any) -> Any:
         """A value at a path of the settings for display: values of secret variables are replaced by
@@ -293,7 +293,7 @@ def open_place(
         unread=tuple(dict.fromkeys(unread)),
         pending=pending,
         acceptance=acceptance,
-        warnings=(*warnings, *_held_back(pending)),
+        warnings=(*warnings, *_blocked_entry_warnings(pending)),
         notes=(*_notes_on(layers), *(note for each in found for note in each.notes)),
     )
     place = _with_extensions(place, of_user, extensions)
@@ -431,7 +431,7 @@ def _acceptance(
     return acceptance if acceptance.entries else None
 
 
-def _held_back(pending: "tuple[Bound, ...]") -> list[str]:
+def _blocked_entry_warnings(pending: "tuple[Bound, ...]") -> list[str]:
     """Warnings about blocked entries."""
     if not pending:
         return []

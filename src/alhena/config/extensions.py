@@ -270,11 +270,11 @@ class _Loader:
         why = self._unusable
         pin = self._pins.get(name)
         if not why and pin is not None and not extension.linked:
-            why = self._why_changed(extension, pin)
+            why = self._change_reason(extension, pin)
         why = why or _broken_policy(extension.folder)
         return _WhyOff(why) if why else None
 
-    def _why_changed(self, extension: Extension, pin: ExtensionPin) -> str:
+    def _change_reason(self, extension: Extension, pin: ExtensionPin) -> str:
         from alhena.config.extension_parts import describe_changes, is_as_pinned
 
         if is_as_pinned(extension.folder, pin):

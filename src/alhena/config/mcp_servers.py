@@ -355,7 +355,7 @@ def server_more(server: McpServer) -> tuple[str, ...]:
     return (*place, *_variables(server))
 
 
-def shown_server(name: str, server: McpServer, named: Named | None) -> tuple[str, ...]:
+def describe_server(name: str, server: McpServer, named: Named | None) -> tuple[str, ...]:
     """The command line or URL of a server and its other identifying settings. `named` replaces
     secrets in the settings by names."""
     words: Any = [server_words(server), *server_more(server)]

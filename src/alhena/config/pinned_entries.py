@@ -500,7 +500,7 @@ class Acceptance:
 
     def _why(self, concerns: Callable[[Bound], bool]) -> str:
         held = find_unaccepted(filter(concerns, self._bound()), self._folder, self._environ)
-        return f"held back: {held_words(held[0])}" if held else ""
+        return f"held back: {blocked_entry_reason(held[0])}" if held else ""
 
     def _bound(self) -> tuple[Bound, ...]:
         document = self._layer.written
@@ -508,6 +508,6 @@ class Acceptance:
         return tuple(each for each in bound if self._layer.says(each.path))
 
 
-def held_words(entry: Bound) -> str:
+def blocked_entry_reason(entry: Bound) -> str:
     """The reason why an entry is blocked, and the remedy."""
     return f"{entry.why}; alhena trust --status shows it, alhena trust accepts it"

@@ -270,9 +270,9 @@ class PromptCommands:
         injects. Raises InputError, McpError, InterruptedRunError."""
         file = self.custom.find(name)
         if file is None:
-            from alhena.mcp.resources import filled_in
+            from alhena.mcp.resources import fetch_prompt
 
-            parts = await filled_in(self.served()[name], rest)
+            parts = await fetch_prompt(self.served()[name], rest)
             text = "\n\n".join(part.text for part in parts if part.text)
             return text, tuple(part for part in parts if not part.text)
         return await _filled_template(self.custom.read(file).pieces, (name, rest), call, warn)

@@ -212,7 +212,7 @@ def request_for_hooks(request: GenerateContentRequest) -> dict[str, Any]:
     return msgspec.to_builtins(shown)
 
 
-def changed_request(
+def apply_request_changes(
     request: GenerateContentRequest, changes: dict[str, Any]
 ) -> GenerateContentRequest:
     """`request` with a hook's changes to its `llm_request`.
@@ -323,7 +323,7 @@ def synthetic_response(answer: dict[str, Any]) -> GenerateContentResponse:
     )
 
 
-def changed_response(
+def apply_response_changes(
     chunks: Sequence[GenerateContentResponse], answer: dict[str, Any]
 ) -> list[GenerateContentResponse]:
     """An answer with its text replaced by a hook; thoughts, calls and signatures stay. Raises

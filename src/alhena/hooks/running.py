@@ -260,7 +260,7 @@ class Firing:
         if plan.sequential:
             heard: list[Hearing] = []
             for hook, names in plan.heard:
-                hearing = await self._hear(hook, _as_known(told, names))
+                hearing = await self._hear(hook, _rename_tool(told, names))
                 heard.append(hearing)
                 told = self._next_input(told, hearing.said)
             return heard
@@ -268,7 +268,7 @@ class Firing:
 
         async def in_turn(hook: HookDefinition, names: tuple[str, ...]) -> Hearing:
             async with room:
-                return await self._hear(hook, _as_known(told, names))
+                return await self._hear(hook, _rename_tool(told, names))
 
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(in_turn(*each)) for each in plan.heard]
@@ -399,7 +399,7 @@ def outcome_of(said: HookVerdict, failure: str) -> str:
     return "warn" if failure else "allow"
 
 
-def _as_known(told: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _rename_tool(told: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """The same input under the tool name that the hook's matcher uses."""
     if not names or told.get("tool_name") in names:
         return told

@@ -252,7 +252,7 @@ def usage(prompt: ListedPrompt) -> str:
     return f"Give it as {' '.join(shown)}." if prompt.arguments else "It takes no arguments."
 
 
-async def filled_in(command: PromptCommand, text: str) -> tuple[Part, ...]:
+async def fetch_prompt(command: PromptCommand, text: str) -> tuple[Part, ...]:
     """Fetches a prompt with the arguments in `text`. Raises InputError and McpError."""
     arguments = prompt_arguments(command.prompt, text)
     result = await command.server.get_prompt(command.prompt.name, arguments)

@@ -28,7 +28,7 @@ from alhena.mcp.connection import (
     root_cause,
     scope_remedy,
 )
-from alhena.mcp.listing import names_to_refuse, taken_prompts, taken_resources, taken_tools
+from alhena.mcp.listing import names_to_refuse, parse_prompts, parse_resources, parse_tools
 from alhena.mcp.opening import Open
 from alhena.tools.threads import Boundary, one_line
 
@@ -301,17 +301,17 @@ class Server:
 
         return ServerEvents(
             loaded=mark_loaded,
-            changed=self._list_changed,
+            changed=self._note_list_change,
             note=self.note,
-            lost=self._was_lost,
+            lost=self._note_loss,
             harmless=self.harmless,
         )
 
-    def _list_changed(self, subject: Subject) -> None:
+    def _note_list_change(self, subject: Subject) -> None:
         self._dirty.add(subject)
         self._news.set()
 
-    def _was_lost(self, why: str) -> None:
+    def _note_loss(self, why: str) -> None:
         if not self._lost:
             self._lost = why
             self.last_loss = shown_line(self.harmless(why), MAX_WHY)
@@ -344,13 +344,13 @@ def _with_list(
     replace = msgspec.structs.replace
     match subject:
         case Subject.TOOLS:
-            taken = taken_tools(
+            taken = parse_tools(
                 entries,
                 lambda tool: config.takes(tool, names_to_refuse((server, tool))),
                 skip_untyped=config.skip_untyped,
             )
             return replace(offer, tools=taken.tools, left_out=taken.left_out)
         case Subject.PROMPTS:
-            return replace(offer, prompts=taken_prompts(entries))
+            return replace(offer, prompts=parse_prompts(entries))
         case Subject.RESOURCES:
-            return replace(offer, resources=taken_resources(entries))
+            return replace(offer, resources=parse_resources(entries))

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from alhena.config.mcp_servers import ConfiguredServers, McpServer, Named, harmless_of, shown_server
+from alhena.config.mcp_servers import (
+    ConfiguredServers,
+    McpServer,
+    Named,
+    describe_server,
+    harmless_of,
+)
 from alhena.config.pinned_entries import printable_path
 from alhena.display_text import escaped, one_line
 from alhena.mcp.connection import ListedPrompt, ListedResource, ListedTool, scope_remedy
@@ -13,8 +19,8 @@ from alhena.mcp.listing import (
     Key,
     Names,
     accepted_names,
+    add_name_hash,
     ambiguous_names,
-    hashed_name,
     valid_name,
 )
 from alhena.mcp.opening import Open
@@ -183,7 +189,7 @@ class Servers:
         known, tools = self.servers.get(server), self._shown.get(shown)
         if known is None or tools is None:
             return False
-        self.pins.approve(self._pinned_as(known), tools, self._source(known), every=every)
+        self.pins.approve(self._pin_name(known), tools, self._source(known), every=every)
         return True
 
     def sure_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -244,10 +250,10 @@ class Servers:
         source = self._source(server)
         return self.pins.changes(self._pins_of(server, tool, source), tool, source)
 
-    def _shown_as(self, server: Server) -> tuple[str, ...]:
-        return shown_server(server.name, server.config, self._outlets.named)
+    def _describe_server(self, server: Server) -> tuple[str, ...]:
+        return describe_server(server.name, server.config, self._outlets.named)
 
-    def _pinned_as(self, server: Server) -> str:
+    def _pin_name(self, server: Server) -> str:
         """The name for a server's pins: servers of different workspaces may share a name."""
         if not server.config.of_workspace:
             return server.name
@@ -256,7 +262,7 @@ class Servers:
     def _pins_of(self, server: Server, tool: ListedTool, source: ServerSource) -> str:
         """The name of the pins to compare a tool with: those of its server or, without any, those
         approved under its plain name."""
-        own = self._pinned_as(server)
+        own = self._pin_name(server)
         unknown = self.pins.objection(own, tool, source, approved=True) == UNKNOWN_THEN
         return server.name if unknown else own
 
@@ -347,8 +353,8 @@ class Servers:
 
     def _register(self, key: Key, name: str, server: Server, listed: ListedTool) -> Iterator[str]:
         """Adds a tool to the registry; yields warnings for the person."""
-        tool = McpTool(name, server, listed, self._changes, self._shown_as)
-        hashed = name == hashed_name(valid_name(f"{key[0]}__{key[1]}"), key)
+        tool = McpTool(name, server, listed, self._changes, self._describe_server)
+        hashed = name == add_name_hash(valid_name(f"{key[0]}__{key[1]}"), key)
         accepted = accepted_names(server.name, listed.name, alone=not hashed)
         warning = self._registry.register(
             tool, origin=Origin.MCP, server=server.name, accepted=accepted

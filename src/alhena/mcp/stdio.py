@@ -124,7 +124,7 @@ class ServedProcess(Child):
             raise BrokenPipeError("the process has ended")
 
 
-def start_served(
+def start_served_process(
     command: Command,
     groups: ProcessGroups,
     sink: Callable[[bytes], None],
@@ -150,7 +150,9 @@ def start_served(
     return child
 
 
-async def end_served(child: ServedProcess, groups: ProcessGroups, patience_s: float) -> None:
+async def end_served_process(
+    child: ServedProcess, groups: ProcessGroups, patience_s: float
+) -> None:
     """Ends it with its process tree: closes its input, waits `patience_s` seconds, then sends
     SIGTERM and SIGKILL."""
     child.close_input()
@@ -281,7 +283,7 @@ async def stdio_transport(
         import anyio
 
         with anyio.CancelScope(shield=True):
-            await end_served(talk.child, groups, PATIENCE_S)
+            await end_served_process(talk.child, groups, PATIENCE_S)
 
 
 @asynccontextmanager
@@ -334,7 +336,9 @@ class _Talk:
         self._harmless = harmless
         self._news = asyncio.Event()
         try:
-            self.child = start_served(command, groups, self._receive_data, self._errors.feed)
+            self.child = start_served_process(
+                command, groups, self._receive_data, self._errors.feed
+            )
         except ProcessStartError as error:
             raise McpConnectError(error.message.rstrip(".")) from error
         self.child.exited.add_done_callback(lambda _done: self._news.set())

@@ -8,7 +8,7 @@ import msgspec
 
 from alhena.display_text import exact
 from alhena.mcp.connection import ListedTool, McpError
-from alhena.mcp.listing import shown_to_models
+from alhena.mcp.listing import visible_description
 from alhena.mcp.server import Server
 from alhena.tools.base import BaseInvocation, DeclarativeTool
 from alhena.tools.contract import (
@@ -177,7 +177,7 @@ class McpTool(DeclarativeTool):
         self.parameter_schema = listed.schema
         self._changes = changes
         self.shown = shown
-        self._description = shown_to_models(listed)
+        self._description = visible_description(listed)
 
     @property
     def description(self) -> str:
@@ -245,7 +245,7 @@ _OPEN = "---[start of server instructions]---"
 _CLOSE = "---[end of server instructions]---"
 
 
-def framed_instructions(said: Iterable[tuple[str, str]]) -> str:
+def frame_instructions(said: Iterable[tuple[str, str]]) -> str:
     """The instructions of servers, by name, each in a frame that it cannot close, with hidden
     characters made visible; "" for none."""
     framed: list[str] = []

@@ -232,7 +232,7 @@ class Replay:
                 self._answers.clear()
                 self._started.clear()
             elif self._going_on:
-                self._unsure += _told_unknown(content)
+                self._unsure += _calls_without_outcome(content)
         self._replace(record.keep, fresh, record.at)
 
     def _replace(self, keep: int, fresh: list[EncodedContent], at: str) -> None:
@@ -280,7 +280,7 @@ def _staying(gone: list[bytes], fresh: list[EncodedContent]) -> dict[int, int]:
     return found
 
 
-def _told_unknown(content: Content) -> list[str]:
+def _calls_without_outcome(content: Content) -> list[str]:
     answers = (part.function_response for part in content.parts)
     unknown = {"error": UNKNOWN_OUTCOME}
     return [each.name for each in answers if each is not None and each.response == unknown]
@@ -368,7 +368,7 @@ class JournalRecorder:
 
     def history(self, keep: int, fresh: Sequence[EncodedContent]) -> None:
         """The history is now its first `keep` contents, and `fresh` behind them."""
-        raws = tuple(map(self._as_recorded, fresh))
+        raws = tuple(map(self._record_content, fresh))
         model, self._said = ("" if self._model == self._said else self._model), self._model
         self._append(Contents(at=self._clock(), keep=keep, contents=raws, model=model))
 
@@ -410,7 +410,7 @@ class JournalRecorder:
     def _append_event(self, event: Event) -> None:
         self._append(Happened(at=self._clock(), event=msgspec.Raw(_json(event))))
 
-    def _as_recorded(self, entry: EncodedContent) -> msgspec.Raw:
+    def _record_content(self, entry: EncodedContent) -> msgspec.Raw:
         """The content, or for one that answers calls their ids, when that comes to the same."""
         content = entry.content
         if content.role != USER:

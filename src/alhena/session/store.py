@@ -459,7 +459,7 @@ def prune(
     return store.delete_all({each: seen[each] for each in gone if each != keep}, MAX_AT_ONCE)
 
 
-def pruned_beside(
+def prune_in_background(
     temp: Path, settings: Settings, keep: str, emit: Callable[[Event], None]
 ) -> Thread | None:
     """Removes the sessions in a project's directory that are older than the settings want them, but

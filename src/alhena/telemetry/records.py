@@ -250,7 +250,7 @@ class Translation:
             ToolCallResponseEvent: self._call,
             OutputTruncatedEvent: self._truncation_records,
             HookCallEvent: self._hook,
-            ErrorEvent: self._given_up,
+            ErrorEvent: self._unusable_answer,
             ModelFallbackEvent: _fallback,
             CompressedEvent: _compression_records,
             OutputsMaskedEvent: _masking_records,
@@ -372,7 +372,7 @@ class Translation:
         named = {"agent_id": event.call_id, "agent_name": name}
         yield TelemetryRecord("agent.start", f"Agent {name} started.", named)
 
-    def _given_up(self, event: ErrorEvent) -> Iterator[TelemetryRecord]:
+    def _unusable_answer(self, event: ErrorEvent) -> Iterator[TelemetryRecord]:
         """The end of a run whose model gave no usable answer."""
         if event.error_type != _UNUSABLE:
             return

@@ -40,7 +40,7 @@ from alhena.mcp.pins import Pins
 from alhena.mcp.resources import find
 from alhena.mcp.server import ServerState
 from alhena.mcp.servers import ServerOutlets, ServerReport, Servers
-from alhena.mcp.tool import McpTool, framed_instructions
+from alhena.mcp.tool import McpTool, frame_instructions
 from alhena.policy.conditions import names_tool
 from alhena.policy.engine import strictness
 from alhena.policy.model import (
@@ -302,7 +302,7 @@ def _tool_names(servers: Servers) -> dict[str, frozenset[str] | None]:
 
 def instructions(servers: Servers) -> str:
     """Instructions of the servers, for the system instruction."""
-    return framed_instructions(
+    return frame_instructions(
         (report.name, report.instructions) for report in servers.reports() if report.instructions
     )
 

@@ -11,8 +11,8 @@ from alhena.chat.turn import AnswerCollector
 from alhena.events import Event, WarningEvent
 from alhena.hooks import inputs
 from alhena.hooks.inputs import (
-    changed_request,
-    changed_response,
+    apply_request_changes,
+    apply_response_changes,
     request_for_hooks,
     response_for_hooks,
     synthetic_response,
@@ -148,7 +148,7 @@ class ModelHooks:
                 return AdmittedRequest(request, synthetic_response(said.llm_response))
             require_passage(said)
             if said.llm_request is not None:
-                request = changed_request(request, said.llm_request)
+                request = apply_request_changes(request, said.llm_request)
         if self._hooks.has(HookEvent.BEFORE_TOOL_SELECTION):
             shown = request_for_hooks(request)
             said = await self._hooks.fire(
@@ -171,7 +171,7 @@ class ModelHooks:
         require_passage(said)
         if said.llm_response is None:
             return chunks
-        return changed_response(chunks, said.llm_response)
+        return apply_response_changes(chunks, said.llm_response)
 
     def _tell_unused(self, names: tuple[str, ...]) -> None:
         if names:

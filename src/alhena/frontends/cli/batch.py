@@ -377,7 +377,7 @@ def _cancel(directory: "Place") -> int:
         config = config_of(queue)
         results = ResultsFile(Path(config.out), config.form)
         results.open(queue)
-        while found := tuple(queue.ended_after(results.place)):
+        while found := tuple(queue.results_after(results.place)):
             results.append(found)
         results.close()
     write_stdout(f"Cancelled {number} tasks.\n")

@@ -106,7 +106,7 @@ def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
                 left.append((path, "it has changed since that turn"))
         elif change.new is None and path not in goal.start.paths and notes.omits(path):
             try:
-                changes += _to_first_named(repository, goal, before.tree, path)
+                changes += _change_to_later(repository, goal, before.tree, path)
             except LostSnapshotError as error:
                 left.append((path, error.message.removesuffix(".")))
         else:
@@ -118,7 +118,7 @@ def _plan(repository: Repository, goal: Goal, stack: ExitStack) -> Plan:
     return Plan(repository.project, before, changes, left, notes, contents)
 
 
-def _to_first_named(
+def _change_to_later(
     repository: Repository, goal: Goal, before: str, path: str
 ) -> tuple[Change, ...]:
     """The change of a path that the goal's snapshot omits to the first snapshot that names it."""
@@ -317,7 +317,7 @@ def last_turn(
     return None
 
 
-def named_later(found: Iterable[Named], start: Checkpoint) -> dict[str, str]:
+def later_trees(found: Iterable[Named], start: Checkpoint) -> dict[str, str]:
     """For paths that `start` does not name: the tree of the first of these checkpoints that names
     them."""
     later: dict[str, str] = {}
@@ -344,7 +344,7 @@ def _turn(found: Sequence[Named], prompt: str, cut: str) -> EditingTurn | None:
     following = next(filter(None, after), "")
     goal = Goal(
         first,
-        named_later((found[number] for number in own[1:]), first),
+        later_trees((found[number] for number in own[1:]), first),
         cut_at or first.after or following,
     )
     return EditingTurn(name=name, first=first, goal=goal)

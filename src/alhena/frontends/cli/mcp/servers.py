@@ -16,7 +16,7 @@ from alhena.config.mcp_servers import (
     McpServer,
     Named,
     configured_servers,
-    shown_server,
+    describe_server,
 )
 from alhena.display_text import one_line
 from alhena.errors import InputError, UsageError
@@ -48,7 +48,7 @@ def list_all(argv: list[str]) -> int:
     reports = asyncio.run(_looked_at(place, configured, warnings, variables.name_secrets))
     tell(dict.fromkeys(warnings))
     shown_as = {
-        name: shown_server(name, server, variables.name_secrets)
+        name: describe_server(name, server, variables.name_secrets)
         for name, server in configured.servers.items()
     }
     if options.json:
